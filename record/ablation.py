@@ -1,6 +1,6 @@
-"""An ablation as it is planned, in one typed form for both planners; and whether two of them are one and the same.
+"""Typed description of a planned ablation, shared by both planners, and a test for duplicates.
 
-Source: AblationBench, appendix A.1 (name, ablated part, action, replacement, metrics); the reason is ours.
+Source: AblationBench, appendix A.1 (name, ablated part, action, replacement, metrics); the field `why` is an addition.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ STOP_WORDS = frozenset(
     "ablation add added adding drop dropped dropping leave leaving left removal remove removed removing replace "
     "replaced replacing swap swapped take taken turn turned use used using".split()
 )
-"""Words that say what is done, and nothing of what it is done to."""
+"""Words that describe the action rather than its target."""
 
 
 class Ablation(FrozenModel):
-    """One change of the method that shows what a part of it carries; all else stays as it is."""
+    """One change to the method that shows the contribution of a part; everything else stays the same."""
 
     name: str = Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
@@ -47,7 +47,7 @@ class Ablation(FrozenModel):
 
     @property
     def item_text(self) -> str:
-        """The ablation in one line: what a node of the last stage takes up, and by which it is found again."""
+        """The ablation in one line; serves as the agenda item of its node and to look the ablation up."""
         change = {
             "remove": f"take out {self.part}",
             "replace": f"replace {self.part} by {self.replacement}",
@@ -57,14 +57,14 @@ class Ablation(FrozenModel):
 
 
 class MissingAblation(FrozenModel):
-    """An ablation that a reviewer of the draft would ask for, and why it is not run if it is not."""
+    """An ablation that a reviewer of the draft would request, with the reason if it is not run."""
 
     ablation: Ablation
     refused: str = ""
 
 
 def is_same_ablation(first: Ablation, second: Ablation) -> bool:
-    """Whether two ablations make the same change, whatever words they use for the doing."""
+    """Return whether two ablations make the same change, even if worded differently."""
     if _is_same_thing(first.name, second.name):
         return True
     return (
@@ -74,13 +74,13 @@ def is_same_ablation(first: Ablation, second: Ablation) -> bool:
     )
 
 
-def _is_same_thing(one: str, other: str) -> bool:
-    """Whether two texts name the same thing: the same words in any order, or the same letters in one."""
-    found: list[list[str]] = []
-    for text in (one, other):
+def _is_same_thing(first: str, second: str) -> bool:
+    """Return whether two texts have the same words in any order, or the same letters when joined."""
+    texts_words: list[list[str]] = []
+    for text in (first, second):
         words = re.findall(r"[a-z0-9]+", text.lower())
         stems = [
             word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words if word not in STOP_WORDS
         ]
-        found.append(stems or words)
-    return sorted(found[0]) == sorted(found[1]) or "".join(found[0]) == "".join(found[1])
+        texts_words.append(stems or words)
+    return sorted(texts_words[0]) == sorted(texts_words[1]) or "".join(texts_words[0]) == "".join(texts_words[1])

@@ -1,7 +1,7 @@
-"""What became of every ablation that was planned, by the record: measured, failed, or not run, and why.
+"""Outcome of every planned ablation according to the record: measured, failed or not run, with the reason.
 
-It says what a node was asked to try and whether it ran. It does not say that its code changed that part and no other:
-a model and the check of honesty look at that (docs/search.md).
+This module reports what a node was asked to try and whether it ran. It does not check that the code changed only that
+part; a model and the honesty check do (docs/search.md).
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ AblationOrigin = Literal["author", "reviewer"]
 
 
 class AblationResult(FrozenModel):
-    """A planned ablation and what came of it. `by`: planned before the last stage, or asked for after the draft."""
+    """A planned ablation and its outcome. `by`: planned before the ablation stage, or requested after the draft."""
 
     ablation: Ablation
     by: AblationOrigin
     outcome: Literal["measured", "failed", "not run"]
-    node: str = Field(default="", description="that measured it, or that was the last to fail; empty: not taken up")
-    arms: tuple[str, ...] = Field(default=(), description="the arms that the node measured beside the plan's own")
-    replicates: int = Field(default=0, description="that worked")
-    why: str = Field(default="", description="why it failed or was not run")
+    node: str = Field(
+        default="", description="node that measured it, or the last node that failed; empty if it was not started"
+    )
+    arms: tuple[str, ...] = Field(
+        default=(), description="arms that the node measured in addition to those of the plan"
+    )
+    replicates: int = Field(default=0, description="number of successful replicates")
+    why: str = Field(default="", description="reason why it failed or was not run")
 
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
-    """Every planned ablation in order, those that a reviewer asked for last."""
+    """Return every planned ablation in order, those requested by a reviewer last."""
     planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
     missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
     ended = state.stages["ablation"].limit_reason or state.limit_reason or state.stages["ablation"].end_reason or ""
@@ -45,14 +49,14 @@ def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
 
 
 def find_ablation(state: RunState, item: str) -> Ablation | None:
-    """The planned ablation that an item of the last stage stands for; None for a risk in the idea's own words."""
+    """Return the planned ablation for an agenda item of the ablation stage; None for a risk listed in the idea."""
     planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
     missing = (one.ablation for one in state.missing_ablations.missing) if state.missing_ablations is not None else ()
     return next((one for one in (*planned, *missing) if one.item_text == item), None)
 
 
 def find_item_nodes(state: RunState, item: str) -> list[Node]:
-    """The node that took an item of the last stage up, and those that debugged it, in the order of their decisions."""
+    """Return the node that took up an ablation item and the nodes that debugged it, in decision order."""
     found: dict[str, Node] = {}
     for node in state.list_stage_nodes("ablation"):
         action = state.decisions[node.decision].action
@@ -66,11 +70,11 @@ def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended
     line = find_item_nodes(state, ablation.item_text)
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
-        again = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
-        known = list_main_arms(state.data_plan) if state.data_plan else ()
-        arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
+        replicates = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
+        main_arms = list_main_arms(state.data_plan) if state.data_plan else ()
+        arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in main_arms))
         return AblationResult(
-            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again)
+            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(replicates)
         )
     last = next((node for node in reversed(line) if node.is_finished), None)
     if last is not None:

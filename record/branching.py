@@ -1,14 +1,14 @@
-"""Where another run may branch off a log, the log of that run, and the files that it names, copied and checked.
+"""Choose where a new run branches off the log of another run, and copy the log prefix with the files it refers to.
 
-A cut is a prefix of the log, never a selection: what the fold says of it is what the writer had at that moment, so that
-everything that was under way then is begun again under its number, as after a kill. The copied events keep their times;
-`Branched` follows them.
+A branch point is a prefix of the log, never a selection of events: the state folded from it is what the writer had at
+that moment, so unfinished work starts again under its number, as after a kill. The copied events keep their timestamps;
+`RunBranched` follows them.
 
-What only the record names is copied, never what else lies in the folder: no cache, no lock, no command, no attempt that
-was not sealed. Data, code, figures and texts are copies; the arrays and predictions of sealed attempts, which nobody
-writes to again, are linked where the filesystem allows, and then the two runs share them on disk.
+Only files that the record refers to are copied: no cache, lock, command file or unsealed attempt. Data, code, figures
+and texts are copied; arrays and predictions of sealed attempts, which are never written again, are hard-linked where
+the filesystem allows it, so both runs share them on disk.
 
-Not guaranteed: that a person who writes into a linked file changes one run alone. An audit of either says so.
+Limits: writing to a linked file changes both runs. The audit of either run reports it.
 """
 
 from __future__ import annotations
@@ -37,31 +37,29 @@ from labwright.record.schema.nodes import STAGES
 
 
 class BranchPointError(Exception):
-    """No run can begin there. The message says why, and where one can."""
+    """No run can branch off at this point. The message says why, and which points are possible."""
 
 
 @dataclass(frozen=True)
 class LogPrefix:
-    """The first so many events of a log, and the state that they fold to."""
+    """The first events of a log and the state folded from them."""
 
     events: int
     state: RunState
     later_branchings: tuple[RunBranched, ...] = ()
-    """Branchings of the log itself that lie after the cut."""
+    """Branchings recorded in the log after this prefix."""
 
 
 def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
-    """The cut before a stage's first decision, or after a node's verdict. Raises `PointError`."""
+    """Return the log prefix before a stage's first decision, or after a node's verdict. Raises `BranchPointError`."""
     state = fold_events(events)
     if state.started is None or state.data_plan is None:
-        raise BranchPointError(
-            "it has no data plan yet, so there is no point to branch from: start another run instead"
-        )
+        raise BranchPointError("it has no data plan yet, so it cannot be branched: start a new run instead")
     number = _count_before_stage(events, state, point) if point in STAGES else _count_after_node(events, state, point)
     cut = fold_events(events[:number])
     if cut.stage is None:
         raise BranchPointError(
-            f"{point} was made after the search, when the draft of the paper was there: branch from a "
+            f"{point} was made after the search, when a draft of the paper existed: branch from a "
             f"stage ({', '.join(STAGES)}) or a node of the search"
         )
     return LogPrefix(number, cut, tuple(event for event, _ in events[number:] if isinstance(event, RunBranched)))
@@ -79,9 +77,9 @@ def _count_before_stage(events: Sequence[tuple[Event, float]], state: RunState, 
         )
     before = STAGES[[*STAGES].index(stage) - 1]
     if not state.stages[before].is_settled:
-        raise BranchPointError(f"the {stage} stage has not begun: {state.stage} is being searched")
+        raise BranchPointError(f"the {stage} stage has not started: {state.stage} is in progress")
     if state.stages[before].best is None:
-        raise BranchPointError(f"the {before} stage found nothing that works: branch from it, or from one of its nodes")
+        raise BranchPointError(f"the {before} stage has no working node: branch from it, or from one of its nodes")
     return 1 + next(
         at for at, (event, _) in enumerate(events) if isinstance(event, StageWinnerChosen) and event.stage == before
     )
@@ -91,7 +89,8 @@ def _count_after_node(events: Sequence[tuple[Event, float]], state: RunState, po
     node = state.nodes.get(point)
     if node is None:
         raise BranchPointError(
-            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has {describe_nodes(state)}"
+            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of this run, which has "
+            f"{describe_nodes(state)}"
         )
     if not node.is_finished:
         raise BranchPointError(
@@ -103,7 +102,7 @@ def _count_after_node(events: Sequence[tuple[Event, float]], state: RunState, po
 
 
 def hash_events(rows: Iterable[LogRow]) -> str:
-    """The sha256 of some events with their times, whichever form of log they stand in."""
+    """Return the sha256 of events with their timestamps, independent of the log format."""
     digest = hashlib.sha256()
     for at, body in rows:
         line = json.dumps([at, json.loads(body)], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -112,14 +111,14 @@ def hash_events(rows: Iterable[LogRow]) -> str:
 
 
 def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBranched, ...]:
-    """The branchings whose copied events are not those that they name."""
+    """Return the branchings whose copied events do not match the hash in the record."""
     return tuple(
         one.branching for one in state.ancestry if hash_events(rows[: one.branching.events]) != one.branching.sha256
     )
 
 
 def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
-    """Make the log of a run that nobody works on yet; as lines on a network filesystem.
+    """Write the log of a run that no process works on yet; as JSON lines on a network filesystem.
 
     Raises `OSError`, `RecordError`.
     """
@@ -130,7 +129,7 @@ def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
 
 
 HARD_LINKED_FOLDERS = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
-"""Folders of a sealed attempt whose files are linked."""
+"""Folders of a sealed attempt whose files are hard-linked."""
 COPIED_WHOLE = (
     "idea.json",
     "data_plan.json",
@@ -141,11 +140,11 @@ COPIED_WHOLE = (
     "templates",
     "data",
 )
-"""What every run has a copy of, where the parent has it."""
+"""Files and folders that every run copies if the parent has them."""
 
 
 def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
-    """Copy what the state names, and check it there. Raises `RecordError`, `OSError`."""
+    """Copy the files that the state refers to, and verify the copies. Raises `RecordError`, `OSError`."""
     for name in COPIED_WHOLE:
         _copy(parent.root / name, target.root / name)
     _copy(parent.root / "code" / "mirror", target.root / "code" / "mirror")
@@ -169,20 +168,20 @@ def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
     for path, expected in list_recorded_files(state, target):
         if not path.is_file() or hash_file(path) != expected:
             raise RecordError(
-                f"{parent.root / path.relative_to(target.root)} is missing, or not what the record says: a "
-                "branch would depend on it; 'scientist audit' lists all such files"
+                f"{parent.root / path.relative_to(target.root)} is missing or differs from the record, and a branch "
+                "would depend on it: run 'scientist audit' to list all such files"
             )
     for node in state.nodes.values():
         source = target.get_source_path(node.id)
         if node.source_sha256 and (not source.is_dir() or hash_texts(read_source(source)) != node.source_sha256):
             raise RecordError(
-                f"{parent.get_source_path(node.id)} is not the code that the record says was run: a branch "
-                f"would rest on it"
+                f"{parent.get_source_path(node.id)} is not the code that was run according to the record, and a "
+                f"branch would depend on it: run 'scientist audit' to list all such files"
             )
 
 
 def _copy(source: Path, target: Path, *, link: bool = False) -> None:
-    """A file, or all plain files below a folder; what is not there is passed over, and so are links and pipes."""
+    """Copy a file, or all regular files in a folder; skip missing paths, links and pipes."""
     paths = [source]
     if source.is_dir() and not source.is_symlink():
         paths = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]

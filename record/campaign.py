@@ -1,9 +1,9 @@
-"""What a campaign of many ideas records: an event a line, appended and synced; what follows from them is its state.
+"""Record of a campaign of many ideas: one synced JSON line per event, from which the state is derived.
 
-What a run is worth is in the run's own record. Here is only what was queued, what each run may take of the whole, and
-how it ended. A last line that a kill cut short is as if it had not been written.
+Results are in the record of each run. This log only has what was queued, the budget share of each run, and how it
+ended. An incomplete last line (after a kill) is ignored.
 
-    FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
+  FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
 """
 
 from __future__ import annotations
@@ -24,53 +24,59 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
-"""Times that a run which died, or whose model was away, is taken up again by itself."""
+"""Automatic retries of a run that died or whose model was unavailable."""
 
 SpendingCaps = dict[str, float]
-"""What is limited (usd, tokens, gpu_hours, subject_usd, subject_tokens) -> how much of it."""
+"""Limited resource (usd, tokens, gpu_hours, subject_usd, subject_tokens) -> its cap."""
 
 
 class CampaignTerms(FrozenModel):
-    """What holds for all runs of a campaign together."""
+    """Settings and limits shared by all runs of a campaign."""
 
     entry_kind: Literal["ideas", "tasks"] = Field(default="ideas", description="tasks: of a benchmark")
-    parallel: int = Field(ge=1, description="runs at the same time")
-    slots: int = Field(ge=1, description="experiments at the same time, of all runs together")
-    caps: SpendingCaps = Field(default_factory=dict, description="most that all runs together may take")
-    seconds: float | None = Field(default=None, description="wall clock of the whole, while a process works on it")
-    keep: int | None = Field(default=None, ge=1, description="how many go on after the preliminary stage; None: all")
+    parallel: int = Field(ge=1, description="number of runs in parallel")
+    slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
+    caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
+    seconds: float | None = Field(
+        default=None, description="wall-clock limit of the campaign, counted while a process works on it"
+    )
+    keep: int | None = Field(
+        default=None, ge=1, description="how many runs continue after the preliminary stage; None: all"
+    )
 
 
 class RunAllowance(FrozenModel):
-    """What one run may take, with what it took before."""
+    """Limits of one run, including what it used before."""
 
     caps: SpendingCaps = Field(default_factory=dict)
     seconds: float | None = None
 
 
 class DecisionForecast(FrozenModel):
-    """How soon a study could decide its claim, by what its preliminary stage showed of spread and time alone."""
+    """How soon a study could decide its claim, estimated only from spread and run times in the preliminary stage."""
 
     name: str
-    wanted: dict[str, int] = Field(default_factory=dict, description="confirmatory hypothesis -> seeds that decide it")
-    hypotheses: int = Field(default=0, description="confirmatory ones of its plan")
-    seeds: int = Field(default=0, description="the most seeds that it may use")
-    seconds: float = Field(default=0.0, description="of one seed: every cell of its program")
-    why: str = Field(default="", description="why nothing is known")
+    wanted: dict[str, int] = Field(
+        default_factory=dict, description="confirmatory hypothesis -> number of seeds needed to decide it"
+    )
+    hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
+    seeds: int = Field(default=0, description="maximum number of seeds")
+    seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
+    why: str = Field(default="", description="why there is no forecast")
 
     @property
     def decided_count(self) -> int:
-        """Hypotheses that the seeds would decide."""
+        """Number of hypotheses that the allowed seeds would decide."""
         return sum(n <= self.seeds for n in self.wanted.values())
 
     @property
     def hours(self) -> float:
-        """Of computing, for the seeds that they ask for."""
+        """Compute hours for the seeds that these hypotheses need."""
         return max((n for n in self.wanted.values() if n <= self.seeds), default=self.seeds) * self.seconds / 3600
 
     @property
     def decided_share_per_hour(self) -> float:
-        """The share of its claim that an hour of computing decides."""
+        """Share of the claim that one compute hour decides."""
         return self.decided_count / self.hypotheses / self.hours if self.hypotheses and self.hours else 0.0
 
 
@@ -84,13 +90,13 @@ class CampaignStarted(FrozenModel):
 
 
 class CampaignResumed(FrozenModel):
-    """A process works on it again, after the one before ended or died; what failed is tried again."""
+    """A process resumes the campaign after the previous one ended or died; failed entries are tried again."""
 
     type: Literal["taken_up"] = "taken_up"
 
 
 class EntryQueued(FrozenModel):
-    """`ideas`: of a topic, how many are to be found for it; 0: it is an idea itself."""
+    """`ideas`: for a topic, how many ideas to generate; 0: the entry is an idea itself."""
 
     type: Literal["queued"] = "queued"
     name: str
@@ -100,7 +106,7 @@ class EntryQueued(FrozenModel):
 
 
 class EntryRefused(FrozenModel):
-    """It cannot be run, and the others go on."""
+    """The entry cannot be run; the others continue."""
 
     type: Literal["refused"] = "refused"
     name: str
@@ -114,32 +120,32 @@ class RunLaunched(FrozenModel):
 
 
 class RunEnded(FrozenModel):
-    """`code`: as `scientist run` exits; None: it was killed, or died. `spent`: all told."""
+    """`code`: exit code of `scientist run`; None: it was killed or died. `spent`: total so far."""
 
     type: Literal["ended"] = "ended"
     name: str
     code: int | None = None
     why: str = ""
     spent: SpendingCaps = Field(default_factory=dict)
-    asked: bool = Field(default=False, description="whether it was asked to stop, which is no failure")
-    prospect: DecisionForecast | None = Field(default=None, description="of one that waits to be chosen")
+    asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
+    prospect: DecisionForecast | None = Field(default=None, description="forecast of a run that waits for selection")
 
 
 class IdeasFound(FrozenModel):
-    """A topic came to ideas, which are queued with this."""
+    """Ideas were generated for a topic; this event queues them."""
 
     type: Literal["found"] = "found"
     name: str
-    ideas: tuple[tuple[str, str], ...] = Field(description="name and title")
+    ideas: tuple[tuple[str, str], ...] = Field(description="(name, title) pairs")
     spent: SpendingCaps = Field(default_factory=dict)
 
 
 class StudiesSelected(FrozenModel):
-    """Which runs go on after the preliminary stage, best first; the others are set aside."""
+    """The runs that continue after the preliminary stage, best first; the others are set aside."""
 
     type: Literal["chosen"] = "chosen"
     names: tuple[str, ...]
-    order: tuple[DecisionForecast, ...] = Field(description="all that were compared, best first")
+    order: tuple[DecisionForecast, ...] = Field(description="all compared runs, best first")
 
 
 class CampaignEnded(FrozenModel):
@@ -162,22 +168,22 @@ _LINE: TypeAdapter[tuple[float, CampaignEvent]] = TypeAdapter(
     tuple[float, Annotated[CampaignEvent, Field(discriminator="type")]]
 )
 
-# --- what follows from them -----------------------------------------------------------------------------------------
+# --- state derived from the events ----------------------------------------------------------------------------------
 
 EntryStatus = Literal["waiting", "running", "to be chosen", "set aside", "interrupted", "failed", "refused", "done"]
 
 
 class CampaignEntry(FrozenModel):
-    """An idea, or a topic, and what became of it."""
+    """An idea or a topic, and its outcome."""
 
     name: str
     title: str = ""
-    ideas: int = Field(default=0, description="of a topic: how many are to be found for it")
-    share: RunAllowance | None = Field(default=None, description="of what is under way")
+    ideas: int = Field(default=0, description="for a topic: how many ideas to generate")
+    share: RunAllowance | None = Field(default=None, description="limits of the run in progress")
     end: RunEnded | None = None
-    tries: int = Field(default=0, description="that failed, since the campaign was last taken up")
+    tries: int = Field(default=0, description="failures since the campaign was last resumed")
     refused: str = ""
-    over: bool = Field(default=False, description="of a topic: whether its ideas were found")
+    over: bool = Field(default=False, description="for a topic: whether its ideas were generated")
     set_aside: bool = False
     chosen: bool = False
     spent: SpendingCaps = Field(default_factory=dict)
@@ -200,7 +206,7 @@ class CampaignEntry(FrozenModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is to be begun, or gone on with."""
+        """Whether the entry is to be started or resumed."""
         return self.status in ("waiting", "interrupted")
 
     @property
@@ -209,7 +215,7 @@ class CampaignEntry(FrozenModel):
 
 
 class CampaignState:
-    """What follows from the events, one after the other."""
+    """State derived by applying the events in order."""
 
     def __init__(self, events: Iterable[tuple[float, CampaignEvent]] = ()) -> None:
         self.terms: CampaignTerms | None = None
@@ -227,9 +233,8 @@ class CampaignState:
             and self._last is not None
         ):
             self.active_seconds += max(0.0, at - self._last)
-        if not isinstance(
-            event, CampaignStarted | EntryQueued | EntryRefused
-        ):  # those may be written while nobody works on it
+        # these three events may be written while no process works on the campaign
+        if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
             self._last, self.ended = at, None
         match event:
             case CampaignStarted():
@@ -264,7 +269,7 @@ class CampaignState:
                 self.ended = event
 
     def _raise_spent(self, name: str, spent: SpendingCaps) -> SpendingCaps:
-        """What one took all told: no less than was told of it before, whatever became of its folder."""
+        """Return the total spent by an entry: never less than recorded before, even if its folder is gone."""
         known = self.entries[name].spent if name in self.entries else {}
         return {what: max(known.get(what, 0.0), spent.get(what, 0.0)) for what in {**known, **spent}}
 
@@ -282,27 +287,27 @@ class CampaignState:
 
     @property
     def study_entries(self) -> list[CampaignEntry]:
-        """The ideas, without topics that they come from."""
+        """The ideas, without the topics that they come from."""
         return [one for one in self.entries.values() if not one.ideas]
 
     def count_committed(self, kind: str) -> float:
-        """How much of something is spent, or set aside for what is under way."""
+        """Return how much of a resource is spent or reserved for runs in progress."""
         return sum(
             max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
             for one in self.entries.values()
         )
 
     def compute_seconds_left(self, now: float) -> float | None:
-        """Wall clock that is left at a time; None where there is no limit."""
+        """Return the wall-clock seconds left at time `now`; None without a limit."""
         if self.terms is None or self.terms.seconds is None:
             return None
         since = max(0.0, now - self._last) if self._last is not None else 0.0
         return max(0.0, self.terms.seconds - self.active_seconds - since)
 
     def compute_allowance(self, name: str, now: float) -> RunAllowance:
-        """What a run may take that begins now: an equal part of what is left, each idea of a topic counted.
+        """Return the limits of a run that starts now: an equal share of the rest, counting every idea of a topic.
 
-        Of the time, what is left divided by the turns in which the others can follow.
+        The time share is the time left divided by the number of rounds in which the waiting runs can start.
         """
         assert self.terms is not None
         one, parts = self.entries[name], sum(max(1, entry.ideas) for entry in self.waiting_entries)
@@ -320,27 +325,27 @@ def is_campaign(folder: Path) -> bool:
 
 
 def read_campaign(folder: Path) -> CampaignState:
-    """The state of the campaign in a folder. Raises `WrongUse` where it is none, or damaged."""
+    """Return the state of the campaign in a folder. Raises `UsageError` if it is not a campaign or is damaged."""
     state = CampaignState()
     try:
         lines = (folder / CAMPAIGN_LOG_FILE).read_bytes().split(b"\n")
     except OSError as error:
-        raise UsageError(f"{folder} is no campaign ({error.strerror}): give the folder of one") from None
+        raise UsageError(f"{folder} is not a campaign ({error.strerror}): give the folder of a campaign") from None
     for number, line in enumerate(lines, 1):
         try:
             at, event = _LINE.validate_json(line)
         except ValidationError:
-            if number == len(lines):  # nothing, or what a kill cut short
+            if number == len(lines):  # empty, or incomplete after a kill
                 break
             raise UsageError(
-                f"{folder / CAMPAIGN_LOG_FILE}, line {number}: it was damaged; restore it from a copy"
+                f"{folder / CAMPAIGN_LOG_FILE}, line {number} is damaged: restore the file from a copy"
             ) from None
         state.apply(event, at)
     return state
 
 
 class CampaignLog:
-    """Appends to the record of a campaign. One process at a time (`record.lock.hold`)."""
+    """Append to the record of a campaign. Only one process may do so at a time (`record.lock`)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, CampaignState()
@@ -353,11 +358,11 @@ class CampaignLog:
                 os.truncate(path, whole.rfind(b"\n") + 1)
 
     def read_clock(self) -> float:
-        """Seconds since 1970 as this process found them, which go on evenly whatever becomes of the machine's clock."""
+        """Return seconds since 1970, monotonic within this process even if the system clock is changed."""
         return self._offset + time.monotonic()
 
     def append(self, event: CampaignEvent) -> None:
-        """Write an event, and apply it once it is on disk."""
+        """Write an event to disk, then apply it."""
         at = self.read_clock()
         with open(self.folder / CAMPAIGN_LOG_FILE, "ab") as file:
             file.write(_LINE.dump_json((at, event)) + b"\n")
@@ -367,9 +372,9 @@ class CampaignLog:
 
 
 def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
-    """How many studies a run is one of, and how many others scored the same test data; None of a benchmark's task.
+    """Count the studies of a run's campaign, and those that scored the same test data; None for a benchmark task.
 
-    Raises `WrongUse`.
+    Raises `UsageError`.
     """
     if run.resolve().parent != (folder / RUNS_FOLDER).resolve():
         return None
@@ -388,13 +393,13 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
     return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=tests)
 
 
-# --- choosing -------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------------------------
 
 
 def select_studies(prospects: Iterable[DecisionForecast], keep: int) -> StudiesSelected:
-    """Which studies go on: those that decide most of their claim an hour, then those that ask for fewest seeds.
+    """Select the studies that continue: most of the claim decided per compute hour, then fewest seeds needed.
 
-    What they measured so far has no part in it: only its spread and its time.
+    Measured values play no part, only their spread and run time.
     """
 
     def rank(one: DecisionForecast) -> tuple[float, float, str]:
@@ -405,5 +410,5 @@ def select_studies(prospects: Iterable[DecisionForecast], keep: int) -> StudiesS
 
 
 def keep_limited(values: Mapping[str, float | None]) -> SpendingCaps:
-    """Those that are limited."""
+    """Return the resources that have a limit."""
     return {name: float(value) for name, value in values.items() if value is not None}

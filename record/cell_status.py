@@ -1,6 +1,6 @@
-"""What became of each cell that nodes owe, and what cells took: computed from the log, for whatever shows them.
+"""Status of each cell that nodes have to run, and the cells' compute time, derived from the log for display.
 
-A node whose program does all at once owes no cells, and has none here.
+A program that runs all conditions at once has no cells.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ CellStatusKind = Literal["waiting", "measured", "taken over", "failed", "left ou
 
 
 class CellStatus(NamedTuple):
-    """A cell that a node owes, and what became of it so far."""
+    """A cell that a node has to run, and its status so far."""
 
     cell: Cell
     key: str
     outcome: CellStatusKind
     run: CellRun | None = None
-    """The execution that it was measured by, or that failed; None where there is none."""
+    """The execution that measured it or failed; None if there is none."""
     node: str = ""
-    """The node that measured it, where it was taken over."""
+    """The node that measured it, if the result was reused."""
     why: str = ""
-    """It failed, or was left out."""
+    """Reason why it failed or was left out."""
 
     @property
     def seconds(self) -> float:
-        """Of its execution, also where that was another node's."""
+        """Compute time of its execution, even if another node ran it."""
         return self.run.seconds if self.run is not None else 0.0
 
     @property
@@ -47,7 +47,7 @@ class CellStatus(NamedTuple):
 
 
 class CellCounts(FrozenModel):
-    """The cells of a node in numbers. `failed` has those that diverged; `waiting` is what was not run yet."""
+    """Cell counts of a node. `failed` includes diverged cells; `waiting` counts cells that have not run yet."""
 
     owed: int
     measured: int
@@ -56,7 +56,8 @@ class CellCounts(FrozenModel):
     left_out: int
     waiting: int
     seconds_left: float | None = Field(
-        default=None, description="that those waiting are likely to compute; None: none waits, or none was measured"
+        default=None,
+        description="estimated compute time of the waiting cells; None: none is waiting, or none was measured",
     )
 
     @property
@@ -69,20 +70,20 @@ class CellCounts(FrozenModel):
 
 
 class CellTotals(CellCounts):
-    """The cells of all nodes of a run in numbers, those that it took over from the run it branched off included."""
+    """Cell counts of all nodes of a run, including cells reused from the run it branched off."""
 
     diverged: int
-    executions: int = Field(description="of cells, failed ones and repeated ones too")
-    seconds: float = Field(description="of computing, over all executions")
-    seconds_saved: float = Field(description="what those taken over took where they were measured")
-    repeated: int = Field(description="executions of a cell that had been measured under the same key before")
+    executions: int = Field(description="executions of cells, including failed and repeated ones")
+    seconds: float = Field(description="compute time of all executions")
+    seconds_saved: float = Field(description="compute time saved by reusing results")
+    repeated: int = Field(description="executions of a cell that had already been measured under the same key")
     differing: tuple[tuple[str, str], ...] = Field(
-        default=(), description="executions of one key that measured different values"
+        default=(), description="executions with one key that measured different values"
     )
 
 
 def compute_node_cells(state: RunState, node: str) -> tuple[CellStatus, ...]:
-    """The cells that a node owes, in that order; empty for a program that does all at once."""
+    """Return the status of each cell that a node has to run, in order; empty for a program without cells."""
     if node not in state.required_cells:
         return ()
     owed, known = state.required_cells[node], state.nodes[node]
@@ -96,19 +97,19 @@ _STATUS_MEMO = Memo[tuple[CellStatus, ...]]()
 
 
 def compute_all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
-    """The same for every node that owes cells, in the order in which they came to owe them."""
+    """Return the same for every node with cells, in the order in which their cells were recorded."""
     return {name: compute_node_cells(state, name) for name in state.required_cells}
 
 
 def _compute_statuses(state: RunState, node: Node, owed: CellsRequired) -> tuple[CellStatus, ...]:
-    """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
+    """Status from the node's own last execution, else from the reused one, else from the last attempt's cell list."""
     own = {run.key: run for run in state.cells.list_node_runs(node.id)}
     lines = cache(lambda: {line.cell: line for line in reversed(node.attempts[-1].cells)} if node.attempts else {})
     earlier = {line.id for attempt in node.attempts[:-1] for line in attempt.cells}
 
     def status(cell: Cell, key: str) -> CellStatus:
         run, line = own.get(key), None
-        if run is None or run.id in earlier:  # what the last attempt says is not asked without need
+        if run is None or run.id in earlier:  # the last attempt's list is only read if needed
             line = lines().get(cell)
         if run is not None and (line is None or line.outcome != "left out"):
             return CellStatus(
@@ -134,13 +135,13 @@ def _compute_statuses(state: RunState, node: Node, owed: CellsRequired) -> tuple
 
 
 def count_cells(cells: Iterable[CellStatus]) -> CellCounts | None:
-    """The cells of one node in numbers; None where it owes none."""
+    """Return the cell counts of one node; None if it has no cells."""
     every = tuple(cells)
     return CellCounts(**_count_outcomes(every), seconds_left=estimate_seconds_left(every)) if every else None
 
 
 def compute_cell_totals(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> CellTotals | None:
-    """All cells of a run, as `all_cells` has them, in numbers; None where no node owes any."""
+    """Return the counts of all cells of a run, as `compute_all_cells` returns them; None if no node has cells."""
     each = [
         _SUMS_MEMO.get_or_compute(name, (those,), lambda those=those: _sum_cells(those))
         for name, those in cells.items()
@@ -163,7 +164,7 @@ def compute_cell_totals(state: RunState, cells: Mapping[str, tuple[CellStatus, .
 
 
 class _CellSums(NamedTuple):
-    """The cells of one node, for the sum over all."""
+    """Subtotals of one node."""
 
     counted: Counter[str]
     diverged: int
@@ -196,10 +197,10 @@ def _count_outcomes(cells: tuple[CellStatus, ...]) -> dict[str, int]:
 
 
 def estimate_seconds_left(cells: Iterable[CellStatus]) -> float | None:
-    """Seconds that the waiting cells of a node are likely to compute: the mean of those measured of the same arm on the
-    same dataset, else of all; None where none waits or none was measured."""
+    """Estimate the compute seconds of a node's waiting cells: the mean of measured cells with the same arm and dataset,
+    else of all; None if none is waiting or none was measured."""
     every, waiting = tuple(cells), list[Cell]()
-    if all(one.outcome != "waiting" for one in every):  # as it is of most nodes
+    if all(one.outcome != "waiting" for one in every):  # the usual case
         return None
     by_kind: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for one in every:
@@ -214,7 +215,7 @@ def estimate_seconds_left(cells: Iterable[CellStatus]) -> float | None:
 
 
 def _find_repeated_executions(state: RunState) -> tuple[int, tuple[tuple[str, str], ...]]:
-    """How many executions measured a key again, and which of them measured other values than the first."""
+    """Count the repeated executions of a key, and list those whose values differ from the first."""
     measured = (
         [run for _, run in state.cells.list_key_runs(key) if run.failure is None] for key in state.cells.repeated
     )

@@ -1,11 +1,11 @@
-"""How other processes speak to a running one: a small file in `control/`, which the writer turns into an event.
+"""Commands from other processes to a running one: small files in `control/`, which the writer turns into events.
 
-A command is taken once: the event names its file, which is deleted only after the event is committed, and a file that
-an event names already is deleted unread. What lies in `control/` is read as if a stranger had put it there: plain files
-alone, `BYTES` of each at most, no link is followed and nothing is waited for.
+Each command is applied once: the event names its file, which is deleted only after the event is committed, and a file
+that an event already names is deleted unread. Files in `control/` are treated as untrusted: only regular files of at
+most `MAX_COMMAND_FILE_BYTES` are read, no link is followed, and reading never blocks.
 
-Not guaranteed: order between commands that two processes send within the same clock tick, and any order while more than
-`LOOKED` files wait. Whoever may write to the run's folder may steer the run.
+Limits: commands that two processes send within one clock tick have no defined order, nor do any while more than
+`MAX_ENTRIES_SCANNED` files wait. Whoever may write to the run's folder may steer the run.
 """
 
 from __future__ import annotations
@@ -29,43 +29,44 @@ from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 
 MAX_COMMAND_TEXT_LENGTH = 1000
-"""Characters of a reason or a note."""
+"""Maximum characters of a reason or a note."""
 MAX_COMMAND_FILE_BYTES = 262_144
-"""Of a command's file."""
+"""Maximum size of a command file."""
 MAX_COMMANDS_READ = 100
-"""Commands that one look takes."""
+"""Maximum number of commands read at once."""
 MAX_ENTRIES_SCANNED = 10_000
-"""Entries of the folder that one look sees."""
+"""Maximum number of folder entries scanned at once."""
 MAX_FILE_NAME_LENGTH = 64
-"""Characters of who asked."""
+"""Maximum characters of a user name."""
 REFUSAL_ADVICE = {
-    "note": "; to go on from a point of it with the note: scientist branch RUN --from NODE|STAGE --note TEXT",
-    "mark": "; to go on without the node: scientist branch RUN --from NODE|STAGE",
+    "note": "; to continue from an earlier point with this note: scientist branch RUN --from NODE|STAGE --note TEXT",
+    "mark": "; to continue without the node: scientist branch RUN --from NODE|STAGE",
 }
-"""What a person can do about a run that is over."""
+"""Hints for commands to a run that has finished."""
 PERSISTENT_VERBS = ("note", "mark", "amend")
-"""What is kept for the next resume where no process works on the run."""
+"""Commands that are kept for the next resume if no process works on the run."""
 
 
 class PendingCommands(NamedTuple):
-    """What waits in `control/`: commands in order, or why a file is none; and names of entries that are left alone."""
+    """The contents of `control/`: commands in order, or why a file is not a command; and names of ignored entries."""
 
     commands: tuple[tuple[Path, CommandReceived | str], ...] = ()
     ignored_entries: tuple[str, ...] = ()
 
 
 def send_command(run: Path, command: CommandReceived) -> Path:
-    """Drop a command for the process that works on a run. Returns the file, which vanishes when it was taken."""
+    """Write a command for the process that works on a run. Returns the file, which disappears once it is received."""
     path = RunFolder(run).control / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
     write_file(path, CommandReceived(**replace_unencodable(command.model_dump())).model_dump_json())
     return path
 
 
 def read_pending_commands(run: Path) -> PendingCommands:
-    """The waiting commands, each with its file (delete it once the event is committed), at most `AT_ONCE` of them.
+    """Return the pending commands, each with its file, at most `MAX_COMMANDS_READ`.
 
-    A file that is no command comes as a string that says so; it must be deleted too, and reported. Links, pipes,
-    folders and files of another name are `strange`: never opened, and left where they are.
+    Delete each file once its event is committed. A file that is not a command is returned with an error message; it
+    must be reported and deleted too. Links, pipes, folders and files with other names are `ignored_entries`: never
+    opened or deleted.
     """
     plain: list[Path] = []
     strange: list[str] = []
@@ -79,7 +80,7 @@ def read_pending_commands(run: Path) -> PendingCommands:
                     plain.append(Path(entry.path))
                 else:
                     strange.append(name)
-    except OSError:  # gone or unreadable for a moment: nobody can steer then, and the run goes on
+    except OSError:  # temporarily gone or unreadable: no commands, and the run continues
         return PendingCommands()
     return PendingCommands(
         tuple((path, _read_command(path)) for path in sorted(plain)[:MAX_COMMANDS_READ]), tuple(sorted(strange))
@@ -87,12 +88,12 @@ def read_pending_commands(run: Path) -> PendingCommands:
 
 
 def list_pending_files(run: Path) -> frozenset[str]:
-    """The files that wait in `control/` now, by name: for a process that takes a run up, what was left for another."""
+    """Return the names of the files now pending in `control/`, so that a resuming process knows which predate it."""
     return frozenset(path.name for path, _ in read_pending_commands(run).commands)
 
 
 def read_user_name() -> str:
-    """Who asks, as the operating system knows them; empty where it does not say."""
+    """Return the user's name according to the operating system; empty if unknown."""
     try:
         return getpass.getuser()[:MAX_FILE_NAME_LENGTH]
     except (OSError, KeyError, ImportError):
@@ -100,14 +101,17 @@ def read_user_name() -> str:
 
 
 def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool) -> str | None:
-    """Why a command can have no effect on a run as it is now; None where it can. `working`: a process works on it."""
+    """Return why a command would have no effect on a run in this state; None if it would.
+
+    `is_running`: a process works on the run.
+    """
     verb = command.verb
     if state.started is None:
-        return "the run has not begun"
+        return "the run has not started"
     if state.phase == "done" or (state.process_end is not None and state.process_end.exit_code == 0):
-        return "the run is over: nothing is left to steer" + REFUSAL_ADVICE.get(verb, "")
+        return "the run has finished" + REFUSAL_ADVICE.get(verb, "")
     if not is_running and verb not in PERSISTENT_VERBS:
-        return f"no process works on the run, so there is nothing to {verb}; 'scientist resume' continues it"
+        return f"no process works on the run, so it cannot be changed by '{verb}'; continue it with 'scientist resume'"
     if verb == "resume":
         return None if state.is_paused else "the run is not paused"
     if verb in ("stop", "pause"):
@@ -116,12 +120,12 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
         return "the run is already paused" if verb == "pause" and state.is_paused else None
     if not command.text.strip():
         return (
-            "the note is empty: give the text that the next prompts will show"
+            "the note is empty: give the text to add to the next prompts"
             if verb == "note"
-            else (f"say why: a reason is recorded with every {verb}")
+            else (f"no reason given: every {verb} is recorded with a reason")
         )
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        return f"{len(command.text)} characters are too many: a reason or a note has at most {MAX_COMMAND_TEXT_LENGTH}"
+        return f"the text has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
     if verb == "amend":
         return _check_amendment(state, command)
     return _check_note(state, command) if verb == "note" else _check_node_command(state, command)
@@ -142,30 +146,30 @@ def _read_command(path: Path) -> CommandReceived | str:
 
 
 AMENDABLE_FIELDS = frozenset({"hypotheses", "objective", "objective_reason", "untested", "notes"})
-"""Fields of the plan that may change in a run: cells, metrics and settings are what its experiments measured."""
+"""Fields of the plan that may change during a run; others (cells, metrics, settings) define the experiments."""
 
 
 def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
     plan, new = state.data_plan, command.plan
     if plan is None or new is None:
-        return "the run has no plan yet" if new is not None else "no plan was given"
+        return "the run has no plan yet" if new is not None else "no plan given"
     if state.current_lock is not None:
         return (
-            f"the plan is locked since the agenda settled ({state.current_lock.n} fresh seeds of "
+            f"the plan is locked since the main experiments ended ({state.current_lock.n} fresh seeds of "
             f"{state.current_lock.winner}): "
-            "begin another run with --plan"
+            "start a new run with --plan"
         )
     if new == plan:
-        return "the plan is as it was"
+        return "the plan is unchanged"
     changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
     if odd := [name for name in changed if name not in AMENDABLE_FIELDS]:
-        return f"{', '.join(odd)} of the plan cannot change in a run: begin another one with --plan"
+        return f"{', '.join(odd)} of the plan cannot change during a run: start a new run with --plan"
     known = {one.name: one for one in state.datasets}
     return next(find_hypothesis_faults(new), None) or next(find_cluster_faults(new, known), None)
 
 
 def describe_seen_results(state: RunState) -> str:
-    """What had been seen of a run, for an amendment of its plan."""
+    """Describe the results seen so far, for an amendment of the plan."""
     measured = sum(node.kind in SEARCH_KINDS and bool(node.measurements) for node in state.nodes.values())
     again = sum(node.kind == "replicate" and bool(node.measurements) for node in state.nodes.values())
     return f"validation values of {measured} experiments and {again} replicates; no test value"
@@ -178,31 +182,31 @@ def _check_node_command(state: RunState, command: CommandReceived) -> str | None
     if command.verb == "mark":
         return _check_mark(state, node, command)
     if node.is_finished:
-        return f"{node.id} is finished ({node.status}): there is nothing to kill; mark it, if its numbers are wrong"
+        return f"{node.id} is finished ({node.status}) and cannot be killed; mark it if its numbers are wrong"
     return f"{node.id} is already being stopped" if node.id in state.killed_nodes else None
 
 
 def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | None:
     if state.stage is None:
         return (
-            "the stages are over and what the paper reports is fixed, so that a mark comes too late; stop the run, "
+            "all stages have ended and the result of the paper is fixed, so a mark has no effect: stop the run, "
             "or branch from another node"
         )
     if node.status == "cancelled":
-        return f"{node.id} was ended before it had a verdict: it is neither chosen nor built on anyway"
+        return f"{node.id} was cancelled before it had a verdict: it is never selected or built on"
     if command.mark == "suspect":
         return f"{node.id} already has this mark" if MARK_PREFIX + command.text in node.suspect else None
     if node.closed:
         return f"{node.id} is already closed"
     if node.kind in ("replicate", "aggregate", "rung"):
-        return f"{node.id} is a {node.kind}: nothing builds on it anyway"
+        return f"{node.id} is a {node.kind}: no node builds on it"
     if state.stages[node.stage].best == node.id:
         return (
-            f"{node.stage} settled on {node.id}, and the stages after it build on it: branch from another node, or "
+            f"{node.stage} selected {node.id}, and later stages build on it: branch from another node, or "
             "mark it as suspect"
         )
     return (
-        f"the search of {node.stage} is over: nothing builds on {node.id} anyway"
+        f"the search of {node.stage} has ended: no further node builds on {node.id}"
         if (state.stages[node.stage].is_settled)
         else None
     )
@@ -210,13 +214,14 @@ def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | 
 
 def _check_note(state: RunState, command: CommandReceived) -> str | None:
     if command.target and command.target not in STAGES:
-        return f"there is no stage {command.target[:40]!r}: name {', '.join(STAGES[:-1])} or {STAGES[-1]}"
+        return f"there is no stage {command.target[:40]!r}: use {', '.join(STAGES[:-1])} or {STAGES[-1]}"
     named: StageName | None = next((name for name in STAGES if name == command.target), None)
     stage = named or state.stage
     if stage is None or state.stages[stage].is_settled:
-        return f"the search of {stage if command.target else 'all stages'} is over: no prompt to come would show a note"
+        where = stage if command.target else "all stages"
+        return f"the search of {where} has ended: no further prompt would include the note"
     return (
-        f"nothing new is proposed any more ({state.limit_reason}): no prompt would show a note"
+        f"a limit was reached ({state.limit_reason}): no further prompt would include the note"
         if state.limit_reason
         else None
     )

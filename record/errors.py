@@ -1,13 +1,13 @@
-"""The two kinds of error whose message says all that is needed: at the edge of the program each is one line.
+"""The two kinds of errors that the command line prints as a single line, since the message is sufficient.
 
-WrongUse           you: a flag, setting, file or folder is not what is needed (exit 2)
-ExpectedFailure    something that may happen: to be looked at, waited for or resumed (exit 1, no traceback)
+UsageError    user error: a flag, setting, file or folder is wrong (exit 2)
+UserError     expected failure: check, wait or resume (exit 1, no traceback)
 """
 
 
 class UsageError(Exception):
-    """Something was asked for that cannot be done. The message says what and how to fix it."""
+    """A request cannot be fulfilled. The message says why and how to fix it."""
 
 
 class UserError(Exception):
-    """Something failed that may fail. The message says what, and how to continue."""
+    """An expected kind of failure. The message says what failed and how to continue."""

@@ -1,20 +1,20 @@
 """Estimands: small expressions over the cells of a study, parsed, checked against a plan, and evaluated for one unit.
 
-    method - baseline                                            difference of two arms
-    adam@a0.3 / adam@a0                                          ratio of two levels
-    change(method, baseline)                                     (method - baseline) / |baseline|
-    drop(adam, from=a0)                                          adam at a0 minus adam at the level that is looked at
-    mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])      difference of differences
-    slope(method - baseline, over=levels)                        per unit of the levels' values, by least squares
-    worst(method, over=datasets)                                 or min, max, mean; worst of a difference is its least
-    on(method - baseline, digits)                                on a dataset other than the main one
-    tuned(adam, over=[r0.1, r0.01], by=dev)                      adam at the level that is best on dev (or validation),
-                                                                 chosen anew in every unit; the levels by name, or all
+  method - baseline                                            difference of two arms
+  adam@a0.3 / adam@a0                                          ratio of two levels
+  change(method, baseline)                                     (method - baseline) / |baseline|
+  drop(adam, from=a0)                                          adam at a0 minus adam at the current level
+  mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])      difference of differences
+  slope(method - baseline, over=levels)                        per unit of the levels' values, by least squares
+  worst(method, over=datasets)                                 or min, max, mean; worst of a difference is its minimum
+  on(method - baseline, digits)                                on a dataset other than the main one
+  tuned(adam, over=[r0.1, r0.01], by=dev)                      adam at the level that is best on dev (or validation),
+                                                               chosen anew in every unit; named levels, or all
 
-Numbers are floats, or arrays of resamples, elementwise. A name without a level is read at the level that an `over`
-around it looks at; without any dataset said it is read on the main one. Where factors are crossed, a level of one of
-them stands for it in whatever is looked at: `mean(slope(adam, over=[a0, a0.3]), over=[r1, r2])` is the slope over the
-first factor at each level of the second, averaged.
+Numbers are floats, or arrays of resamples (elementwise). A name without a level is read at the current level of the
+enclosing `over`, and on the main dataset unless another is given. With crossed factors, a level of one factor applies
+to every combination: `mean(slope(adam, over=[a0, a0.3]), over=[r1, r2])` is the slope over the first factor at each
+level of the second, averaged.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 
 EstimandValue = Any
-"""A float, or an array of floats of a shape that all of one evaluation have."""
+"""A float, or an array of floats; all arrays of one evaluation have the same shape."""
 Axis = Literal["levels", "datasets"]
 AGGREGATE_FUNCTIONS = ("mean", "max", "min", "worst", "slope")
 SELECTION_SPLITS = ("dev", "validation")
-"""The splits by whose values `tuned` may choose: test values choose nothing."""
+"""The splits on which `tuned` may select; test values must not select anything."""
 _OPERATOR_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _OPERATIONS: dict[str, Callable[[EstimandValue, EstimandValue], EstimandValue]] = {
     "+": lambda a, b: a + b,
@@ -51,13 +51,13 @@ _NUMBER_PATTERN = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
 class EstimandError(ValueError):
-    """An expression that cannot be read, or not of this plan. Who acts: whoever wrote it; the text says what
-    is wrong.
-    """
+    """An expression cannot be parsed, or does not fit the plan. The message says what is wrong, for its author
+    to fix."""
 
 
 class CellRef(NamedTuple):
-    """What is read: an arm at a level (empty: the study has none) on a dataset, on the split that decides or `by`."""
+    """A cell to read: an arm at a level (empty if the study has none) on a dataset; on the deciding split, or on
+    `selection_split`."""
 
     dataset: str
     arm: str
@@ -66,7 +66,7 @@ class CellRef(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """As measurements name it: `arm`, or `arm@level`."""
+        """The condition as named in measurements: `arm` or `arm@level`."""
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
@@ -76,11 +76,11 @@ class CellRef(NamedTuple):
 
 
 ReadCell = Callable[[CellRef], EstimandValue]
-"""The value of a cell in one unit. Raises `Gap` where there is none."""
+"""Return the value of a cell in one unit. Raises `MissingCell` if there is none."""
 
 
 class MissingCell(Exception):
-    """A cell that an estimand reads has no value, or the estimand has none: a divisor is zero."""
+    """A cell that an estimand reads has no value, or the estimand is undefined because of a zero divisor."""
 
     def __init__(self, place: CellRef, of: str = "") -> None:
         super().__init__(f"{place}{of}")
@@ -100,7 +100,7 @@ class ArmRef:
 
 @dataclass(frozen=True)
 class BinaryOperation:
-    """Two expressions and the sign between them: + - * /."""
+    """Two expressions and the operator between them: + - * /."""
 
     operator: str
     left: Expression
@@ -115,7 +115,7 @@ class DropLevel:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Mean, extreme or slope over levels or datasets; all of them where none is named."""
+    """Mean, extreme or slope over levels or datasets; over all if none is named."""
 
     function: str
     operand: Expression
@@ -139,23 +139,24 @@ class TunedArm:
 Expression = NumberLiteral | ArmRef | BinaryOperation | DropLevel | Aggregate | OnDataset | TunedArm
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- parsing ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=512)
 def parse_estimand(text: str) -> Expression:
-    """An expression as a tree. Raises `EstimandError`."""
+    """Parse an expression into a tree. Raises `EstimandError`."""
     try:
         tree = ast.parse(_NAME_PATTERN.sub(_quote_name, " ".join(text.split())), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise EstimandError(
-            f"{text!r} cannot be read as an expression: see the examples; a minus between names has spaces around it"
+            f"{text!r} is not a valid expression: see the examples; a minus between names needs spaces around it"
         ) from None
     return _parse_expression(tree)
 
 
 def _quote_name(found: re.Match[str]) -> str:
-    """A name as a string, also one of digits where a name is to stand; functions and keywords as they are."""
+    """Quote a name, including one that consists of digits if a name is expected; leave functions and keywords
+    as they are."""
     word, before, after = found[0], found.string[: found.start()].rstrip(), found.string[found.end() :].lstrip()[:1]
     if after in ("(", "="):
         return "from_" if word == "from" else word
@@ -177,7 +178,7 @@ def _parse_expression(tree: ast.expr) -> Expression:
         case ast.Call(func=ast.Name(id=name)):
             return _parse_call(name, tree)
         case _:
-            raise EstimandError(f"{ast.unparse(tree)} has no meaning in an estimand")
+            raise EstimandError(f"{ast.unparse(tree)} is not allowed in an estimand")
 
 
 def _parse_call(name: str, tree: ast.Call) -> Expression:
@@ -190,7 +191,7 @@ def _parse_call(name: str, tree: ast.Call) -> Expression:
         **dict.fromkeys(AGGREGATE_FUNCTIONS, (1, {"over"})),
     }
     if name not in wants:
-        raise EstimandError(f"there is no function {name!r}; there are {', '.join(wants)}")
+        raise EstimandError(f"there is no function {name!r}; available: {', '.join(wants)}")
     count, keywords = wants[name]
     if len(tree.args) != count or given.keys() != keywords:
         raise EstimandError(
@@ -208,11 +209,11 @@ def _parse_call(name: str, tree: ast.Call) -> Expression:
     axis, names = _parse_axis(given["over"])
     if name == "tuned":
         if not isinstance(first, ArmRef) or first.level:
-            raise EstimandError("tuned takes an arm, and not an expression: tuned(adam, over=[r1, r2], by=dev)")
+            raise EstimandError("tuned takes an arm, not an expression: write tuned(adam, over=[r1, r2], by=dev)")
         if axis == "datasets":
-            raise EstimandError("tuned goes over levels, and not over datasets")
+            raise EstimandError("tuned selects among levels, not datasets: use over=levels or a list of levels")
         if (by := _parse_word(given["by"])) not in SELECTION_SPLITS:
-            raise EstimandError(f"by={by}: a level is chosen by its values on {' or '.join(SELECTION_SPLITS)}")
+            raise EstimandError(f"by={by}: use by={' or by='.join(SELECTION_SPLITS)}")
         return TunedArm(first.arm, names, by)
     return Aggregate(name, first, axis, names)
 
@@ -221,26 +222,26 @@ def _parse_axis(tree: ast.expr) -> tuple[Axis | None, tuple[str, ...]]:
     if isinstance(tree, ast.List | ast.Tuple):
         names = tuple(_parse_word(one) for one in tree.elts)
         if not names or len(set(names)) < len(names):
-            raise EstimandError(f"over=[{', '.join(names)}] must name levels or datasets, each once")
+            raise EstimandError(f"over=[{', '.join(names)}] must list levels or datasets without repetition")
         return None, names
     word = _parse_word(tree)
     if word not in ("levels", "datasets"):
-        raise EstimandError(f"over={word} is nothing to go over: levels, datasets, or a list of either")
+        raise EstimandError(f"over={word} is not a valid range: expected levels, datasets, or a list of either")
     return ("levels" if word == "levels" else "datasets"), ()
 
 
 def _parse_word(tree: ast.expr) -> str:
     if isinstance(tree, ast.Constant):
         return str(tree.value)
-    raise EstimandError(f"{ast.unparse(tree)} stands where a name is to stand")
+    raise EstimandError(f"{ast.unparse(tree)} was found where a name was expected")
 
 
-# --- evaluating ------------------------------------------------------------------------------------------------------
+# --- evaluation ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """Where an expression is looked at."""
+    """The context in which an expression is evaluated."""
 
     plan: DataPlan
     metric: MetricSpec
@@ -248,21 +249,24 @@ class EvaluationContext:
     dataset: str
     level: str = ""
     replacement_level: str = ""
-    """A level in the place of every mean, extreme or slope over levels."""
+    """If set, a level that replaces every aggregation over levels."""
 
 
 def evaluate_estimand(
     text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell, *, dataset: str = ""
 ) -> EstimandValue:
-    """The value of an estimand in one unit, on a dataset (the main one). Raises `Gap` and `EstimandError`."""
+    """Return the value of an estimand in one unit, on a dataset (default: the main one).
+
+    Raises `MissingCell` and `EstimandError`.
+    """
     return _evaluate(parse_estimand(text), EvaluationContext(plan, metric, read, dataset or plan.datasets[0].name))
 
 
 def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell) -> dict[str, EstimandValue]:
-    """What a whole estimand comes to with one level in the place of its means and extremes over levels, level by level;
-    of a slope, what it is the slope of. Empty where there is none, or where they go over unlike levels.
+    """Return the value of an estimand at each level: the level replaces its means and extremes over levels.
 
-    Raises `Gap` and `EstimandError`.
+    For a slope, this is the operand of the slope. Empty if there is no aggregation over levels, or if they have
+    different levels. Raises `MissingCell` and `EstimandError`.
     """
     whole, at = parse_estimand(text), EvaluationContext(plan, metric, read, plan.datasets[0].name)
     over = [(fold, _resolve_axis(fold.axis, fold.names, at)) for fold in _iterate_aggregates(whole)]
@@ -275,7 +279,7 @@ def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadC
 
 
 def has_extreme(text: str) -> bool:
-    """Whether an estimand has the largest or smallest of several cells in it, so that its values are skewed."""
+    """Return whether an estimand contains the maximum or minimum of several cells, so that its values are skewed."""
     return any(fold.function in ("max", "min", "worst") for fold in _iterate_aggregates(parse_estimand(text)))
 
 
@@ -336,7 +340,7 @@ def _apply_aggregate(
         points = _parse_level_values(names, at) if axis == "levels" else []
         numbers = [value for value in points if value is not None]
         if len(numbers) != len(names) or len(set(numbers)) < 2:
-            raise EstimandError("slope goes over at least two levels with different numeric values")
+            raise EstimandError("slope needs at least two levels with different numeric values")
         middle = sum(numbers) / len(numbers)
         return sum((x - middle) * value for x, value in zip(numbers, values, strict=True)) / sum(
             (x - middle) ** 2 for x in numbers
@@ -347,7 +351,7 @@ def _apply_aggregate(
 
 
 def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[float | None]:
-    """The levels as numbers; of crossed factors, those of the one factor that differs between them."""
+    """Return the values of the levels; with crossed factors, those of the one factor that differs between them."""
     values = {level.name: level.value for level in at.plan.all_levels}
     parts = {level.name: level.parts for level in at.plan.levels if level.parts}
     if not at.plan.factors:
@@ -358,7 +362,7 @@ def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[flo
         if len(set(each)) > 1
     ]
     if len(differing) != 1:
-        raise EstimandError("slope goes over the levels of one factor, the others fixed: name them in over=[...]")
+        raise EstimandError("slope needs the levels of one factor with the others fixed: list them in over=[...]")
     return [values[name] for name in differing[0]]
 
 
@@ -371,41 +375,46 @@ def _take_smaller(a: EstimandValue, b: EstimandValue) -> EstimandValue:
 
 
 def _is_scalar_pair(a: EstimandValue, b: EstimandValue) -> bool:
-    """Whether neither is an array: a constant, or a cell that diverged, stands beside arrays as a number."""
+    """Return whether neither is an array; a constant or a diverged cell is a number even among arrays."""
     return isinstance(a, float | int) and isinstance(b, float | int)
 
 
 def _import_numpy() -> Any:
-    """numpy, which whoever evaluates arrays has imported."""
+    """Import numpy lazily; callers that evaluate arrays have already imported it."""
     return import_module("numpy")
 
 
 def _build_cell_ref(arm: str, level: str, at: EvaluationContext, by: str = "") -> CellRef:
     if arm not in {one.name for one in at.plan.arms}:
-        raise EstimandError(f"there is no arm {arm!r}; there are {_format_first([one.name for one in at.plan.arms])}")
+        raise EstimandError(
+            f"there is no arm {arm!r}; the plan has {_format_first([one.name for one in at.plan.arms])}"
+        )
     if at.plan.levels and not level:
-        raise EstimandError(f"{arm!r} is read at no level: write {arm}@{at.plan.levels[0].name}, or go over levels")
+        raise EstimandError(f"{arm!r} has no level: write {arm}@{at.plan.levels[0].name}, or aggregate over levels")
     if level not in at.plan.level_names:
         _resolve_name(level.partition("+")[0], "levels", at)
         raise EstimandError(
-            f"{arm!r} is read at {level!r}, which leaves other factors open: write {arm}@"
-            f"{at.plan.levels[0].name}, or go over their levels"
+            f"{arm!r} at {level!r} leaves other factors open: write {arm}@"
+            f"{at.plan.levels[0].name}, or aggregate over their levels"
         )
     if not at.plan.has_cell(at.dataset, arm, level):
-        raise EstimandError(f"{CellRef(at.dataset, arm, level)} is left out of the plan: nobody measures it")
+        raise EstimandError(f"{CellRef(at.dataset, arm, level)} is excluded from the plan, so it is not measured")
     return CellRef(at.dataset, arm, level, by)
 
 
 def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
-    """The name of a dataset or level. That of one factor's level stands for it in the level that is looked at; where
-    other factors are still open, the levels of some of them come back, joined by +."""
+    """Resolve the name of a dataset or level.
+
+    A level of one factor is combined with the current level; while other factors are open, returns the levels of some
+    factors joined by +.
+    """
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
     if name in names:
         return name
     parts = {level.name: place for place, factor in enumerate(at.plan.factors) for level in factor.levels}
     if axis == "datasets" or name not in parts:
         names = [*(parts if axis == "levels" else ()), *names]
-        raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {_format_first(names)}")
+        raise EstimandError(f"there is no {axis[:-1]} {name!r}; the plan has {_format_first(names)}")
     whole = {level.name: level.parts for level in at.plan.levels}
     seen = whole.get(at.level) or tuple(one for one in at.level.split("+") if one)
     chosen = dict(sorted({parts[one]: one for one in (*seen, name)}.items()))
@@ -417,45 +426,47 @@ def _format_first(names: Sequence[str], most: int = 12) -> str:
 
 
 def _resolve_axis(axis: Axis | None, names: tuple[str, ...], at: EvaluationContext) -> tuple[Axis, tuple[str, ...]]:
-    """What an expression goes over; of a list of names, what they are names of."""
+    """Resolve the axis of an aggregation and its names; a list of names determines its axis."""
     if axis is None:
         levels = {one.name for one in at.plan.all_levels}
         axis = "datasets" if names and not levels.intersection(names) else "levels"
     known = tuple(one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets))
     if not (names or known):
-        raise EstimandError(f"the plan has no {axis} to go over")
+        raise EstimandError(f"the plan has no {axis} to aggregate over")
     return axis, tuple(_resolve_name(name, axis, at) for name in names) or known
 
 
 def list_cells_read(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: str = "") -> tuple[CellRef, ...]:
-    """Every cell that an estimand reads, in order. Raises `EstimandError`."""
+    """Return every cell that an estimand reads, in order. Raises `EstimandError`."""
     found: dict[CellRef, float] = {}
     rng = Random(0)
 
     def read(place: CellRef) -> float:
-        return found.setdefault(place, rng.uniform(1.0, 2.0))  # all different: no divisor is zero by chance
+        return found.setdefault(place, rng.uniform(1.0, 2.0))  # all different, so that no divisor is zero by chance
 
     try:
         evaluate_estimand(text, plan, metric, read, dataset=dataset)
     except MissingCell:
-        raise EstimandError("it divides by zero whatever is measured") from None
-    for place in [one for one in found if one.selection_split]:  # a choice reads what it chooses among, too
+        raise EstimandError("it always divides by zero") from None
+    for place in [
+        one for one in found if one.selection_split
+    ]:  # `tuned` also reads the deciding values of its candidates
         found.setdefault(place._replace(selection_split=""), 1.0)
     return tuple(found)
 
 
 def find_effect_metric(effect: Effect, plan: DataPlan) -> MetricSpec:
-    """The metric that an effect is read in. Raises `EstimandError`."""
+    """Return the metric of an effect. Raises `EstimandError`."""
     found = next((one for one in plan.metrics if one.name == effect.metric), None)
     if effect.metric and found is None:
         raise EstimandError(
-            f"there is no metric {effect.metric!r} in the plan; there are {', '.join(one.name for one in plan.metrics)}"
+            f"there is no metric {effect.metric!r} in the plan; it has {', '.join(one.name for one in plan.metrics)}"
         )
     return found or plan.primary_metric
 
 
 def list_conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
-    """(dataset, metric, condition) of every cell that effects read. Raises `EstimandError`."""
+    """Return (dataset, metric, condition) of every cell that the effects read. Raises `EstimandError`."""
     return {
         (place.dataset, metric.name, place.condition)
         for effect in effects
@@ -465,7 +476,7 @@ def list_conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple
 
 
 def list_deciding_cells(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[CellRef]:
-    """The cells that a hypothesis is decided by. Raises `EstimandError`."""
+    """Return the cells that decide a hypothesis. Raises `EstimandError`."""
     datasets = [one.name for one in plan.datasets] if hypothesis.unit == "datasets" else [plan.datasets[0].name]
     return frozenset(
         place._replace(selection_split="")
@@ -476,55 +487,61 @@ def list_deciding_cells(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Cel
 
 
 def list_registered_cells(plan: DataPlan) -> frozenset[CellRef]:
-    """The cells that decide the plan's confirmatory hypotheses."""
+    """Return the cells that decide the plan's confirmatory hypotheses."""
     return frozenset[CellRef]().union(*(list_deciding_cells(one, plan) for one in plan.hypotheses if one.confirmatory))
 
 
 def list_main_arms(plan: DataPlan) -> tuple[str, ...]:
-    """The arms that every experiment of the search measures: baselines, methods, and the ablations that the plan's
-    confirmatory hypotheses need, which have to run on the same seeds."""
+    """Return the arms that every experiment of the search measures: baselines, methods, and the ablations that
+    confirmatory hypotheses need, which must run on the same seeds."""
     needed = {place.arm for place in list_registered_cells(plan)}
     return tuple(arm.name for arm in plan.arms if arm.role != "ablation" or arm.name in needed)
 
 
-# --- checking --------------------------------------------------------------------------------------------------------
+# --- checks ----------------------------------------------------------------------------------------------------------
 
 SIMULATED_STUDIES = 400
-"""Random studies in which an effect is looked at."""
+"""Number of random studies simulated to check an effect."""
 MAX_ESTIMAND_LENGTH = 1000
 
 
 def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
-    """What is wrong with the hypotheses of a plan, a sentence each."""
+    """Yield what is wrong with the hypotheses of a plan, one sentence each."""
     ids = [one.id for one in plan.hypotheses]
-    yield from (f"hypothesis {name!r} is named twice" for name in dict.fromkeys(ids) if ids.count(name) > 1)
+    yield from (f"hypothesis {name!r} is defined twice" for name in dict.fromkeys(ids) if ids.count(name) > 1)
     if not any(one.confirmatory for one in plan.hypotheses):
-        yield "no hypothesis is confirmatory: say what this study decides"
+        yield "no hypothesis is confirmatory: mark the one that this study decides"
     for one in plan.hypotheses:
         where = f"hypothesis {one.id!r}"
         for effect in (*one.effects, *one.alternatives):
             if (fault := _find_effect_fault(effect, plan, everywhere=one.unit == "datasets")) is not None:
                 yield f"{where}, {effect.estimand!r}: {fault}"
         if one.unit == "datasets" and len(plan.datasets) < 3:
-            yield f"{where} has datasets as its unit, and the plan has {len(plan.datasets)}: three at least, or seeds"
+            yield (
+                f"{where} has datasets as its unit, but the plan has only {len(plan.datasets)}: use at least three, or "
+                "unit 'seeds'"
+            )
         if one.diverged == "worst value" and (
             unbound := sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
         ):
             yield (
-                f"{where} counts training that diverged as the worst value, and {', '.join(unbound)} has none: say "
-                "it in `worst`, or leave such seeds out"
+                f"{where} counts diverged training as the worst value, but {', '.join(unbound)} has none: set "
+                "`worst` of the metric, or `diverged` to 'left out'"
             )
         if one.diverged == "worst value" and one.unit == "datasets":
-            yield f"{where}: with datasets as its unit seeds that diverged are left out: `diverged` is 'left out'"
+            yield f"{where}: with unit 'datasets' diverged seeds must be left out: set `diverged` to 'left out'"
         if (one.unit == "seeds and clusters") != bool(one.cluster):
-            yield f"{where}: `cluster` is the column of unit 'seeds and clusters', and of no other"
+            yield f"{where}: `cluster` must be set for unit 'seeds and clusters', and only for it"
         if one.confirmatory and one.rival is None:
-            yield f"{where} has no rival explanation: say what else could make the effect, and what tells them apart"
+            yield (
+                f"{where} has no rival explanation: say what else could cause the effect, and which measurement "
+                "distinguishes them"
+            )
         if one.rival is not None:
             if one.rival.ours == one.rival.theirs:
                 yield (
-                    f"{where}: both explanations predict {one.rival.ours} of {one.rival.estimand!r}, so no cell "
-                    "separates them"
+                    f"{where}: both explanations predict {one.rival.ours} of {one.rival.estimand!r}, so it does not "
+                    "distinguish them"
                 )
             probe = Effect(estimand=one.rival.estimand, smallest=1.0)
             if (fault := _find_effect_fault(probe, plan, sized=False)) is not None:
@@ -533,12 +550,12 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
 
 def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
     for effect in (*one.effects, *one.alternatives):
-        with suppress(EstimandError):  # told of the effect itself
+        with suppress(EstimandError):  # reported for the effect itself
             yield find_effect_metric(effect, plan)
 
 
 def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:
-    """Why an effect cannot be decided; None where it can."""
+    """Return why an effect cannot be decided; None if it can."""
     if len(effect.estimand) > MAX_ESTIMAND_LENGTH:
         return f"it has more than {MAX_ESTIMAND_LENGTH} characters"
     try:
@@ -556,21 +573,21 @@ def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, ev
         return "it reads no cell"
     found = _simulate_values(effect.estimand, plan, metric)
     if len({round(value, 12) for value in found}) < 2:
-        return "no cell can refute it: it has the same value whatever is measured"
+        return "no measurement can refute it: its value is always the same"
     if not sized:
         return None
     if min(found) > effect.smallest:
-        return "no cell can refute it: it is larger than the smallest effect whatever is measured"
+        return "no measurement can refute it: it is always larger than the smallest effect"
     if max(found) < effect.smallest and metric.low is not None and metric.high is not None:
         return (
-            f"nothing that could be measured reaches its smallest effect of {effect.smallest:g}: {metric.name} "
-            f"lies within {metric.low:g} and {metric.high:g}; is that another unit?"
+            f"no possible measurement reaches its smallest effect of {effect.smallest:g}: {metric.name} "
+            f"lies within {metric.low:g} and {metric.high:g}; check the unit"
         )
     return None
 
 
 def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:
-    """Values of an estimand in studies whose cells are drawn at random, at the ends of the metric's range, too."""
+    """Return values of an estimand in studies with random cells, including cells at the ends of the metric's range."""
     rng = Random(0)
     low = metric.low if metric.low is not None else -10.0
     high = metric.high if metric.high is not None else low + 100.0
@@ -579,7 +596,7 @@ def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[floa
         drawn: dict[object, float] = {}
 
         def read(place: CellRef, drawn: dict[object, float] = drawn, kind: int = trial % 3) -> float:
-            of = place.arm if kind == 2 else place  # an arm that is as good everywhere: what a minimum needs
+            of = place.arm if kind == 2 else place  # equal values everywhere in an arm, as a minimum needs
             if of not in drawn:
                 drawn[of] = rng.choice((low, high)) if kind else rng.uniform(low, high)
             return drawn[of]
@@ -591,11 +608,11 @@ def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[floa
     return found
 
 
-# --- saying ----------------------------------------------------------------------------------------------------------
+# --- wording ---------------------------------------------------------------------------------------------------------
 
 
 def describe_estimand(text: str, plan: DataPlan) -> str:
-    """An estimand in words, with the titles of the plan."""
+    """Describe an estimand in words, with the titles of the plan."""
     return _describe_expression(parse_estimand(text), plan)
 
 

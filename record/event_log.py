@@ -1,12 +1,12 @@
-"""The event log of a run: an append-only SQLite table, and the one writer that holds the state folded from it.
+"""The event log of a run: an append-only SQLite table, and its only writer, which maintains the state folded from it.
 
-`EventLog.append` commits with `synchronous=FULL` before it returns: what the state says happened is on disk, and was
-read back before: an event that could not be is refused.
+`EventLog.append` commits with `synchronous=FULL` before it returns, so everything in the state is on disk; each event
+is first checked to be readable, and refused otherwise.
 
-On a network filesystem, where WAL does not work, the log is `events.jsonl` in its place (`record.jsonl_log`).
+On a network filesystem, where WAL does not work, the log is `events.jsonl` instead (`record.jsonl_log`).
 
-What it does not guarantee: durability of files beside the log (those are sealed by `record.run_folder` before the event
-that names them).
+Limits: it does not ensure the durability of other files (`record.run_folder` seals them before the event that names
+them).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from labwright.record.schema.frozen_model import replace_unencodable
 
 EventListener = Callable[[Event, RunState], None]
 MIN_CLOCK_JUMP_SECONDS = 30.0
-"""Seconds by which the machine's clock may move against the time of a process between two events unnoticed: less is
-set right by the protocols that keep clocks, and matters to no time limit."""
+"""Clock jumps up to this size between two events are ignored: time synchronisation corrects them, and they affect no
+time limit."""
 
 
 class Recorder(ABC):
-    """What other folders get of the record: read the state, add an event."""
+    """Access to the record for other packages: read the state, append an event."""
 
     def __init__(self, state: RunState, listener: EventListener | None) -> None:
         self.state = state
@@ -65,7 +65,7 @@ class Recorder(ABC):
 
 
 class EventLog(Recorder):
-    """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
+    """The writer of one run's log. Open it once per process, under the run's lock (`record.lock`)."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class EventLog(Recorder):
         monotonic_clock: Callable[[], float] = time.monotonic,
         listener: EventListener | None = None,
     ) -> None:
-        """Open or make the log, by its name a database or an `events.jsonl`. Raises `RecordError`.
+        """Open or create the log: a database or `events.jsonl`, depending on the file name. Raises `RecordError`.
 
-        `clock` dates events; `steady` tells how long the process has run, whatever becomes of that clock.
+        `clock` dates the events; `monotonic_clock` measures elapsed time even if that clock is changed.
         """
         self.path, self._clock, self._steady = path, clock, monotonic_clock
         self._seen: tuple[float, float] | None = None
-        """Both, at the last event of this process."""
+        """(clock, monotonic clock) at the last event of this process."""
         with ExitStack() as unless_opened:
             try:
                 if path.name == JSONL_LOG_FILE:
@@ -136,7 +136,7 @@ class MemoryLog(Recorder):
 
     @property
     def answers(self) -> list[CallAnswered]:
-        """All answers of models in the order of their commitment."""
+        """All model answers in the order in which they were committed."""
         return [event for event in self.events if isinstance(event, CallAnswered)]
 
     def append(self, event: Event) -> int:
@@ -147,7 +147,7 @@ class MemoryLog(Recorder):
 
 
 def _round_trip(event: Event) -> tuple[str, Event]:
-    """An event as JSON, and as a resume will read it: nothing else is folded. Raises `RecordError`."""
+    """Return an event as JSON and as a resume will read it; only the latter is folded. Raises `RecordError`."""
     try:
         try:
             body = event.model_dump_json()
@@ -158,19 +158,19 @@ def _round_trip(event: Event) -> tuple[str, Event]:
         why = " ".join(str(error).splitlines())[:300]
         raise RecordError(
             f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
-            "is a bug of this program: report it"
+            "is a bug in this program: report it"
         ) from error
 
 
 def open_log(folder: Path, *, network: bool | None = None, listener: EventListener | None = None) -> EventLog:
-    """The writer of a run folder's log. `network` says whether it lies on a network filesystem; None: it is looked up.
+    """Open the log of a run folder for writing. `network`: whether it is on a network filesystem; None: detect.
 
     Raises: `RecordError`.
     """
     path, lines = folder / "run.db", folder / JSONL_LOG_FILE
     if not lines.exists() and not (is_on_network(folder) if network is None else network):
         return EventLog(path, listener=listener)
-    if not lines.exists() and path.is_file():  # a run that was moved here from a local disk
+    if not lines.exists() and path.is_file():  # the run was moved here from a local disk
         try:
             write_file(lines, b"".join(format_row(at, body) for at, body in read_rows(path)))
             os.replace(path, path.with_name("run.db.before"))
@@ -185,13 +185,13 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 def _explain_remedy(error: Exception) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest is detail
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits are details
     if code in _DAMAGED_CODES:
-        return "the file is damaged: put a copy of it back, or save what can be read with 'sqlite3 run.db .recover'"
+        return "the file is damaged: restore a copy, or recover its readable part with 'sqlite3 run.db .recover'"
     if code in _ACCESS_CODES or (
         isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
     ):
-        return "the folder cannot be written to: fix its permissions (or its mount), then resume"
+        return "the folder is not writable: fix its permissions or mount, then resume"
     if code in _BUSY_CODES:
-        return "another process writes to it: end that one, then resume"
+        return "another process is writing to it: stop that process, then resume"
     return "free disk space, then resume"

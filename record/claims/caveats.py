@@ -1,7 +1,7 @@
-"""What stands beside a verdict without changing it: settings that are stale or that more trials may well better,
-baselines that miss a published value.
+"""Caveats that qualify a verdict without changing it: stale or unconverged tuning, and baselines that miss a published
+value.
 
-What it does not guarantee: that a baseline without an anchor is near to what was published of it.
+Limits: a baseline without an anchor may still be far from its published value.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
 
 
 class AnchorComparison(NamedTuple):
-    """A published value beside ours on test data; None where there is no claim of it."""
+    """A published value and our test result; `claim` is None if there is no such claim."""
 
     anchor: PublishedAnchor
     claim: Claim | None
 
     @property
     def key(self) -> str:
-        """What `record.claims.formatting.setups` prints of the anchor begins with this."""
+        """Prefix of the keys that `record.claims.formatting.format_setups` prints for the anchor."""
         return ".".join(("anchor", *map(format_key, (self.anchor.dataset, self.anchor.metric, self.anchor.condition))))
 
     @property
     def is_missed(self) -> bool:
-        """Whether ours lies further from it than its tolerance."""
+        """Whether the measured mean differs from the published value by more than the tolerance."""
         return self.claim is not None and abs(self.claim.mean - self.anchor.value) > self.anchor.tolerance
 
 
 def compare_anchors(plan: DataPlan | None, claims: Iterable[Claim]) -> tuple[AnchorComparison, ...]:
-    """Every anchor of a plan beside our mean on test data."""
+    """Pair every anchor of a plan with the measured test mean."""
     known = {one.key: one for one in claims}
     return tuple(
         AnchorComparison(one, known.get(f"test/{one.dataset}/{one.metric}/{one.condition}"))
@@ -46,13 +46,13 @@ def compare_anchors(plan: DataPlan | None, claims: Iterable[Claim]) -> tuple[Anc
 
 
 class CaveatFinder:
-    """The caveats of comparisons between these claims."""
+    """Find the caveats of comparisons between these claims."""
 
     def __init__(self, state: RunState, claims: Sequence[Claim]) -> None:
         plan = state.data_plan
         self._state = state
         self._unanchored = {one.anchor.arm for one in compare_anchors(plan, claims) if one.is_missed}
-        # before the stage of tuning is over, no setting is expected to be tuned
+        # settings are only expected to be tuned once the tuning stage is over
         tunes = (
             claims
             and plan is not None
@@ -64,17 +64,17 @@ class CaveatFinder:
         self._chosen: dict[str, dict[str, ChosenSetting]] = {}
 
     def find_caveats(self, claim: Claim, other: Claim) -> tuple[Caveat, ...]:
-        """What has to be said of the comparison of two claims, beside its verdict."""
+        """Return the caveats of comparing two claims."""
         settings = [one for each in (claim, other) if (one := self._find_setting(each)) is not None]
-        said: dict[Caveat, bool] = {
+        applies: dict[Caveat, bool] = {
             "stale tuning": any(one.stale for one in settings),
             "tuning not converged": any(one.gaining for one in settings),
             "unanchored": other.split == "test" and other.arm in self._unanchored,
         }
-        return tuple(one for one, holds in said.items() if holds)
+        return tuple(one for one, holds in applies.items() if holds)
 
     def _find_setting(self, claim: Claim) -> ChosenSetting | None:
-        """What the arm of a claim ran with; None where nothing is tuned."""
+        """Return the setting that the arm of a claim ran with; None if nothing is tuned."""
         node = _find_claim_node(self._state, claim)
         if self._found is None or node not in self._state.required_cells or node not in self._state.nodes:
             return None
@@ -84,6 +84,6 @@ class CaveatFinder:
 
 
 def _find_claim_node(state: RunState, claim: Claim) -> str:
-    """The node whose program and settings a claim is of."""
+    """Return the node whose program and settings a claim is about."""
     node = state.nodes.get(claim.nodes[0])
     return "" if node is None else node.parent or "" if node.kind == "replicate" else node.id

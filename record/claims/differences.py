@@ -1,24 +1,21 @@
-"""Paired differences, and what may be said of them.
+"""Paired differences between arms, and their verdicts.
 
-All of them are exploratory: what a study decides are its hypotheses (`record.claims.hypothesis_tests`), which no pair
-that
-nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: what was asked,
-that is the primary metric, a method against a baseline, over all datasets and levels, which readers of any study look
-for first, and every pair of cells that a hypothesis of the plan, or its rival, reads in its metric. **Other**:
-everything else that is compared, other metrics and ablations. Two families, since a plan that adds a metric to look at
-should not make its main comparison harder to call; and no more than two, since a paper that finds something in one of
-twenty side results has found what chance hands out.
+All of them are exploratory: a study decides its hypotheses (`record.claims.hypothesis_tests`), and these comparisons
+take no power from them. The differences of one split belong to one of two families. **Primary**: the primary metric,
+method against baseline, over all datasets and levels, and every pair of cells that a hypothesis of the plan or its
+rival reads in its metric. **Other**: everything else, that is other metrics and ablations. There are two families so
+that adding a metric to a plan does not make its main comparison harder to pass; and only two, because one finding in
+twenty side results is expected by chance.
 
-A difference is called where all of this holds: at least `MINIMUM_REPLICATES` pairs that are not all the same, a paired
-t test that survives Holm's correction at 5 % within its family, and, where predictions were resampled
-(`RunState.resampled`), a 95 % interval over the test examples on the same side of zero. The first is about training
-again, the second about other test examples; a difference that only one of them supports is not called. A family counts
-every difference that was made, also those with too few pairs to be tested. What is called is called of `condition`.
-What is not called is `not significant`, and told with the number of comparisons that it was corrected for: its own
-interval, which is not corrected, may well exclude zero.
+A difference is called if all of this holds: at least `MIN_REPLICATES` pairs that are not all the same, a paired t test
+that is significant at 5 % after Holm's correction within its family, and, where predictions were resampled
+(`RunState.resampled_intervals`), a 95 % interval over the test examples that excludes zero on the same side. The t test
+covers retraining, the interval covers other test examples; both must support a difference. The family size counts every
+difference, including those with too few pairs to be tested. A verdict is about `condition`. Any other difference is
+`not significant`, reported with the number of comparisons; its own uncorrected interval may still exclude zero.
 
-What it does not guarantee: that the family of a stage's report, which looks at validation data, is that of the paper;
-each is corrected for itself. The intervals, those over examples too, are not corrected: each holds for itself alone.
+Limits: the family of a stage report, which uses validation data, is not that of the paper; each is corrected
+separately. No interval, including those over examples, is corrected for multiple comparisons.
 """
 
 from __future__ import annotations
@@ -50,12 +47,12 @@ TestFamily = Literal["primary", "other"]
 
 
 class ClaimDifference(Claim):
-    """A paired difference `condition - other`, with what may be said of it.
+    """A paired difference `condition - other`, and its verdict.
 
-    `p` is of the paired t test, None where there was nothing to test; `p_adjusted` is corrected for the `compared`
-    differences of the `family`. `called` is of `condition` against `other`: "worsened" says that it is measurably the
-    worse one; `caveats` stand beside it. `detectable` is the smallest true difference that would have been found with a
-    power of 80 %.
+    `p` is from the paired t test, None if it could not be run; `p_adjusted` is corrected for the `family_size`
+    differences of the `family`. `significance` is about `condition` relative to `other`: "worsened" means measurably
+    worse; `caveats` qualify it. `detectable_effect` is the smallest true difference that would be found with a power of
+    80 %.
     """
 
     other: str
@@ -73,7 +70,7 @@ class ClaimDifference(Claim):
 
     @property
     def outcome_text(self) -> str:
-        """What came of it; where it is not significant, with the correction that was applied."""
+        """The verdict; if not significant, with the correction that was applied."""
         if self.significance != "not significant":
             return self.significance
         if self.is_limited_by_examples:
@@ -86,12 +83,12 @@ class ClaimDifference(Claim):
 
     @property
     def verdict_text(self) -> str:
-        """The outcome with its caveats: `improved, stale tuning`."""
+        """The verdict with its caveats: `improved, stale tuning`."""
         return ", ".join((self.outcome_text, *self.caveats))
 
     @property
     def is_limited_by_examples(self) -> bool:
-        """Whether only the choice of test examples keeps this difference from being called."""
+        """Whether the difference is not called only because of the interval over test examples."""
         return (
             self.significance == "not significant"
             and self.p_adjusted is not None
@@ -100,7 +97,7 @@ class ClaimDifference(Claim):
 
 
 def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:
-    """Paired differences at equal level: method minus baseline, and ablation minus method."""
+    """Return paired differences at equal level: method minus baseline, and ablation minus method."""
     plan = state.data_plan
     if plan is None:
         return []
@@ -146,7 +143,7 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
 
 
 def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
-    """The difference of two claims, value by value where they share a seed, before it is tested."""
+    """Build the difference of two claims over their shared seeds, before it is tested."""
     key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
     rows = [
@@ -186,7 +183,7 @@ def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> C
 
 
 def _apply_test(one: ClaimDifference, p: float | None, adjusted: float | None, compared: int) -> ClaimDifference:
-    """The difference with what its family, of so many, lets be said of it."""
+    """Return the difference with its verdict, given its p-values and the size of its family."""
     called: DifferenceOutcome = "improved" if one.better == one.condition else "worsened"
     if adjusted is None:
         called = "unknown"

@@ -1,7 +1,7 @@
-"""Claims: means over the replicates of one frozen node, with the spread between their seeds.
+"""Claims: means over the replicates of one frozen node, with the spread across seeds.
 
-Values are taken to be independent and roughly normal, as t tests do. The standard deviation that power is computed
-with is the one that was measured, an estimate from few values, so a detectable difference is an estimate as well.
+Values are assumed independent and roughly normal, as t tests do. Power is computed from the measured standard
+deviation, itself an estimate from few values, so a detectable difference is an estimate too.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
 
 MIN_REPLICATES = 5
-"""Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
+"""Minimum number of pairs for a verdict; with 3 seeds the interval's half-width is 2.48 standard deviations."""
 
 SIGNIFICANCE_LEVEL = 0.05
-"""How often a family without any true difference may have one called: intervals are of `1 - LEVEL`."""
+"""Family-wise error rate; intervals have a confidence of `1 - SIGNIFICANCE_LEVEL`."""
 
 TARGET_TEST_POWER = 0.8
-"""How often a difference that is called detectable would have been found."""
+"""Probability of finding a true difference of the size called detectable."""
 
 
 def compute_t_interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
+    """Return the standard deviation and 95 % Student t interval of the mean; None if all values are equal."""
     if not differs_beyond_rounding(values):
         return None, None, None
     sd = _compute_deviation(tuple(values))
@@ -41,7 +41,7 @@ def compute_t_interval(values: Sequence[float]) -> tuple[float | None, float | N
 
 
 def compute_p_value(values: Sequence[float]) -> float | None:
-    """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
+    """Return the two-sided p of the t test that paired differences have mean 0; None if all values are equal."""
     sd = _compute_deviation(tuple(values)) if differs_beyond_rounding(values) else 0.0
     if not sd:
         return None
@@ -49,10 +49,11 @@ def compute_p_value(values: Sequence[float]) -> float | None:
 
 
 def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Each p adjusted for all of them, in their order; None stays None, and counts as a test that found nothing.
+    """Return each p-value adjusted for all of them, in order; None stays None and counts as a test without a finding.
 
-    At most `LEVEL` of families without any true difference have one whose adjusted p is at most `LEVEL`, however the
-    tests depend on each other. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    At most a share of `SIGNIFICANCE_LEVEL` of families without any true difference have an adjusted p at or below it,
+    however the tests depend on each other. Source: Holm 1979, "A simple sequentially rejective multiple test
+    procedure".
     """
     adjusted: list[float | None] = [None] * len(p_values)
     ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
@@ -64,39 +65,40 @@ def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def compute_detectable_effect(n: int, sd: float, compared: int = 1) -> float | None:
-    """The smallest true difference that `n` paired values with this deviation find with a power of 80 %, two-sided.
+    """Return the smallest true difference that `n` paired values with this deviation detect with 80 % power, two-sided.
 
-    At the level of the first step of Holm's correction over `compared` tests, its strictest. None where fewer values
-    than `MINIMUM_REPLICATES` let nothing be found. In the unit of `sd`.
+    Uses the strictest step of Holm's correction over `compared` tests. None for fewer than `MIN_REPLICATES` values. In
+    the unit of `sd`.
     """
     if n < MIN_REPLICATES:
         return None
-    critical = compute_t_quantile(
-        1 - SIGNIFICANCE_LEVEL / compared / 2, n - 1
-    )  # and the mean of t that passes it so often, in errors of it
+    critical = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / compared / 2, n - 1)
+    # the noncentrality (in standard errors) at which t exceeds it with that power
     return float(_import_special().nctdtrinc(n - 1, 1.0 - TARGET_TEST_POWER, critical)) * sd / math.sqrt(n)
 
 
 @lru_cache(maxsize=4096)
 def _compute_deviation(values: tuple[float, ...]) -> float:
-    """`stdev`, which is exact and slow; the claims of one record are computed dozens of times."""
+    """Cached `stdev`, which is exact but slow: the claims of a record are computed dozens of times."""
     return stdev(values)
 
 
 @lru_cache(maxsize=1024)
 def compute_t_quantile(share: float, freedom: float) -> float:
-    """The value below which t with so many degrees of freedom lies with this probability."""
+    """Return the quantile of Student's t with `freedom` degrees of freedom at probability `share`."""
     return float(_import_special().stdtrit(freedom, share))
 
 
 def compute_t_probability(value: float, freedom: float) -> float:
-    """The probability that t with so many degrees of freedom lies below a value."""
+    """Return the probability that Student's t with `freedom` degrees of freedom is below `value`."""
     return float(_import_special().stdtr(freedom, value))
 
 
 def compute_upper_rate(successes: int, trials: int, share: float) -> float:
-    """The upper end of a Clopper-Pearson interval: what happened so often of so many times happens at most so often,
-    but for this share of the times. Source: Clopper and Pearson 1934."""
+    """Return the upper end of a one-sided Clopper-Pearson interval for a rate, with error probability `share`.
+
+    Source: Clopper and Pearson 1934.
+    """
     return (
         1.0
         if successes >= trials
@@ -105,20 +107,20 @@ def compute_upper_rate(successes: int, trials: int, share: float) -> float:
 
 
 def _import_special() -> Any:
-    """scipy.special, imported when first asked for: that takes longer than most commands."""
+    """Import scipy.special on first use, since the import takes longer than most commands."""
     return import_module("scipy.special")
 
 
 def find_replicates(state: RunState, node: str) -> list[Node]:
-    """The replicates of a node, failed ones included."""
+    """Return the replicates of a node, including failed ones."""
     return [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node]
 
 
 def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
-    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself.
+    """Return the replicates that claims may use: none of a suspect node, and no suspect replicate.
 
-    Once seeds are locked, of the winner and its ablations those with these seeds alone, as soon as one of them works:
-    the search has used the others.
+    Once seeds are locked, only fresh seeds count for the winner and its ablations, as soon as one of them works: the
+    search has used the others.
     """
     if node in state.nodes and state.nodes[node].suspect:
         return []
@@ -128,10 +130,10 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
 
 
 def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
-    """Whether at least two good replicates measured, and all measured the same values: their code ignores its seed.
+    """Return whether at least two good replicates measured values and all agree: the code ignores its seed.
 
-    Right for a deterministic method, and never a measure of noise: an sd of 0 here is no noise of 0. Where values are
-    few and coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
+    This is correct for a deterministic method, but the sd of 0 is not a measure of noise. Where values are few and
+    coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
     """
     found: dict[tuple[str, str, str, Split], list[float]] = defaultdict(list)
     for node in replicates:
@@ -142,20 +144,20 @@ def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Mea
 
 
 def is_seed_ignored(state: RunState, node: str) -> bool:
-    """`same_values` of a node's replicates, test values included once they are scored."""
+    """Return `has_same_values` for a node's replicates, including scored test values."""
     return has_same_values(find_replicates(state, node), state.test_measurements)
 
 
 def nodes_ignoring_seed(state: RunState) -> tuple[str, ...]:
-    """All replicated nodes whose code ignores its seed."""
+    """Return all replicated nodes whose code ignores its seed."""
     replicated = dict.fromkeys(one.parent for one in state.nodes.values() if one.kind == "replicate")
     return tuple(node for node in replicated if node in state.nodes and is_seed_ignored(state, node))
 
 
 def find_winner(state: RunState) -> str | None:
-    """The node that the paper reports: the best of the last stage that found one before ablation.
+    """Return the node that the paper reports: the best of the last stage before ablation that has one.
 
-    One that is not suspect, while there is any; of a suspect winner nothing is claimed.
+    Prefers nodes that are not suspect; nothing is claimed about a suspect winner.
     """
     found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
     trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
@@ -163,7 +165,7 @@ def find_winner(state: RunState) -> str | None:
 
 
 def find_ablation_nodes(state: RunState) -> list[Node]:
-    """The good nodes of the ablation stage that stand for an ablated part."""
+    """Return the good nodes of the ablation stage."""
     return [
         node
         for node in state.list_stage_nodes("ablation")
@@ -172,13 +174,13 @@ def find_ablation_nodes(state: RunState) -> list[Node]:
 
 
 GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
-"""From the one that says most to the one that says least."""
+"""From the strongest evidence to the weakest."""
 
 
 class Claim(FrozenModel):
-    """A value over replicates, with all that it rests on. `values`, `seeds` and `nodes` run in the same order.
+    """A value over replicates, with its provenance. `values`, `seeds` and `nodes` have the same order.
 
-    `sd`, `low` and `high` are None where fewer than two different values were measured.
+    `sd`, `low` and `high` are None if fewer than two different values were measured.
     """
 
     key: str
@@ -209,17 +211,17 @@ class Claim(FrozenModel):
 
     @property
     def is_constant(self) -> bool:
-        """Whether several seeds gave one and the same value: their spread is unknown."""
+        """Whether several seeds gave the same value: the spread is unknown."""
         return self.n > 1 and self.sd is None
 
 
 def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
-    """Claims over the replicates of a node, on validation data."""
+    """Return claims over the replicates of a node, on validation data."""
     return compute_claims("validation", [(one, one.measurements) for one in find_trusted_replicates(state, node)])
 
 
 def compute_test_claims(state: RunState) -> list[Claim]:
-    """The claims of the paper, on test data: the winner's conditions, and those that only ablations measured."""
+    """Return the claims of the paper, on test data: the winner's conditions, and those measured only by ablations."""
     return _add_ablation_claims(
         state,
         lambda node: compute_claims(
@@ -229,7 +231,7 @@ def compute_test_claims(state: RunState) -> list[Claim]:
 
 
 def compute_ablation_claims(state: RunState) -> list[Claim]:
-    """The same on validation data, as far as ablations are there."""
+    """Return the same claims on validation data, including available ablations."""
     return _add_ablation_claims(state, lambda node: compute_validation_claims(state, node))
 
 
@@ -244,13 +246,14 @@ def _add_ablation_claims(state: RunState, claims_of: Callable[[str], list[Claim]
 
 
 def compute_paper_claims(state: RunState) -> list[Claim]:
-    """What the paper may print: test claims; validation claims where the code submitted no test predictions."""
+    """Return the claims that the paper may print: test claims, or validation claims if no test predictions were
+    submitted."""
     best = find_winner(state)
     return compute_test_claims(state) or (compute_validation_claims(state, best) if best else [])
 
 
 def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
-    """Conditions that only ablation nodes measured on test data, in order of appearance."""
+    """Return the conditions that only ablation nodes measured on test data, in order of appearance."""
 
     def conditions_of(node: str) -> dict[str, None]:
         return {
@@ -263,12 +266,13 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
 
 
 def find_weakest_grade(grades: Iterable[EvidenceGrade]) -> EvidenceGrade:
-    """The grade that says least: a value over several stands on the poorest of them."""
+    """Return the weakest grade: a value over several others is only as good as the weakest of them."""
     return max(grades, key=GRADES_BEST_FIRST.index)
 
 
 def compute_claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]) -> list[Claim]:
-    """Final values of one split by dataset, metric and condition, over nodes with different seeds."""
+    """Build claims from the final values of one split, by dataset, metric and condition, over nodes with different
+    seeds."""
     cells: dict[tuple[str, str, str], list[tuple[Node, Measurement]]] = defaultdict(list)
     for node, measurements in runs:
         for one in measurements:

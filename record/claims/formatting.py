@@ -1,4 +1,4 @@
-"""Claims, differences and settings as they are printed: a key with the form as its suffix, and its TeX text."""
+"""Printed forms of claims, differences and settings: key with form suffix -> TeX text."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.tuning_results import find_chosen
 
 MAX_DECIMALS = 6
-"""Digits after the point that are printed at most."""
+"""Maximum number of decimal places."""
 
 
 def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
-    """Every form in which a claim may stand in a paper: key with suffix -> what it prints.
+    """Return every printed form of the claims: key with suffix -> printed value.
 
-    `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Of a difference also `.ci_examples` (interval over
-    test examples), `.p`, `.p_adjusted` (corrected for its family) and `.mde` (smallest detectable difference). What is
-    missing prints as n/a.
+    Suffixes: `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Differences also have `.ci_examples`
+    (interval over test examples), `.p`, `.p_adjusted` (corrected for its family) and `.mde` (smallest detectable
+    difference). Missing values print as n/a.
     """
     values: dict[str, PrintedValue] = {}
     for claim in claims:
@@ -60,7 +60,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
 
 
 def _format_probability(p: float | None) -> PrintedValue:
-    """Three digits after the point, or more where it stands at the level that decides."""
+    """Print three decimals, or more if rounding would move p across the significance level."""
     digits = 3
     while (
         p is not None and digits < MAX_DECIMALS and (p > SIGNIFICANCE_LEVEL) != (round(p, digits) > SIGNIFICANCE_LEVEL)
@@ -70,7 +70,8 @@ def _format_probability(p: float | None) -> PrintedValue:
 
 
 def count_claim_decimals(claim: Claim) -> int:
-    """Digits after the point: three as a rule, fewer for large values, more where a bound or value would print as zero.
+    """Return the number of decimals: usually three, fewer for large values, more if a bound or value would print as
+    zero.
 
     An interval that excludes zero must not print as if it ended there.
     """
@@ -88,7 +89,7 @@ def count_claim_decimals(claim: Claim) -> int:
 
 
 def count_effect_decimals(part: EffectDecision) -> int:
-    """Digits after the point of an effect: three, or more where a bound would print as zero or the smallest effect."""
+    """Return the decimals of an effect: three, or more if a bound would print as zero or the smallest effect."""
     smallest = part.effect.smallest
     digits = 1 if abs(part.mean or 0.0) >= 100 else 3
     values = [one for one in (part.low, part.high, part.mean, smallest) if one]
@@ -100,8 +101,9 @@ def count_effect_decimals(part: EffectDecision) -> int:
 
 
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
-    """What a paper may print without a measurement: constants and settings of the winner, data, names of datasets and
-    of the primary metric. A text that states something is not among them (`record.printed_value.setting`)."""
+    """Return what a paper may print without a measurement: constants and settings of the winner, data facts, and the
+    titles of datasets and of the primary metric. Texts that make statements are excluded
+    (`record.printed_value.print_setting`)."""
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}
     best, plan = find_winner(state), state.data_plan

@@ -1,31 +1,31 @@
-"""What comes of the plan's hypotheses: each effect by unit, its interval, and the first verdict that it supports.
+"""Test the hypotheses of a plan: the values of each effect by unit, its interval, and the verdict.
 
-An effect is computed for every seed from that seed's own values, so that arms are paired; its interval is Student's
-over seeds. Where test examples, or clusters of them, count as a sample, too, the variance over them is added to that of
-the mean over seeds, each times the square of its own Student quantile: that holds whatever their sizes, where degrees
-of freedom after Satterthwaite promise too much with two or three seeds. Where datasets are the unit, a value is a
-dataset's mean over seeds. Over fewer clusters than `MIN_CLUSTERS` nothing is decided.
+An effect is computed for every seed from that seed's own values, so arms are paired; its interval is Student's t over
+seeds. If test examples, or clusters of them, also count as a sample, their variance is added to that of the mean over
+seeds, each multiplied by the square of its own Student quantile. This holds for any sizes, while Satterthwaite's
+degrees of freedom are anti-conservative with two or three seeds. If datasets are the unit, a value is a dataset's mean
+over seeds. With fewer than `MIN_CLUSTERS` clusters nothing is decided.
 
-A seed whose training diverged is left out, with the rate of every arm told beside the verdict, or counts as the
-metric's worst value, as the hypothesis says. The mean with worst values has no Student's interval: one that saw no
-divergence knows nothing of a rare one. So its interval also holds what the mean would be if each arm diverged as often
-as the upper end of its Clopper-Pearson interval says, wherever that hurts, or helps. Seeds that have no value for
-another reason are left out, and told.
+A seed whose training diverged is either left out, with the rate of every arm reported next to the verdict, or counts as
+the metric's worst value, as the hypothesis specifies. A mean with worst values has no Student interval, since a sample
+without divergence says nothing about rare divergence. Its interval therefore also covers the mean that would result if
+each arm diverged at the upper end of its Clopper-Pearson interval, wherever that hurts or helps. Seeds without a value
+for another reason are left out and reported.
 
-By the interval, first match: `supported` (above the smallest effect), `smaller` (above zero, below the smallest),
-`negligible` (within plus and minus the smallest), `opposite` (below zero), else `undecided`. The p of a hypothesis is
-of "at most the smallest effect", doubled as two-sided intervals want it, the largest of its parts; Holm's correction
-runs over the confirmatory hypotheses, and each interval is at the level at which its p was looked at. So at most 2.5 %
-of studies call something supported that is not, however the hypotheses depend on each other. `smaller`, `negligible`
-and `opposite` are read off the same intervals.
+The verdict is the first that the interval supports: `supported` (above the smallest effect), `smaller` (above zero,
+below the smallest), `negligible` (within plus and minus the smallest), `opposite` (below zero), else `undecided`. The p
+of a hypothesis tests "at most the smallest effect", two-sided, the largest of its parts; Holm's correction covers the
+confirmatory hypotheses, and each interval uses the level at which its p was tested. So at most 2.5 % of studies support
+a false hypothesis, however the hypotheses depend on each other. `smaller`, `negligible` and `opposite` use the same
+intervals.
 
-What it does not guarantee: that values, by seed and by cluster, are roughly normal (for estimands with a least or
-largest value, which are skewed if the cells are normal, intervals are wider). Preview verdicts, on validation
-data or seeds that the search has used, confirm nothing.
+Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
+then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm
+nothing.
 
-Sources: Holm 1979; Banerjee 1960 (the sum of variances with their own quantiles), Kish 1965 and Carter, Schnepel and
-Steigerwald 2017 (what unequal clusters are worth); Clopper and Pearson 1934; Stein 1945 (n from a pilot). Satterthwaite
-1946, in records from before.
+Sources: Holm 1979; Banerjee 1960 (sum of variances with their own quantiles); Kish 1965 and Carter, Schnepel and
+Steigerwald 2017 (effective number of unequal clusters); Clopper and Pearson 1934; Stein 1945 (n from a pilot);
+Satterthwaite 1946 (older records).
 """
 
 from __future__ import annotations
@@ -66,38 +66,38 @@ from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesi
 from labwright.record.schema.nodes import Node
 
 ValuesByCell = Mapping[tuple[str, str, str], float]
-"""(dataset, condition, metric) -> value, of one run on one split."""
+"""(dataset, condition, metric) -> value, for one run on one split."""
 TARGET_POWER = 0.9
-"""Power that n is planned for, so that 80 % are kept; measured by `benchmarks.decisions`."""
+"""Power that n is planned for, so that at least 80 % is achieved; measured by `benchmarks.decisions`."""
 MAX_UNITS = 10_000
-"""More units than this are no answer to how many would decide."""
+"""If deciding would need more units than this, no number is given."""
 
 
 SKEWED_LEVEL_FACTOR = 0.6
-"""Of its level, that at which the interval of an estimand with a `min`, `max` or `worst` is taken: the least of several
-normal values is skewed, and Student's interval misses its mean in up to 3.9 % on one side (of 30 values, five seeds)
-where it promises 2.5 %. Measured by `benchmarks.false_support`."""
+"""Factor on the level of intervals of estimands with `min`, `max` or `worst`: the minimum of several normal values is
+skewed, and Student's interval misses its mean on one side in up to 3.9 % (of 30 values, five seeds) instead of 2.5 %.
+Measured by `benchmarks.false_support`."""
 MIN_CLUSTERS = 5
-"""Clusters of test examples below which no verdict is given: so few show no spread that could be trusted."""
+"""Minimum number of clusters of test examples for a verdict; fewer give no reliable spread."""
 
 
 class ReplicateValues(NamedTuple):
-    """One execution of the winner's program: its seed, and what it measured on the split that decides and on others."""
+    """One execution of the winner's program: its seed, and its values on the deciding split and on others."""
 
     seed: int
     node: str
     values: ValuesByCell
     values_by_split: Mapping[str, ValuesByCell] = {}
-    """Split -> values: dev and validation, which choices inside an estimand go by."""
+    """Split -> values: dev and validation, used by choices inside an estimand."""
     diverged: frozenset[CellRef] = frozenset()
     failure: str = ""
-    """Why the whole of it has no values."""
+    """Reason why the execution has no values at all."""
 
 
 ResampledLookup = Callable[[str], ResampledInterval | None]
-"""What resampling the test examples says of an effect, by key; None on validation data, which nobody resamples."""
+"""Look up the resampling interval of an effect by key; None on validation data, which is not resampled."""
 CellValueLookup = Callable[[CellRef], EstimandValue | None]
-"""The values of a run in the place of those that it measured: its resamples, or what would have been measured."""
+"""Values that replace the measured ones of a run: resampled or hypothetical values."""
 
 
 class DivergedError(Exception):
@@ -109,12 +109,13 @@ class DivergedError(Exception):
 
 
 def format_effect_key(hypothesis: Hypothesis, number: int) -> str:
-    """The key of one of what `measured_of` lists."""
+    """Return the key of the effect at index `number` of `list_estimated_effects`."""
     return f"hypothesis/{hypothesis.id}/{number}"
 
 
 def list_estimated_effects(hypothesis: Hypothesis) -> tuple[Effect, ...]:
-    """All that is estimated of a hypothesis, in the order of their keys: its effects, its alternatives, its rival's."""
+    """Return all estimated effects of a hypothesis, in the order of their keys: its effects, alternatives, and its
+    rival's."""
     rival = (
         ()
         if hypothesis.rival is None
@@ -130,7 +131,8 @@ def list_estimated_effects(hypothesis: Hypothesis) -> tuple[Effect, ...]:
 
 
 class HasColumns(Protocol):
-    """A dataset by the columns that examples may be clustered by: their values, and how many of them test has."""
+    """A dataset with the columns by which examples may be clustered: their values, and the number of clusters
+    in test."""
 
     @property
     def meta(self) -> Mapping[str, Sequence[str]]: ...
@@ -139,7 +141,7 @@ class HasColumns(Protocol):
 
 
 def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[str]:
-    """What keeps the test examples that a hypothesis reads from being clusters that decide it, a sentence each."""
+    """Yield why the test examples that a hypothesis reads cannot be clustered as it requires, one sentence each."""
     for one in plan.hypotheses:
         read = (
             {dataset for dataset, _, _ in list_conditions_read(list_estimated_effects(one), plan)}
@@ -150,22 +152,26 @@ def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iter
             columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, MIN_CLUSTERS)
             if one.cluster not in columns:
                 yield (
-                    f"hypothesis {one.id!r}: {one.cluster!r} is no column of {name!r} to cluster by; there "
-                    + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)")
+                    f"hypothesis {one.id!r}: {name!r} has no column {one.cluster!r} to cluster by; "
+                    + (
+                        f"there are {', '.join(columns)}"
+                        if columns
+                        else "there are none (set group= or meta= of the data)"
+                    )
                 )
             elif found < MIN_CLUSTERS:
                 yield (
-                    f"hypothesis {one.id!r}: the test examples of {name!r} have {found} clusters by "
-                    f"{one.cluster!r}, and fewer than {MIN_CLUSTERS} decide nothing: take unit 'seeds and "
-                    "examples' and say in `untested` that other clusters are not tested, or bring data with more"
+                    f"hypothesis {one.id!r}: the test examples of {name!r} form {found} clusters by "
+                    f"{one.cluster!r}, but at least {MIN_CLUSTERS} are needed: use unit 'seeds and "
+                    "examples' and say in `untested` that other clusters are not tested, or use data with more clusters"
                 )
 
 
 def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[HypothesisDecision, ...]:
-    """Every hypothesis of the plan in order; on test data once it is scored, before that a preview on validation.
+    """Decide every hypothesis of the plan in order: on test data once scored, before that a preview on validation data.
 
-    All of them are exploratory in a branch of a run whose test data were scored before. `levels`, by hypothesis: at
-    which each is looked at, where a family is larger than the run.
+    All are exploratory in a branch of a run whose test data were already scored. `levels` gives the significance level
+    of each hypothesis if the family is larger than the run.
     """
     plan = state.data_plan
     if plan is None or not plan.hypotheses:
@@ -190,7 +196,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
 
 
 def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[HypothesisDecision, ...]]:
-    """The decisions of several runs, those that are confirmed at levels that Holm's correction leaves over all runs."""
+    """Decide the hypotheses of several runs; confirmed ones at levels from Holm's correction over all runs."""
     alone = {name: decide_hypotheses(state) for name, state in states.items()}
     levels = compute_joint_levels(alone)
     return {
@@ -200,7 +206,7 @@ def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[Hypoth
 
 
 def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> dict[str, dict[str, float]]:
-    """Study -> confirmed hypothesis -> the level that Holm's correction leaves it over all of them."""
+    """Return study -> confirmed hypothesis -> its level from Holm's correction over all of them."""
     asked = [(name, one) for name, every in alone.items() for one in every if one.confirmed]
     levels: dict[str, dict[str, float]] = {}
     for (name, one), level in zip(asked, compute_holm_levels([one.p for _, one in asked]), strict=True):
@@ -209,8 +215,10 @@ def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> d
 
 
 def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
-    """The replicates that decide, and whether they are the fresh ones of the lock: others only give a preview. Of a
-    seed that was run again the last one."""
+    """Return the replicates that decide, and whether they are the fresh ones of the lock (others only give a preview).
+
+    If a seed was run twice, the last replicate counts.
+    """
     best = find_winner(state)
     if best is None:
         return [], False
@@ -221,8 +229,10 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
 
 
 def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None) -> ReplicateValues:
-    """What a replicate measured on validation data, or on test data, where these are given. Values of dev are what its
-    code said."""
+    """Read the values of a replicate: on test data if `tests` is given, else on validation data.
+
+    Values on dev are self-reported by the code.
+    """
     last = node.attempts[-1] if node.attempts else None
     final = (*(last.self_reported if last is not None else ()), *node.measurements, *(tests or ()))
     values = {
@@ -255,7 +265,7 @@ def decide_from_runs(
     find_resampled: ResampledLookup = lambda key: None,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[HypothesisDecision, ...]:
-    """What these runs say of every hypothesis of a plan."""
+    """Decide every hypothesis of a plan from these runs."""
     measured = {
         one.id: [
             _estimate_effect(plan, one, effect, runs, find_resampled(format_effect_key(one, number)))
@@ -281,7 +291,7 @@ def decide_from_runs(
 
 
 def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
-    """The level at which each p is looked at by Holm's correction; after the first that fails, all at its level."""
+    """Return the level at which Holm's correction tests each p; after the first failure all use the failed level."""
     ordered = sorted(range(len(p_values)), key=lambda place: inf if (p := p_values[place]) is None else p)
     levels, failed = [SIGNIFICANCE_LEVEL] * len(p_values), 0.0
     for rank, place in enumerate(ordered):
@@ -294,35 +304,35 @@ def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
 
 
 class UnitValues(NamedTuple):
-    """The values of an effect by unit, and what became of the seeds that have none."""
+    """The values of an effect by unit, and why other seeds have none."""
 
     values: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
     diverged: Mapping[str, int] = {}
-    """Arm that is read -> seeds with which it diverged."""
+    """Arm that the effect reads -> number of seeds with which it diverged."""
     ran: int = 0
     left_out: tuple[str, ...] = ()
 
 
 VarianceTerms = tuple[tuple[float, float], ...]
-"""Variances that add up to that of a mean, each with its degrees of freedom; that over units first."""
+"""Variances that add up to that of a mean, each with its degrees of freedom; the variance over units comes first."""
 
 
 class _DivergenceBound(NamedTuple):
-    """What would have been had everything diverged that can hurt an effect (or help it), and how often that may be."""
+    """The outcome if everything diverged that can hurt (or help) an effect, and how often that may happen."""
 
     values: tuple[float, ...]
-    """By unit, of those in which nothing diverged; that was measured, and that would have been."""
+    """Measured values by unit, for units without divergence, and the corresponding losses."""
     losses: tuple[float, ...]
     diverged_of_ran: tuple[tuple[int, int], ...]
-    """Of each arm: with how many seeds of how many it diverged."""
+    """For each arm: (seeds that diverged, seeds that ran)."""
 
     def compute_max_rate(self, level: float) -> float:
-        """The most often that any of these arms may diverge."""
+        """Return an upper bound on the rate at which any of these arms diverges."""
         return min(1.0, sum(compute_upper_rate(found, ran, level / 2) for found, ran in self.diverged_of_ran))
 
     def compute_interval_end(self, level: float, sign: float, beside: VarianceTerms) -> float:
-        """The end of the interval of the mean with worst values, the lower (-1) or the upper one (1)."""
+        """Return one end of the interval of the mean with worst values: the lower (-1) or the upper one (1)."""
         rate = self.compute_max_rate(level)
         values = [(1 - rate) * value + rate * lost for value, lost in zip(self.values, self.losses, strict=True)]
         return fmean(values) + sign * compute_half_width((_estimate_unit_variance(values), *beside), level)
@@ -335,23 +345,23 @@ class _EffectEstimate(NamedTuple):
     units: UnitValues = UnitValues()
     spread: VarianceTerms = ()
     divergence_bounds: tuple[_DivergenceBound, _DivergenceBound] | None = None
-    """Where worst values count: what hurts, and what helps."""
+    """Set if worst values count: bounds for harm and for benefit."""
     why: str = ""
 
     @property
     def level_factor(self) -> float:
-        """Of a level, that at which the interval is taken."""
+        """The factor by which the level of the interval is multiplied."""
         return SKEWED_LEVEL_FACTOR if has_extreme(self.effect.estimand) else 1.0
 
     def compute_interval(self, level: float) -> tuple[float, float]:
-        """The interval at a level."""
+        """Return the interval at a level."""
         return _compute_interval(
             fmean(self.units.values), self.spread, self.divergence_bounds, level * self.level_factor
         )
 
 
 def compute_half_width(spread: VarianceTerms, level: float) -> float:
-    """Half of the interval of a mean whose variance is a sum of these."""
+    """Return half of the interval width of a mean whose variance is a sum of these terms."""
     if len(freedoms := {freedom for variance, freedom in spread if variance}) == 1:
         return compute_t_quantile(1 - level / 2, freedoms.pop()) * sqrt(sum(variance for variance, _ in spread))
     return sqrt(
@@ -362,7 +372,7 @@ def compute_half_width(spread: VarianceTerms, level: float) -> float:
 def _compute_interval(
     mean: float, spread: VarianceTerms, rare: tuple[_DivergenceBound, _DivergenceBound] | None, level: float
 ) -> tuple[float, float]:
-    """The interval of a mean at a level."""
+    """Return the interval of a mean at a level."""
     half = compute_half_width(spread, level)
     if rare is None:
         return mean - half, mean + half
@@ -406,8 +416,10 @@ def _estimate_effect(
 
 
 def _collect_variances(own: tuple[float, float], over: ResampledInterval | None) -> VarianceTerms:
-    """The variance over units and, where it is known, that over examples. In records from before both have the degrees
-    of freedom after Satterthwaite with which they were printed."""
+    """Return the variance over units and, if known, that over examples.
+
+    In older records both have Satterthwaite's degrees of freedom, with which they were printed.
+    """
     if over is None or not over.sd:
         return (own,)
     if over.worth:
@@ -419,9 +431,9 @@ def _collect_variances(own: tuple[float, float], over: ResampledInterval | None)
 def compute_unit_values(
     plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
 ) -> UnitValues:
-    """The values of an effect in each unit: a seed, or a dataset with its mean over seeds.
+    """Return the values of an effect by unit: a seed, or a dataset with its mean over seeds.
 
-    Raises `Gap` where a dataset that is a unit has no value, and `EstimandError`.
+    Raises `MissingCell` if a dataset that is a unit has no value, and `EstimandError`.
     """
     datasets = [use.name for use in plan.datasets] if hypothesis.unit == "datasets" and runs else [""]
     found: list[tuple[int, float]] = []
@@ -457,7 +469,7 @@ def compute_unit_values(
 
 
 class _EstimandReader:
-    """The cells of a run as an estimand reads them, and which of them diverged or are missing."""
+    """Reads the cells of a run for an estimand, and collects those that diverged or are missing."""
 
     def __init__(
         self, run: ReplicateValues, metric: MetricSpec, worst: float | None, values: CellValueLookup | None
@@ -472,7 +484,7 @@ class _EstimandReader:
             return found
         if place._replace(selection_split="") not in self._run.diverged:
             self.missing.append(place)
-        elif place.selection_split:  # it is chosen last
+        elif place.selection_split:  # never selected
             return -inf if self._metric.higher_is_better else inf
         else:
             self.diverged.add(place.arm)
@@ -496,9 +508,10 @@ def compute_effect_value(
     dataset: str = "",
     values: CellValueLookup | None = None,
 ) -> tuple[EstimandValue, frozenset[str]]:
-    """The value of an effect in one run, on a dataset (the main one), and the arms that diverged of those it reads.
+    """Return the value of an effect in one run, on a dataset (default: the main one), and the diverged arms that it
+    reads.
 
-    Raises `Diverged` where such a run is left out, `Gap` where a cell is missing, and `EstimandError`.
+    Raises `DivergedError` if such a run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
     """
     metric = find_effect_metric(effect, plan)
     read = _EstimandReader(run, metric, metric.worst if hypothesis.diverged == "worst value" else None, values)
@@ -516,7 +529,10 @@ def compute_effect_value(
 def _bound_divergence(
     plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues], units: UnitValues
 ) -> tuple[_DivergenceBound, _DivergenceBound]:
-    """What divergence does to an effect at its worst, and at its best, in the runs without any. Raises `Gap`."""
+    """Return the worst and the best outcome of divergence for an effect, over runs without divergence.
+
+    Raises `MissingCell`.
+    """
     metric = find_effect_metric(effect, plan)
     whole: list[tuple[str, ReplicateValues]] = []
     for dataset in [use.name for use in plan.datasets] if one.unit == "datasets" else [""]:
@@ -545,8 +561,9 @@ def _bound_divergence(
 def compute_worst_loss(
     plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
 ) -> float:
-    """What divergence costs an effect at most where worst values count, on average over the runs; else 0.
-    Raises `Gap`.
+    """Return the maximum mean loss from divergence if worst values count; else 0.
+
+    Raises `MissingCell`.
     """
     if hypothesis.diverged != "worst value":
         return 0.0
@@ -557,8 +574,10 @@ def compute_worst_loss(
 def _find_worst_value(
     plan: DataPlan, one: Hypothesis, effect: Effect, run: ReplicateValues, dataset: str, sign: float
 ) -> tuple[float, set[CellRef]]:
-    """The least value (the largest, where `sign` is -1) that an effect has in a run if cells of it diverge, and which:
-    each that makes it less, alone or with others that do. Raises `Gap`."""
+    """Return the minimum of an effect in a run (maximum if `sign` is -1) if cells of it diverge, and those cells.
+
+    A cell is included if it lowers the value, alone or with the others. Raises `MissingCell`.
+    """
     metric, lost = find_effect_metric(effect, plan), set[CellRef]()
 
     def at(places: set[CellRef]) -> float:
@@ -579,7 +598,7 @@ def _find_worst_value(
     every = [
         place for place in list_cells_read(effect.estimand, plan, metric, dataset=dataset) if not place.selection_split
     ]
-    for _ in range(2):  # once more: of the larger of two, either alone costs nothing
+    for _ in range(2):  # twice: losing only one of two cells does not change their maximum
         for place in every:
             if sign * (value := at(lost | {place})) < sign * least:
                 least, lost = value, lost | {place}
@@ -591,7 +610,7 @@ def _compute_p(parts: Sequence[_EffectEstimate]) -> float | None:
 
 
 def _compute_effect_p(part: _EffectEstimate) -> float:
-    """The level at which the interval of an effect just reaches down to its smallest."""
+    """Return the level at which the lower end of the effect's interval equals its smallest effect."""
     mean, smallest = fmean(part.units.values), part.effect.smallest
     freedoms = {freedom for variance, freedom in part.spread if variance}
     if len(freedoms) == 1 and part.divergence_bounds is None:
@@ -604,7 +623,7 @@ def _compute_effect_p(part: _EffectEstimate) -> float:
 def _solve_level(
     mean: float, spread: VarianceTerms, rare: tuple[_DivergenceBound, _DivergenceBound] | None, smallest: float
 ) -> float:
-    low, high = -700.0, 0.0  # of its logarithm
+    low, high = -700.0, 0.0  # logarithm of the level
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (
@@ -621,7 +640,7 @@ def _build_decision(
     own, others, rival = parts[: len(one.effects)], parts[len(one.effects) : end], parts[end:]
     verdicts = [part.verdict for part in own]
     against: tuple[HypothesisVerdict, ...] = ("opposite", "negligible", "smaller")
-    # while a part is open the whole is: no word for all of them is true of that part
+    # while one part is undecided, so is the whole: no verdict for all parts would be true of it
     refuted: tuple[HypothesisVerdict, ...] = tuple(
         name for name in against if "undecided" not in verdicts and name in verdicts
     )
@@ -672,7 +691,7 @@ def _decide_effect(part: _EffectEstimate, level: float) -> EffectDecision:
 
 
 def _explain_divergence(part: _EffectEstimate, level: float) -> str:
-    """How often training may diverge, where that alone keeps an effect from being decided; else empty."""
+    """Return how often training may diverge, if only that leaves the effect undecided; else ""."""
     smallest = part.effect.smallest
     if (
         part.divergence_bounds is None
@@ -686,7 +705,7 @@ def _explain_divergence(part: _EffectEstimate, level: float) -> str:
 
 
 def classify_interval(low: float, high: float, smallest: float) -> HypothesisVerdict:
-    """The first verdict that an interval supports."""
+    """Return the first verdict that an interval supports."""
     if low > smallest:
         return "supported"
     if low > 0 and high < smallest:
@@ -697,7 +716,7 @@ def classify_interval(low: float, high: float, smallest: float) -> HypothesisVer
 
 
 def compute_deciding_n(part: _EffectEstimate, mean: float, level: float) -> int | None:
-    """Units whose interval would decide, were mean and spread what they are now; None where no number would."""
+    """Return the number of units that would decide, given the current mean and spread; None if no number would."""
     smallest, values = part.effect.smallest, part.units.values
     if mean > smallest:
         room = mean - smallest
@@ -706,7 +725,9 @@ def compute_deciding_n(part: _EffectEstimate, mean: float, level: float) -> int 
     else:
         room = -mean
     (variance, freedom), *more = part.spread
-    as_before = freedom != len(values) - 1  # a record from before, whose spread over examples has no freedom of its own
+    as_before = (
+        freedom != len(values) - 1
+    )  # older record: the spread over examples has no degrees of freedom of its own
 
     def decides(n: int) -> bool:
         return (
@@ -717,31 +738,33 @@ def compute_deciding_n(part: _EffectEstimate, mean: float, level: float) -> int 
             < room
         )
 
-    sizes = _list_sample_sizes()  # the larger, the narrower is the interval
+    sizes = _list_sample_sizes()  # the interval narrows with n
     return sizes[bisect_left(sizes, True, key=decides)] if decides(sizes[-1]) else None
 
 
 def compute_planned_n(sd: float, pilot: int, smallest: float, level: float) -> int:
-    """Fresh units that decide effects of zero and of twice the smallest with a power of 80 %, from a pilot's spread.
+    """Return the fresh units needed to decide effects of zero and of twice the smallest, with 80 % power, from a pilot.
 
-    At twice the smallest effect the interval is to lie above the smallest, at zero within plus and minus it. As in
-    Stein's rule the quantiles have the pilot's degrees of freedom, so that a spread which came out small by chance does
-    not take the power; since the spread of the fresh units is an estimate as well, `AIM` is aimed at.
+    At twice the smallest effect the interval must lie above the smallest, at zero within plus and minus it. As in
+    Stein's rule the quantiles use the pilot's degrees of freedom, so that a spread underestimated by chance does not
+    reduce the power; since the spread of the fresh units is an estimate as well, n is planned for `TARGET_POWER`.
     """
     both = compute_t_quantile(1 - level / 2, pilot - 1) + compute_t_quantile((1 + TARGET_POWER) / 2, pilot - 1)
     return max(MIN_REPLICATES, min(MAX_UNITS, ceil((both * sd / smallest) ** 2)))
 
 
 def compute_divergence_n(harm: float, smallest: float, level: float) -> int:
-    """Fresh units that show, where none of them diverges, that divergence costs half of the smallest effect at most.
-    `harm` is what one costs."""
+    """Return the fresh units that, if none diverges, show that divergence costs at most half of the smallest effect.
+
+    `harm` is the cost of one divergence.
+    """
     rate = min(1.0, smallest / 2 / harm) if harm > 0 else 1.0
     return min(MAX_UNITS, ceil(log(level / 2) / log(1 - rate))) if rate < 1 else 1
 
 
 @cache
 def _list_sample_sizes() -> Sequence[int]:
-    """Numbers of units that are tried, each up to 200, then in steps of a twentieth."""
+    """Return the numbers of units to try: each up to 200, then in steps of 5 %."""
     sizes = [*range(2, 200)]
     while sizes[-1] < MAX_UNITS:
         sizes.append(ceil(sizes[-1] * 1.05))

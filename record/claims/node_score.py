@@ -1,4 +1,4 @@
-"""The score of a node: what trees, charts, frames, tables and figures of a run show of it, one definition for all."""
+"""The score of a node, as shown in trees, charts, frames, tables and figures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from labwright.record.schema.nodes import Node
 
 
 def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
-    """The primary metric on the plan's main dataset (validation), mean over the method's conditions, or else over all.
+    """Return the primary metric on the plan's main dataset (validation), mean over the method's conditions, or over
+    all.
 
-    Of one dataset, since every stage measures it and values of different datasets have no common scale. None for the
-    program's own references, and before there is a value.
+    Only one dataset is used, since every stage measures it and values of different datasets have no common scale. None
+    for reference models, and before there is a value.
     """
     if plan is None or node.kind == "rung":
         return None
@@ -27,5 +28,5 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
 
 
 def describe_score_data(plan: DataPlan) -> str:
-    """Where scores are measured, in words: which of the datasets where the plan has several."""
+    """Describe where scores are measured; names the dataset if the plan has several."""
     return f"validation data of {plan.datasets[0].name}" if len(plan.datasets) > 1 else "validation data"

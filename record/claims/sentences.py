@@ -1,11 +1,11 @@
-r"""What `\verdict{key}` prints: a clause of a sentence, with all that its verdict rests on.
+r"""Text printed by `\verdict{key}`: a clause with everything its verdict rests on.
 
-The order is fixed: what is compared, in which metric, on which data; the estimate with its interval, n and the unit;
-then the verdict, against the smallest effect of interest where one was registered. The clause has a subject and a verb
-of its own and no full stop, so that it follows words such as "We find that". `\verdict{key.short}` prints the estimate
-and the word of the verdict, for texts whose tables have the rest.
+The order is fixed: the comparison, the metric, the data; the estimate with its interval, n and the unit; then the
+verdict, relative to the smallest effect of interest if one was registered. The clause has a subject and a verb and no
+full stop, so that it can follow words such as "We find that". `\verdict{key.short}` prints only the estimate and the
+verdict, for texts whose tables have the rest.
 
-What it does not guarantee: that an estimand in words reads as a person would say it; it is what was computed.
+Limits: the wording of an estimand is generated and may read awkwardly; it is what was computed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision, HypothesisVerdict
 
 MAX_TITLE_LENGTH = 24
-"""Characters: a dataset whose title is longer goes by its name in a clause."""
+"""Longest dataset title in characters that a clause uses; otherwise it uses the dataset's name."""
 SIGNIFICANT_VERDICTS: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
-"""Verdicts that say that there is a difference."""
+"""Verdicts that assert a difference."""
 NULL_VERDICTS: frozenset[str] = frozenset({"negligible", "not significant"})
-"""Verdicts that say that there is none to speak of."""
+"""Verdicts that assert no relevant difference."""
 _VERDICT_PHRASES: dict[HypothesisVerdict, str] = {
     "supported": "which is above the smallest effect of interest, {smallest} (supported)",
     "smaller": "which is above zero but below the smallest effect of interest, {smallest} (smaller)",
@@ -38,13 +38,13 @@ _VERDICT_PHRASES: dict[HypothesisVerdict, str] = {
 _BELOW_SMALLEST_PHRASE = (
     "which is below the smallest effect of interest, {smallest}, and leaves open whether there is any (undecided)"
 )
-"""What is undecided, though its whole interval lies below the smallest effect."""
+"""Phrase for an undecided effect whose whole interval lies below the smallest effect."""
 
 
 def format_verdict_clauses(
     state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
 ) -> dict[str, PrintedValue]:
-    r"""What every key of `\verdict` prints."""
+    r"""Return the printed text of every key of `\verdict`."""
     plan = state.data_plan
     if plan is None:
         return {}
@@ -59,7 +59,7 @@ def format_verdict_clauses(
 
 
 def list_effect_datasets(plan: DataPlan, effect: Effect) -> list[str]:
-    """The datasets that an effect is read on, in the plan's order."""
+    """Return the datasets that an effect reads, in the plan's order."""
     found = {place.dataset for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))}
     return [use.name for use in plan.datasets if use.name in found]
 
@@ -116,7 +116,7 @@ def _format_effect(part: EffectDecision, whole: HypothesisDecision, plan: DataPl
 
 
 def format_lost_seeds(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[str]:
-    """What is told of seeds that diverged, by arm, and of those without a value; nothing where every seed has one."""
+    """Yield the disclosure of diverged seeds, by arm, and of seeds without a value; nothing if every seed has one."""
     if any(part.diverged.values()):
         rates = _join_names([f"{count} of {arm}" for arm, count in part.diverged.items()])
         counts = "left out" if hypothesis.diverged == "left out" else "counted as the worst value"
@@ -142,7 +142,7 @@ def _format_short_effect(
 
 
 def _format_dataset(name: str, titles: dict[str, str]) -> str:
-    """Its title where that is short, else its name: the text says once what it is in full."""
+    """Return the dataset's title if it is short, else its name; the paper gives the full title once."""
     title = titles.get(name, "").partition(" (")[0]
     return title if 0 < len(title) < MAX_TITLE_LENGTH else name.replace("_", " ")
 
@@ -194,7 +194,7 @@ def _format_outcome(one: ClaimDifference, arm: str, digits: int, *, short: bool)
 
 
 def _format_condition(condition: str, plan: DataPlan) -> tuple[str, str]:
-    """Arm and level of a condition in words, as TeX."""
+    """Return the arm and level of a condition in words, as TeX."""
     arm, level = parse_arm(condition), parse_level(condition)
     title = next((each.title for each in plan.arms if each.name == arm and each.title), re.sub("[_-]", " ", arm))
     return escape_tex(title), escape_tex(

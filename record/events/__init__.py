@@ -1,6 +1,6 @@
-"""Everything that can happen in a run, as small frozen values with a literal tag; a module a subject.
+"""All events of a run, as small frozen values with a literal tag; one module per subject.
 
-The log (`record.event_log`) stores them in order and adds a sequence number and the time; `record.reducers` turns them
+The log (`record.event_log`) stores them in order with a sequence number and timestamp; `record.reducers` folds them
 into the state of the run. An event is committed before anything depends on it.
 """
 

@@ -1,4 +1,4 @@
-"""Ideation; and the paper: its figures, its citations, its drafts, its release and what a judge said."""
+"""Events of ideation and of the paper: figures, citations, drafts, release and judgement."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from labwright.record.schema.prior_work import PriorPaper
 
 
 class ContextRead(FrozenModel):
-    """The documents that the person gave were read and summarised."""
+    """The user's documents were read and summarised."""
 
     type: Literal["context_read"] = "context_read"
     documents: tuple[DocumentDigest, ...] = ()
-    refused: tuple[str, ...] = Field(default=(), description="what could not be read, and why, one line each")
+    refused: tuple[str, ...] = Field(default=(), description="documents that could not be read, and why, one line each")
 
 
 class PriorWorkRead(FrozenModel):
-    """The full texts of the closest papers were read, before the plan; without any, page one says so."""
+    """The full texts of the closest papers were read before planning; if none was read, page one of the paper
+    says so."""
 
     type: Literal["prior_work_read"] = "prior_work_read"
     papers: tuple[PriorPaper, ...] = ()
-    queries: tuple[str, ...] = Field(default=(), description="what catalogues were asked for")
-    refused: tuple[str, ...] = Field(default=(), description="what was not reached or read, and why, one line each")
+    queries: tuple[str, ...] = Field(default=(), description="queries sent to the catalogues")
+    refused: tuple[str, ...] = Field(
+        default=(), description="papers that could not be retrieved or read, and why, one line each"
+    )
 
     @property
     def is_unread(self) -> bool:
@@ -48,14 +51,14 @@ class PriorWorkRead(FrozenModel):
 
 
 class IdeationStarted(FrozenModel):
-    """Ideation on a topic began; its log is no run's."""
+    """Ideation on a topic started; its log does not belong to a run."""
 
     type: Literal["ideating"] = "ideating"
     format: int = LOG_FORMAT_VERSION
     topic: str
-    sha256: str = Field(description="of the topic's file")
+    sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
-    rounds: int = Field(description="reflections on an idea at most")
+    rounds: int = Field(description="maximum number of reflections on an idea")
     version: str
     model: str
 
@@ -70,7 +73,7 @@ class LiteratureSearched(FrozenModel):
 
 
 class IdeaProposed(FrozenModel):
-    """Decision k came to an idea, or to none since each draft repeated an earlier one."""
+    """Decision k produced an idea, or none since each draft repeated an earlier one."""
 
     type: Literal["idea_proposed"] = "idea_proposed"
     k: int
@@ -86,127 +89,134 @@ class FiguresDrawn(FrozenModel):
 
     type: Literal["figures_made"] = "figures_made"
     figures: dict[str, str] = Field(description="file under paper/figures -> sha256")
-    descriptions: dict[str, str] = Field(description="stem -> what it shows")
-    arrays: tuple[str, ...] = Field(description="sha256 of every array that the script was given")
+    descriptions: dict[str, str] = Field(description="stem -> what the figure shows")
+    arrays: tuple[str, ...] = Field(description="sha256 of every array given to the script")
     reviews: tuple[FigureReview, ...] = ()
     looked: bool = True
-    failure: Failure | None = Field(default=None, description="of the figures that could not be drawn, a line each")
-    placed: tuple[FinalFigure, ...] = Field(default=(), description="in order")
-    left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why the paper has it not")
+    failure: Failure | None = Field(
+        default=None, description="failures of figures that could not be drawn, one line each"
+    )
+    placed: tuple[FinalFigure, ...] = Field(default=(), description="figures of the paper, in order")
+    left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why it is not in the paper")
 
 
 class FiguresReviewed(FrozenModel):
-    """The figures of an assessed draft were looked at in its PDF, with captions and the text that refers to them.
+    """The figures of an assessed draft were reviewed in its PDF, with captions and the text that refers to them.
 
-    A figure without changes keeps the review of the round before.
+    An unchanged figure keeps the review of the previous round.
     """
 
     type: Literal["figures_seen"] = "figures_seen"
     round: int
-    looked: bool = Field(description="whether a model saw the pictures")
-    why: str = Field(default="", description="why nobody looked")
+    looked: bool = Field(description="whether a model saw the images")
+    why: str = Field(default="", description="why the figures were not reviewed")
     reviews: tuple[PaperFigureReview, ...] = ()
     seen: dict[str, str] = Field(
-        default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed"
+        default_factory=dict, description="figure -> sha256 over image, caption and text at the time of review"
     )
 
 
 class ScopeChecked(FrozenModel):
-    """The texts of a draft were held against the scope of the verdicts, and read by one who sees nothing else."""
+    """A draft was checked for overclaims against the verdicts, and read by a model that sees only the text."""
 
     type: Literal["scoped"] = "scoped"
     round: int
-    findings: tuple[ScopeFinding, ...] = Field(default=(), description="those whose quotes stand there")
-    why: str = Field(default="", description="why nobody looked")
-    reading: PaperReading | None = Field(default=None, description="what a reader of the text alone takes from it")
+    findings: tuple[ScopeFinding, ...] = Field(default=(), description="findings whose quotes occur in the draft")
+    why: str = Field(default="", description="why there was no check")
+    reading: PaperReading | None = Field(default=None, description="what a reader of only the text takes from it")
 
 
 class LibraryChecked(FrozenModel):
-    """The library that the run was given was held against its records of verification, and against catalogues."""
+    """The user's library was checked against its verification records and against catalogues."""
 
     type: Literal["library_checked"] = "library_checked"
     entries: tuple[CheckedEntry, ...] = ()
-    notes: tuple[str, ...] = Field(default=(), description="papers of the user's folder that are not found")
-    files: dict[str, str] = Field(description="what may be cited of it: file in the run -> sha256")
+    notes: tuple[str, ...] = Field(default=(), description="papers of the user's folder that were not found")
+    files: dict[str, str] = Field(description="citable entries: file in the run -> sha256")
 
 
 class WorksFound(FrozenModel):
-    """A round of gathering citations: what was searched for, and what catalogues gave."""
+    """A citation round: search queries, and the works that catalogues returned."""
 
     type: Literal["works_found"] = "works_found"
-    version: int = Field(default=1, description="the writing of the paper that it is for")
+    version: int = Field(default=1, description="version of the paper")
     round: int
     searches: tuple[CitationSearch, ...]
     works: tuple[FoundWork, ...] = ()
 
 
 class WorksChosen(FrozenModel):
-    """Of the works of a round, those that joined the library, with the sentences that they are to support."""
+    """The works of a round that were added to the library, with the sentences that they support."""
 
     type: Literal["works_chosen"] = "works_chosen"
     version: int = 1
     round: int
     supports: tuple[CitationSupport, ...] = ()
     refused: dict[str, str] = Field(default_factory=dict, description="title of a chosen work -> why it is not cited")
-    files: dict[str, str] = Field(description="the verified entries: file in the run -> sha256")
+    files: dict[str, str] = Field(description="verified entries: file in the run -> sha256")
 
 
 class DraftAssessed(FrozenModel):
-    """A version of the paper's text: round 0 by the writer, then by the reflector."""
+    """A version of the paper's text was assessed: round 0 by the writer, later rounds by the reflector."""
 
     type: Literal["drafted"] = "drafted"
     round: int
     draft: PaperDraft
     violations: tuple[str, ...] = ()
-    untied: dict[str, int] = Field(default_factory=dict, description="place (section 'Results') -> violations there")
+    untied: dict[str, int] = Field(
+        default_factory=dict, description="place (section 'Results') -> number of violations there"
+    )
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
     done: bool = False
     anew: bool = Field(
-        default=False,
-        description="assessed again, since the record has changed: the versions before it no longer count",
+        default=False, description="assessed again because the record changed: earlier versions no longer count"
     )
-    over: float = Field(default=0.0, description="pages of main text beyond the limit")
-    left_out: tuple[str, ...] = Field(default=(), description="what it owes a reader and does not say: not released")
-    complaints: tuple[str, ...] = Field(default=(), description="what should be better, and does not hold up a release")
-    edits: tuple[str, ...] = Field(default=(), description="a reflector's edits that were made, shortened")
-    refused: tuple[str, ...] = Field(default=(), description="its edits that could not be made, and why")
+    over: float = Field(default=0.0, description="pages of main text over the limit")
+    left_out: tuple[str, ...] = Field(
+        default=(), description="required disclosures that are missing; they prevent the release"
+    )
+    complaints: tuple[str, ...] = Field(default=(), description="improvements that do not prevent the release")
+    edits: tuple[str, ...] = Field(default=(), description="the reflector's applied edits, shortened")
+    refused: tuple[str, ...] = Field(default=(), description="its edits that could not be applied, and why")
 
 
 class PaperReleased(FrozenModel):
-    """The paper was built for the last time. `released` is False for a DRAFT that the binder refused."""
+    """The final build of the paper. `released` is False for a DRAFT that was refused."""
 
     type: Literal["released"] = "released"
     released: bool
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
     companion_files: dict[str, str] = Field(
-        default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256"
+        default_factory=dict, description="disclosure and other released files: file in the run -> sha256"
     )
     reasons: tuple[str, ...] = ()
     pages: int | None = None
-    round: int | None = Field(default=None, description="of the draft that it prints")
+    round: int | None = Field(default=None, description="round of the printed draft")
 
 
 class RewriteStarted(FrozenModel):
-    """The paper of a finished run is written again, beside the one that is there."""
+    """The paper of a finished run is written again, next to the existing one."""
 
     type: Literal["rewriting"] = "rewriting"
     version: int
-    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides for this version, by dotted key")
     model: str = ""
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
     )
 
 
 class PaperJudged(FrozenModel):
-    """The paper was judged, after its release and without bearing on it; or why there is no judgement."""
+    """The paper was judged after its release, without influence on it; or why there is no judgement."""
 
     type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None
     why: str = Field(default="", description="why there is no judgement")
-    files: dict[str, str] = Field(default_factory=dict, description="report, relative to the run's folder -> sha256")
+    files: dict[str, str] = Field(
+        default_factory=dict, description="report file, relative to the run's folder -> sha256"
+    )
 
 
 PaperEvent = (

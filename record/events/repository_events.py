@@ -1,4 +1,4 @@
-"""A user's repository is taken in, its result made again, and its parts taken out one by one."""
+"""Events of the study of a user's repository: import, reproduction, and ablation of its parts."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ CommandPurpose = Literal["repair", "baseline", "trace", "search", "joint", "conf
 
 
 class RepositoryImported(FrozenModel):
-    """The repository was copied, as its HEAD is or with uncommitted work as a commit of ours."""
+    """The repository was copied: its HEAD, or with uncommitted changes snapshotted as a commit."""
 
     type: Literal["code_taken"] = "code_taken"
     format: int = LOG_FORMAT_VERSION
-    repository: str = Field(description="the folder, as the person gave it")
+    repository: str = Field(description="folder as given by the user")
     commit: str
     tree: str
     snapshot: bool = False
     files: int
     bytes: int
-    faults: tuple[str, ...] = Field(default=(), description="what git does not hold: submodules, files in LFS")
+    faults: tuple[str, ...] = Field(default=(), description="content that git does not have: submodules, files in LFS")
     settings: dict[str, Any] = Field(default_factory=dict)
     version: str = ""
     model: str = ""
@@ -46,45 +46,45 @@ class RepositoryImported(FrozenModel):
 
 
 class EnvironmentBuilt(FrozenModel):
-    """What its commands run with."""
+    """The environment in which commands of the repository run."""
 
     type: Literal["environment_built"] = "environment_built"
     how: Literal["given", "interpreter", "beside"] = Field(
-        description="an interpreter that was named, ours, or ours with packages installed beside"
+        description="given interpreter, the program's own, or the program's own with packages installed alongside"
     )
-    python: str = Field(description="version")
-    packages: dict[str, str] = Field(default_factory=dict, description="installed beside, name -> version")
-    folders: tuple[str, ...] = Field(default=(), description="of the repository, from which it imports")
+    python: str = Field(description="Python version")
+    packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
+    folders: tuple[str, ...] = Field(default=(), description="folders of the repository on the import path")
     deviations: tuple[EnvironmentDeviation, ...] = ()
-    mounts: dict[str, str] = Field(default_factory=dict, description="name -> fingerprint of what lies there")
+    mounts: dict[str, str] = Field(default_factory=dict, description="name -> fingerprint of the mounted content")
     device: str = "cpu"
 
 
 class CommandFound(FrozenModel):
-    """The command that makes the result."""
+    """The command that produces the result was determined."""
 
     type: Literal["command_found"] = "command_found"
     command: RepositoryCommand
     expected: ExpectedResult | None = None
     by: Literal["person", "repository", "model"]
-    why: str = Field(default="", description="where it stands, and what was wrong with others")
+    why: str = Field(default="", description="where it was found, and why others were rejected")
 
 
 class RepairTried(FrozenModel):
-    """A repair was tried after a failed run: it is kept where the program then got past what stopped it."""
+    """A repair was tried after a failed run; it is kept if the program then got past the failure."""
 
     type: Literal["repaired"] = "repaired"
-    signature: str = Field(description="what stopped the program")
+    signature: str = Field(description="signature of the failure")
     repair: RepositoryRepair
     by: Literal["rule", "model"]
-    tree: str = Field(description="the files with it")
+    tree: str = Field(description="tree with the repair")
     commit: str = ""
     kept: bool
-    then: str = Field(default="", description="what stops it now; empty: nothing")
+    then: str = Field(default="", description="signature of the next failure; empty: none")
 
 
 class BaselineChecked(FrozenModel):
-    """The repository as it is, over its seeds, beside what its authors report."""
+    """The unmodified repository was run with its seeds and compared with the reported value."""
 
     type: Literal["baseline_checked"] = "baseline_checked"
     tree: str
@@ -93,26 +93,26 @@ class BaselineChecked(FrozenModel):
     spread: float | None
     verdict: BaselineVerdict
     same_seed: SameSeed | None = Field(default=None, description="None: it was not run twice")
-    seconds: float | None = Field(default=None, description="of one run, where there was one alone")
-    why: str = Field(default="", description="it failed: what stopped it")
+    seconds: float | None = Field(default=None, description="run time, if there was only one run")
+    why: str = Field(default="", description="why it failed")
 
 
 class PartsFound(FrozenModel):
-    """What can be taken out, and what is not and why."""
+    """Parts that can be ablated, and excluded candidates with reasons."""
 
     type: Literal["parts_found"] = "parts_found"
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that leave nothing of the model")
-    budget: int = Field(description="runs that may be made in all, the baseline's among them")
+    floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that disable the whole model")
+    budget: int = Field(description="maximum number of runs in total, including the baseline")
 
 
 class MutationTried(FrozenModel):
-    """One way to take a part out was tried at one seed, and what came of it."""
+    """One mutation that removes a part was tried with one seed."""
 
     type: Literal["patched"] = "patched"
     part: str
-    way: int = Field(ge=0, description="which of the part's mutations")
+    way: int = Field(ge=0, description="index of the part's mutation")
     tree: str
     gate: MutationOutcome
     why: str = ""
@@ -124,22 +124,26 @@ class CommandEnded(FrozenModel):
     type: Literal["command_ended"] = "command_ended"
     run: CommandRun
     purpose: CommandPurpose
-    parts: tuple[str, ...] = Field(default=(), description="what was taken out")
+    parts: tuple[str, ...] = Field(default=(), description="ablated parts")
 
 
 class AblationsConcluded(FrozenModel):
-    """What is reported."""
+    """The results of the ablations."""
 
     type: Literal["ablations_settled"] = "ablations_settled"
     results: tuple[PartResult, ...]
     top: tuple[str, ...] = Field(description="the most important parts, in order")
     runs: int
-    agreement: float | None = Field(default=None, description="of ranks by proxy and full command: Kendall's tau")
-    stopped: str = Field(default="", description="why the search ended before it was separated or spent")
+    agreement: float | None = Field(
+        default=None, description="Kendall's tau between the ranks by proxy and full command"
+    )
+    stopped: str = Field(
+        default="", description="why the search ended before the parts were separated or the budget was used"
+    )
 
 
 class QuestionDesigned(FrozenModel):
-    """How a question will be answered, before any file is changed."""
+    """The experiment for a question was designed, before any file is changed."""
 
     type: Literal["question_designed"] = "question_designed"
     question: ResearchQuestion
@@ -147,7 +151,7 @@ class QuestionDesigned(FrozenModel):
 
 
 class QuestionRunEnded(FrozenModel):
-    """A try at the experiment ran; number 0: the repository as it is."""
+    """A try at the experiment was run; number 0: the unmodified repository."""
 
     type: Literal["question_ran"] = "question_ran"
     number: int = Field(ge=0)
@@ -155,7 +159,7 @@ class QuestionRunEnded(FrozenModel):
 
 
 class QuestionAnswered(FrozenModel):
-    """The conclusion. `bound`: whether each of its numbers and directions follows from what was measured."""
+    """The conclusion. `bound`: whether each of its numbers and directions follows from the measurements."""
 
     type: Literal["question_answered"] = "question_answered"
     conclusion: str = Field(description="empty: there is no answer")
