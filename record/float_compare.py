@@ -1,18 +1,18 @@
-"""Differences that are floating point's own: equal numbers, reached on two ways, that differ in their last bits."""
+"""Float comparison that ignores rounding: equal numbers computed in different ways may differ in their last bits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MAX_RELATIVE_ROUNDING = 1e-12
-"""Share of the larger number up to which a difference is none."""
+"""Relative difference up to which two numbers count as equal."""
 
 
 def subtract_rounded(a: float, b: float) -> float:
-    """`a - b`, and zero where only rounding tells them apart."""
+    """Return `a - b`, or zero if the difference is only rounding."""
     return 0.0 if abs(a - b) <= MAX_RELATIVE_ROUNDING * max(abs(a), abs(b)) else a - b
 
 
 def differs_beyond_rounding(values: Sequence[float]) -> bool:
-    """Whether more than rounding tells the largest value from the smallest."""
+    """Return whether the largest and smallest value differ by more than rounding."""
     return len(values) > 1 and subtract_rounded(max(values), min(values)) != 0

@@ -1,8 +1,8 @@
-"""Folders that untrusted code can write to, worked on by descriptor: no name is looked up twice, and no link followed.
+"""Work on folders that untrusted code can write to by descriptor: no name is resolved twice, and no link followed.
 
-Kept: what is opened, unlocked or removed lies below where the walk began, whatever the code renames or links meanwhile,
-and however deep it nests folders. Not kept: what the code was given through a descriptor of its own it can go on
-changing, until it is killed.
+Guarantees: whatever is opened, unlocked or removed lies below the start folder, whatever the code renames or links
+meanwhile, and however deep it nests folders. Limits: code that already has its own descriptor can keep changing files
+until it is killed.
 
 Source: openat(2), "Rationale for openat() and other directory file descriptor APIs".
 """
@@ -17,14 +17,17 @@ from pathlib import Path
 
 _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEFAULT_ACL_ATTRIBUTE = "system.posix_acl_default"
-"""What a folder says of the rights to files that are made in it, those of its owner too."""
+"""Default access rights for files created in a folder, including the owner's."""
 _MAX_REMOVAL_PASSES = 100_000
-"""Levels of folders that are removed before we give up: somebody goes on making them."""
+"""Maximum number of passes before giving up, since a process keeps creating folders."""
 
 
 def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool = False) -> int:
-    """A descriptor of a folder that is no link. With `unlock` its owner may read and change it then, whatever its mode
-    was. Raises `OSError`."""
+    """Open a folder that is not a link and return its descriptor. With `unlock` its owner may read and change it
+    afterwards.
+
+    Raises `OSError`.
+    """
     try:
         folder = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=parent_fd)
     except PermissionError:
@@ -38,30 +41,30 @@ def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool 
 
 
 def unlock_folder(folder_fd: int) -> None:
-    """Let its owner read and change a folder that is open, and whatever is made in it from now on."""
-    with suppress(OSError):  # it has none
+    """Let the owner read and change an open folder and whatever is created in it from now on."""
+    with suppress(OSError):  # no default ACL
         os.removexattr(folder_fd, _DEFAULT_ACL_ATTRIBUTE)
     mode = stat.S_IMODE(os.fstat(folder_fd).st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(PermissionError):  # it is somebody else's
+        with suppress(PermissionError):  # owned by another user
             os.fchmod(folder_fd, mode | stat.S_IRWXU)
 
 
 def set_mode(name: str | Path, mode: int, parent_fd: int | None = None) -> None:
-    """Set the mode of a file or folder, never of what a link points to. Raises `OSError`."""
+    """Set the mode of a file or folder, never that of a link's target. Raises `OSError`."""
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, mode, dir_fd=parent_fd, follow_symlinks=False)
         return
-    held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
     try:
-        if not stat.S_ISLNK(os.fstat(held).st_mode):
-            os.chmod(f"/proc/self/fd/{held}", mode)
+        if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            os.chmod(f"/proc/self/fd/{descriptor}", mode)
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
-    """Make sure that nothing stands there: a file, a link, or a folder whatever its permissions. Raises `OSError`."""
+    """Remove a path if it exists: a file, a link, or a folder whatever its permissions. Raises `OSError`."""
     with suppress(OSError if ignore_errors else FileNotFoundError):
         place = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -71,7 +74,7 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
 
 
 def remove_at(name: str, parent_fd: int) -> None:
-    """Remove what stands in an open folder, if anything does. Raises `OSError`."""
+    """Remove an entry of an open folder if it exists. Raises `OSError`."""
     with suppress(FileNotFoundError):
         if not _unlink_file(name, parent_fd):
             folder = open_folder(name, parent_fd, unlock=True)
@@ -83,9 +86,9 @@ def remove_at(name: str, parent_fd: int) -> None:
 
 
 def empty_folder(folder_fd: int) -> None:
-    """Remove all that is in an open folder. Raises `OSError`.
+    """Remove everything in an open folder. Raises `OSError`.
 
-    What is nested is moved up to it first: so no depth takes more than two descriptors.
+    Nested folders are first moved up into it, so any depth needs only two descriptors.
     """
     moved, number = secrets.token_hex(8), 0
     for _ in range(_MAX_REMOVAL_PASSES):
@@ -98,7 +101,7 @@ def empty_folder(folder_fd: int) -> None:
             try:
                 for nested in os.listdir(inner):
                     if not _unlink_file(nested, inner):
-                        os.close(open_folder(nested, inner, unlock=True))  # else it cannot be moved
+                        os.close(open_folder(nested, inner, unlock=True))  # otherwise it could not be moved
                         os.rename(nested, f".{moved}.{number}", src_dir_fd=inner, dst_dir_fd=folder_fd)
                         number += 1
             finally:
@@ -107,7 +110,7 @@ def empty_folder(folder_fd: int) -> None:
 
 
 def _unlink_file(name: str, place: int) -> bool:
-    """Whether it was no folder, and is gone."""
+    """Remove an entry unless it is a folder; return whether it was removed."""
     if stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
         return False
     os.unlink(name, dir_fd=place)

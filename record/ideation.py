@@ -1,4 +1,4 @@
-"""What a person's documents say, each statement with its place; and what ideation finds: searches, estimates, ideas."""
+"""Statements from the user's documents, each with its location; and results of ideation: searches, estimates, ideas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labwright.record.schema.idea import Idea
 
 
 class DocumentStatement(FrozenModel):
-    """One thing that a document says."""
+    """One statement of a document."""
 
     text: str = Field(min_length=1, max_length=600, description="one sentence in your own words")
     page: int = Field(ge=1, description="the page (or part) that says it")
@@ -24,51 +24,55 @@ class DocumentStatement(FrozenModel):
 
 
 class DocumentDigest(FrozenModel):
-    """A document and what was taken from it."""
+    """A document and the statements extracted from it."""
 
-    file: str = Field(description="its name, as the person gave it")
-    stored: str = Field(description="the run's own copy, relative to its folder")
+    file: str = Field(description="file name as given by the user")
+    stored: str = Field(description="path of the run's own copy, relative to its folder")
     sha256: str
     pages: int
-    unit: Literal["p.", "part"] = Field(default="p.", description="how places in it are named: pages of a PDF, parts")
-    subject: str = Field(default="", description="what it is about, in one sentence")
+    unit: Literal["p.", "part"] = Field(default="p.", description="unit of locations: pages of a PDF, or parts")
+    subject: str = Field(default="", description="topic of the document, in one sentence")
     statements: tuple[DocumentStatement, ...] = ()
-    dropped: int = Field(default=0, description="statements whose page or quote is not in it")
-    unread: int = Field(default=0, description="characters at most that were left out since the document is long")
+    dropped: int = Field(default=0, description="statements whose page or quote does not exist")
+    unread: int = Field(default=0, description="upper bound of characters left out because the document is long")
 
     def format_place(self, page: int) -> str:
-        """A place in it as prompts and reports name it: `[name.pdf p. 3]`."""
+        """Return a location in the document as prompts and reports cite it: `[name.pdf p. 3]`."""
         return f"[{self.file} {self.unit} {page}]"
 
 
 NoveltyLevel = Literal["unchecked", "nothing_found", "compared"]
-"""What was looked at. No value says that an idea is new: no search can show that."""
+"""What was checked. No value means that an idea is novel, since no search can show that."""
 
 DataOrigin = Literal["catalogue", "own", "hub", "synthetic", "other"]
 
 
 class AvailableResources(FrozenModel):
-    """What a run has at hand: the machine, its limits, and what can be had on it."""
+    """Resources of a run: the machine, its limits, data and packages."""
 
     processor: str
     cores: int
     memory_gb: float = Field(description="10^9 bytes")
     gpus: tuple[str, ...] = ()
-    gpu_memory_gb: float = Field(default=0.0, description="of the smallest GPU, 10^9 bytes; 0: none, or not known")
+    gpu_memory_gb: float = Field(
+        default=0.0, description="memory of the smallest GPU, 10^9 bytes; 0: no GPU, or unknown"
+    )
     hours: float = Field(description="time limit of a whole run")
     node_hours: float = Field(description="time limit of one experiment")
     workers: int = 1
-    rate: ComputeRate | None = Field(default=None, description="how fast experiments run; None: not measured")
+    rate: ComputeRate | None = Field(default=None, description="measured speed of experiments; None: not measured")
     packages: tuple[str, ...] = Field(default=(), description="name and version")
-    installable: tuple[str, ...] = Field(default=(), description="packages that a run can have beside these")
-    datasets: tuple[str, ...] = Field(default=(), description="names that `lab.data` knows, the user's own first")
+    installable: tuple[str, ...] = Field(default=(), description="further packages that a run can install")
+    datasets: tuple[str, ...] = Field(default=(), description="names known to `lab.data`, the user's own first")
     own: tuple[str, ...] = Field(default=(), description="which of these are the user's own")
-    described: tuple[str, ...] = Field(default=(), description="what each of them is, in one line")
-    metrics: tuple[str, ...] = Field(default=(), description="that are computed from predictions handed in")
-    experiments: int = Field(default=0, description="experiments of a study at most, without replicates; 0: not known")
+    described: tuple[str, ...] = Field(default=(), description="one-line description of each dataset")
+    metrics: tuple[str, ...] = Field(default=(), description="metrics computed from submitted predictions")
+    experiments: int = Field(
+        default=0, description="maximum number of experiments in a study, without replicates; 0: unknown"
+    )
     pretrained: tuple[str, ...] = ()
-    network: bool = Field(default=False, description="whether experiments reach the network")
-    fetching: bool = Field(default=False, description="whether this machine reaches the hub for data")
+    network: bool = Field(default=False, description="whether experiments have network access")
+    fetching: bool = Field(default=False, description="whether this machine can download data from the hub")
 
 
 class RequiredDataset(FrozenModel):
@@ -82,7 +86,7 @@ class RequiredDataset(FrozenModel):
 
 
 class ResourceEstimate(FrozenModel):
-    """What a model thinks that an idea takes on the machine that it was shown."""
+    """A model's estimate of the resources that an idea needs on the given machine."""
 
     hours: float = Field(gt=0, le=100_000, description="wall clock of the whole study, all stages and replicates")
     node_hours: float = Field(gt=0, le=100_000, description="wall clock of its longest single experiment")
@@ -95,26 +99,26 @@ class ResourceEstimate(FrozenModel):
 
 
 class Feasibility(FrozenModel):
-    """Whether an estimate is within the means, by a program. `why` is empty where it is."""
+    """Whether an estimate is within the available resources, computed by the program. `why` is empty if it is."""
 
     fits: bool
     why: tuple[str, ...] = ()
 
 
 class FoundPaper(FrozenModel):
-    """A paper as a source returned it."""
+    """A paper as returned by a source."""
 
     title: str
     authors: tuple[str, ...] = ()
     year: int | None = None
     venue: str = ""
-    abstract: str = Field(default="", description="empty: the source gave none")
+    abstract: str = Field(default="", description="empty: the source has none")
     identifier: str = Field(default="", description="doi:..., arxiv:... or a URL")
     source: str = ""
 
 
 class LiteratureSearch(FrozenModel):
-    """One executed query. `answered` names the sources that gave an answer, `silent` those that did not, and why."""
+    """One executed query. `answered` lists the sources that answered, `silent` those that did not, with reasons."""
 
     query: str
     answered: tuple[str, ...] = ()
@@ -123,27 +127,27 @@ class LiteratureSearch(FrozenModel):
 
 
 class ClosestWork(FrozenModel):
-    """A paper that a search returned, and how the idea differs from what its abstract says."""
+    """A paper found by a search, and how the idea differs from its abstract."""
 
     work: FoundPaper
     difference: str
-    quote: str = Field(default="", description="of its abstract; found there by a program")
+    quote: str = Field(default="", description="quote from its abstract, verified to occur there")
 
 
 class FinalIdea(FrozenModel):
-    """An idea with all that is known of it."""
+    """An idea with all its checks."""
 
     idea: Idea
     novelty: NoveltyLevel
-    novelty_statement: str = Field(description="what was looked at, in words")
+    novelty_statement: str = Field(description="what was checked, in words")
     queries: tuple[str, ...] = Field(min_length=1)
     closest: tuple[ClosestWork, ...] = ()
     estimate: ResourceEstimate
     fit: Feasibility
-    remarks: tuple[str, ...] = Field(default=(), description="what stayed wrong, or was struck out by rule")
+    remarks: tuple[str, ...] = Field(default=(), description="remaining problems, and text removed by rules")
 
     def to_json(self) -> dict[str, Any]:
-        """AI-Scientist-v2's keys, unchanged, then ours, which other readers ignore."""
+        """Return AI-Scientist-v2's keys unchanged, followed by additional keys that other readers ignore."""
         fields = {
             key: value
             for key, value in self.idea.model_dump(mode="json", by_alias=True).items()

@@ -1,10 +1,11 @@
-"""What nobody expected while we worked on what an experiment had left behind: a failure of its node, not of the run.
+"""Unexpected internal exceptions while processing the output of an experiment: a failure of its node, not of the run.
 
-Kept: the failure has our traceback, and a signature by which the same place is known again, so that a fault of
-ours which meets node after node differs from one odd experiment (`RunState.internal_faults`). What fails for want of
-disk, files or memory of the machine is the run's (`of_machine`).
+The failure has a traceback and a signature of its location, so that an internal error that affects node after node can
+be distinguished from one odd experiment (`RunState.internal_faults`). Lack of disk space, file handles or memory is a
+failure of the run instead (`is_machine_error`).
 
-Not guaranteed: that an exception which is not of the machine is really the experiment's doing; three nodes tell.
+Limits: an exception that is not a machine error may still not be caused by the experiment; after three nodes it is
+treated as internal.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from labwright.record.schema.nodes import Failure
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 SIGNATURE_FRAMES = 3
-"""Innermost frames of ours that make a signature."""
+"""Number of innermost frames of this program in a signature."""
 MAX_FRAMES_SHOWN = 30
-"""Innermost frames that a traceback shows."""
+"""Number of innermost frames shown in a traceback."""
 MAX_NODES_PER_FAULT = 3
-"""Nodes that may meet the same fault of ours; then the run ends, and counts anew when it is taken up again."""
+"""Number of nodes with the same internal error after which the run ends; the count restarts on resume."""
 _MACHINE_ERRNOS = frozenset(
     {
         errno.ENOSPC,
@@ -41,12 +42,12 @@ _MACHINE_ERRNOS = frozenset(
 
 
 def is_machine_error(error: BaseException) -> bool:
-    """Whether an exception is of our own disk, database or system, whatever was being read or written."""
+    """Return whether an exception comes from the host's disk, database or system."""
     return isinstance(error, sqlite3.Error) or (isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS)
 
 
 def list_own_frames(error: BaseException) -> list[tuple[str, str, int]]:
-    """(file, function, line) of every frame of ours that an exception passed, the innermost last."""
+    """Return (file, function, line) of every frame of this program that an exception passed, innermost last."""
     return [
         (str(path.relative_to(PACKAGE_ROOT)), frame.name, frame.lineno or 0)
         for frame in traceback.extract_tb(error.__traceback__)
@@ -55,7 +56,7 @@ def list_own_frames(error: BaseException) -> list[tuple[str, str, int]]:
 
 
 def build_internal_failure(error: Exception) -> Failure:
-    """The failure of the node whose files we could not work on."""
+    """Build the failure of a node whose files could not be processed."""
     kind = type(error).__name__
     text, trace = (
         one.encode(errors="backslashreplace").decode()
@@ -66,6 +67,6 @@ def build_internal_failure(error: Exception) -> Failure:
         kind="other",
         traceback=trace.replace(f"{PACKAGE_ROOT}/", "")[-8000:],
         ours=" < ".join([kind, *reversed(place)]),
-        message=f"the program could not work on what the code left ({kind}: {' '.join(text.split())[:300]}): leave "
-        "plain files, as lab writes",
+        message=f"the program could not process the experiment's output ({kind}: {' '.join(text.split())[:300]}): "
+        "write regular files only, as lab does",
     )

@@ -1,9 +1,8 @@
-"""A run on a network filesystem: how it is recognised, and its log as `events.jsonl`.
+"""Runs on a network filesystem: detection, and the event log as `events.jsonl`.
 
-SQLite's WAL needs shared memory between the processes that use it, which hosts on a network do not have. There the log
-is `events.jsonl` in the run's folder instead of a database: one event a line, synced before `append` returns, so that
-another machine can go on from the folder alone. What a kill left of a line is removed when the file is opened to be
-written.
+SQLite's WAL needs shared memory between processes, which hosts on a network do not have. On a network filesystem the
+log is therefore `events.jsonl` in the run's folder: one event per line, synced before `append` returns, so that another
+machine can continue from the folder alone. An incomplete last line is removed when the file is opened for writing.
 
 Source: "Write-Ahead Logging", section 1, sqlite.org/wal.html.
 """
@@ -46,19 +45,19 @@ NETWORK_FILESYSTEMS = frozenset(
         "vboxsf",
     }
 )
-"""Filesystems that several hosts share, or a host and its guests, beside every `fuse.*`: SQLite's locks and shared
-memory may not work on them."""
+"""Filesystems shared by several hosts, or by a host and its guests, in addition to every `fuse.*`; SQLite's locks and
+shared memory may not work on them."""
 
 
 def find_filesystem_type(path: Path) -> str:
-    """The type of the filesystem that a path lies on: of the longest mount point above it, the latest of equals."""
+    """Return the filesystem type of a path: that of the longest mount point above it, the latest if several match."""
     path = path.resolve()
     above = [mount for mount in psutil.disk_partitions(all=True) if path.is_relative_to(mount.mountpoint)]
     return max(reversed(above), key=lambda mount: len(mount.mountpoint)).fstype if above else ""
 
 
 def is_on_network(path: Path) -> bool:
-    """Whether a path lies where WAL does not work, or may not."""
+    """Return whether a path is on a filesystem where WAL does not, or may not, work."""
     kind = find_filesystem_type(path)
     return kind in NETWORK_FILESYSTEMS or kind.startswith("fuse.")
 
@@ -66,11 +65,12 @@ def is_on_network(path: Path) -> bool:
 JSONL_LOG_FILE = "events.jsonl"
 
 LogRow = tuple[float, str]
-"""When an event was committed, in seconds since the epoch, and its JSON."""
+"""(commit time of an event in seconds since the epoch, its JSON)."""
 
 
 def read_jsonl_rows(path: Path) -> Iterator[LogRow]:
-    """The whole lines of an `events.jsonl`. A last line without its end is left out. Raises `OSError`, `ValueError`."""
+    """Yield the complete lines of an `events.jsonl`, without an unterminated last line. Raises `OSError`,
+    `ValueError`."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
@@ -83,12 +83,12 @@ def read_jsonl_rows(path: Path) -> Iterator[LogRow]:
 
 
 def format_row(at: float, body: str) -> bytes:
-    """An event as a line of it."""
+    """Format an event as a line of the log."""
     return f'{{"at":{at!r},"event":{body}}}\n'.encode()
 
 
 class JsonlLog:
-    """Appends to one `events.jsonl`; one writer at a time, under the run's lock."""
+    """Appends to an `events.jsonl`; only one writer at a time, under the run's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class JsonlLog:
             self._file.truncate(whole)
 
     def append(self, at: float, body: str) -> None:
-        """Add an event and sync it. What fails leaves no half line behind. Raises `OSError`."""
+        """Add an event and sync it. A failed write leaves no partial line. Raises `OSError`."""
         end, line = os.fstat(self._file.fileno()).st_size, format_row(at, body)
         try:
             if self._file.write(line) < len(line):

@@ -1,10 +1,11 @@
-"""The exchanges of a run's experiments with language models, in `exchanges.db` beside the log; none is held in memory.
+"""Exchanges of a run's experiments with studied language models, in `exchanges.db` next to the log, never kept in
+memory.
 
-An exchange is known by (key of the cell that asked, hash of the question, ordinal of that question in the cell's
-execution). Rows are only added. What a call may take is committed before the call, and its answer before anybody sees
-it; commits that come together are made together. What a kill cut off stays spent: it may be billed.
+An exchange is identified by the key of the asking cell, the hash of the question, and the ordinal of that question in
+the cell's execution. Rows are only added. The maximum cost is committed before a call, and its answer before the code
+sees it; concurrent commits are batched. The reservation of a killed call stays spent, since it may be billed.
 
-Not guaranteed: an answer between the provider and its commit is lost with a kill, and the call is made again.
+Limits: an answer that was received but not committed before a kill is lost, and the call is made again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion, Stud
 
 EXCHANGES_DB = "exchanges.db"
 EXCHANGES_LIST = "exchanges.jsonl"
-"""In the folder of an execution: the ids of its exchanges, with the sha256 of the answers."""
+"""File in the folder of an execution: the ids of its exchanges, with the sha256 of the answers."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS asked (id INTEGER PRIMARY KEY, cell TEXT NOT NULL, exchange TEXT NOT NULL,
@@ -47,19 +48,19 @@ _SELECT_ANSWER = """SELECT answer FROM asked JOIN answered USING (id)
 
 
 class LLMQuestionRefused(UserError):
-    """A question got no answer, and will not get one. Who acts: the code that asked."""
+    """A question was refused permanently. The asking code has to change it."""
 
 
 class LLMBudgetSpent(UserError):
-    """What subjects may take has no room for a question; nothing was asked. Who acts: the person."""
+    """The budget of studied models is exhausted, so the question was not asked. The user has to raise it."""
 
 
 class LLMUnavailable(UserError):
-    """A subject gave no answer for as long as may be waited. Who acts: the person; the run can be resumed."""
+    """A studied model did not answer within the maximum wait. The user can resume the run later."""
 
 
 class LLMCallStore:
-    """The exchanges of one run, and their one writer. Raises `RecordError`."""
+    """Stores the exchanges of one run; only one writer. Raises `RecordError`."""
 
     def __init__(self, path: Path, *, network: bool = False, clock: Callable[[], float] = time.time) -> None:
         self._path, self._clock, self._reading = path, clock, threading.Lock()
@@ -77,22 +78,22 @@ class LLMCallStore:
         except sqlite3.Error as error:
             raise RecordError(f"cannot open {path}: {error}") from error
         self.spent = Cost(usd=usd, tokens=tokens)
-        """What answers took, what is set aside for calls under way, and what calls that were cut off may take."""
+        """Cost of answers, reservations of running calls, and reservations of calls that were killed."""
 
     def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
-        """The exchange of a cell under an id, if it was committed."""
+        """Return the committed exchange of a cell with this id, or None."""
         row = self._read(_SELECT_ANSWER, cell, exchange)
         return None if row is None else LLMExchange.model_validate_json(row[0])
 
     def read_question(self, cell: str, exchange: str) -> LLMQuestion:
-        """What was asked in an exchange of a cell. Raises `LookupError`."""
+        """Return the question of an exchange. Raises `LookupError`."""
         row = self._read("SELECT question FROM asked WHERE cell = ? AND exchange = ? LIMIT 1", cell, exchange)
         if row is None:
             raise LookupError(exchange)
         return LLMQuestion.model_validate_json(zlib.decompress(row[0]))
 
     async def reserve(self, cell: str, exchange: str, question: LLMQuestion, max_cost: Cost) -> int:
-        """Commit that a question is about to be asked, and the most that it may take; the number of the call."""
+        """Commit that a question is about to be asked, with its maximum cost. Returns the number of the call."""
         number, self._next = self._next, self._next + 1
         self.spent += max_cost
         packed = zlib.compress(question.canonical_text.encode(errors="replace"), 1)
@@ -112,7 +113,7 @@ class LLMCallStore:
     async def settle(
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
-        """Commit the answer to a call for which `most` was set aside."""
+        """Commit the answer to a call for which `max_cost` was reserved."""
         taken = Cost(usd=usd, tokens=sum(tokens))
         await self._commit(
             _INSERT_ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds, self._clock(), ""
@@ -120,7 +121,7 @@ class LLMCallStore:
         self._release(max_cost, taken)
 
     async def release(self, number: int, max_cost: Cost, why: str) -> None:
-        """Commit that a call took nothing."""
+        """Commit that a call cost nothing."""
         await self._commit(_INSERT_ANSWER, number, None, "", 0, 0, 0.0, 0.0, self._clock(), why)
         self._release(max_cost, Cost())
 
@@ -151,13 +152,13 @@ class LLMCallStore:
         await asyncio.shield(done)
 
     async def _write_pending(self) -> None:
-        """Write what waits, all of it at a time: while one commit is under way, the next one gathers."""
+        """Write all pending rows in batches: the next batch collects while one commit is in progress."""
         while self._waiting:
             rows, self._waiting = self._waiting, []
             error: Exception | None = None
             try:
                 await asyncio.to_thread(self._write, [(statement, values) for statement, values, _ in rows])
-            except Exception as caught:  # noqa: BLE001  this task's edge: who waits for it would wait for ever
+            except Exception as caught:  # noqa: BLE001  otherwise the callers would wait forever
                 error = RecordError(f"cannot write to {self._path}: {caught}; free disk space, then resume")
             for _, _, done in rows:
                 if not done.done():
@@ -176,13 +177,13 @@ class LLMCallStore:
 
 
 def _open_read_only(folder: Path) -> sqlite3.Connection | None:
-    """The exchanges of a run's folder, to be read only; None where nobody was asked."""
+    """Open the exchanges of a run's folder read-only; None if there are none."""
     path = folder / EXCHANGES_DB
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) if path.is_file() else None
 
 
 def read_llm_usage(folder: Path) -> tuple[StudiedLLMUsage, ...]:
-    """What each subject was asked in the run of a folder, by name. Raises `RecordError`."""
+    """Return the usage of each studied model in a run, by name. Raises `RecordError`."""
     try:
         if (db := _open_read_only(folder)) is None:
             return ()
@@ -213,7 +214,7 @@ def read_llm_usage(folder: Path) -> tuple[StudiedLLMUsage, ...]:
 
 
 def read_llm_cost(folder: Path) -> Cost:
-    """What a run's exchanges took and may have taken. Raises `RecordError`."""
+    """Return the cost of a run's exchanges, including reservations. Raises `RecordError`."""
     try:
         if (db := _open_read_only(folder)) is None:
             return Cost()
@@ -225,7 +226,7 @@ def read_llm_cost(folder: Path) -> Cost:
 
 
 def find_differing_exchange(folder: Path, cell: str, listed: Iterable[tuple[str, str]]) -> str:
-    """The first id of those listed (with the sha256 of their answers) that is not as committed, or an empty string.
+    """Return the first listed id whose answer differs from the committed sha256, or "".
 
     Raises: `RecordError`.
     """
@@ -244,7 +245,7 @@ def find_differing_exchange(folder: Path, cell: str, listed: Iterable[tuple[str,
 
 
 def copy_exchanges(source: Path, target: Path) -> None:
-    """Copy the exchanges of a run's folder, also while they are written. Raises `sqlite3.Error` as `OSError`."""
+    """Copy the exchanges of a run's folder, even while they are written. Raises `sqlite3.Error` as `OSError`."""
     try:
         if (db := _open_read_only(source)) is not None:
             with closing(db), closing(sqlite3.connect(target / EXCHANGES_DB)) as copy:

@@ -1,14 +1,14 @@
-"""One writer process a run: a file locked by the kernel, with host and pid in it for the message to the second one.
+"""One writer process per run: a kernel file lock that contains host and process id for the error message.
 
-The lock is an `flock`: it ends with the process that holds it, also on `kill -9`, so nobody has to clean up. On a
-network filesystem, which may keep such a lock to one host, the holder also gives a sign of life: it rewrites the file
-every `BEAT` seconds. Another host takes the run over only when there was none for `SILENT` seconds, by the clock of the
-file server.
+The lock is an `flock`: it ends with its process, even on `kill -9`, so it never needs cleaning up. On a network
+filesystem, where such a lock may apply to one host only, the owner also sends a heartbeat: it rewrites the file every
+`HEARTBEAT_SECONDS`. Another host takes the run over only after `MAX_SILENT_SECONDS` without a heartbeat, by the clock
+of the file server.
 
-Whoever only looks (`holder`) writes nothing: the lock is tried for an instant, shared, which `hold` waits out.
+`find_owner` writes nothing: it tries a shared lock for an instant, which `acquire_lock` waits out.
 
-What it does not guarantee: exclusion from a holder that is cut off from the server for `SILENT` seconds. A look from
-another host goes by its own clock: where that is wrong by more than this, it names a holder that is gone, or none.
+Limits: an owner that is cut off from the server for `MAX_SILENT_SECONDS` may not be alone. `find_owner` on another host
+uses that host's clock; if it is wrong by more than this, the reported owner may be outdated or missing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from labwright.record.log_reader import RecordError
 from labwright.record.schema.frozen_model import FrozenModel
 
 HEARTBEAT_SECONDS = 15.0
-"""Seconds between two signs of life."""
+"""Interval between heartbeats."""
 MAX_SILENT_SECONDS = 90.0
-"""Seconds without one after which the holder counts as dead."""
+"""Time without a heartbeat after which the owner counts as dead."""
 MAX_LOCK_WAIT_SECONDS = 1.0
-"""Seconds during which `hold` tries again: somebody may just look."""
+"""How long `acquire_lock` retries, since `find_owner` may hold a shared lock for an instant."""
 
 
 class LockOwner(FrozenModel):
-    """Who holds a lock, as written in it."""
+    """The process that holds a lock, as written in the file."""
 
     host: str
     pid: int
@@ -57,48 +57,46 @@ def acquire_lock(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     max_silent_seconds: float = MAX_SILENT_SECONDS,
 ) -> Generator[None]:
-    """Hold the run's lock. Raises `RunLockedError` soon when another process has it, and `RecordError`."""
+    """Hold the run's lock. Raises `RunLockedError` within seconds if another process has it, and `RecordError`."""
     path = run / "lock"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise RecordError(
-            f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then resume"
+            f"{run} is not writable ({error.strerror}): fix its permissions or mount, then resume"
         ) from None
     try:
         if not _try_lock(file) or (
             network and _is_alive_elsewhere(path, max_silent_seconds, lambda: _read_server_time(run))
         ):
-            raise RunLockedError(
-                f"{run} is being worked on by {describe_owner(path)}; stop it first: scientist stop {run}"
-            )
+            raise RunLockedError(f"{run} is in use by {describe_owner(path)}; stop it first: scientist stop {run}")
         _write_owner(file)
         done = threading.Event()
 
-        def sign_on() -> None:
+        def send_heartbeats() -> None:
             while not done.wait(heartbeat_seconds):
-                with suppress(OSError):  # a server that is away for a moment: the next sign may reach it
+                with suppress(OSError):  # the server is temporarily away: the next heartbeat may succeed
                     _write_owner(file)
 
-        sign = threading.Thread(target=sign_on, daemon=True)
+        heartbeat = threading.Thread(target=send_heartbeats, daemon=True)
         try:
             if network:
-                sign.start()
+                heartbeat.start()
             yield
         finally:
             done.set()
             if network:
-                sign.join()
+                heartbeat.join()
             os.ftruncate(file, 0)
     finally:
         os.close(file)
 
 
 def find_owner(run: Path) -> str | None:
-    """Who works on a run now, in words; None when nobody does. Raises `OSError` where the lock may not be read."""
+    """Describe the process that works on a run; None if there is none. Raises `OSError` if the lock cannot be read."""
     path = run / "lock"
     try:
-        if not path.stat().st_size:  # emptied by the last holder
+        if not path.stat().st_size:  # emptied by the last owner
             return None
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -114,7 +112,8 @@ def find_owner(run: Path) -> str | None:
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether a folder is empty but for what `hold` makes, as a process leaves it that ended before it made its log."""
+    """Return whether a folder is empty except for a lock file, as left by a process that ended before creating
+    its log."""
     if not folder.is_dir():
         return False
     path, found = folder / "lock", [one.name for one in folder.iterdir()]
@@ -124,7 +123,7 @@ def is_unused(folder: Path) -> bool:
 
 
 def describe_owner(path: Path) -> str:
-    """Host and process id written in a lock file, in words."""
+    """Return the host and process id from a lock file, in words."""
     owner = _read_owner(path)
     return f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
 
@@ -137,7 +136,7 @@ def _read_owner(path: Path) -> LockOwner | None:
 
 
 def _try_lock(file: int) -> bool:
-    """Whether the lock could be taken, now or in a moment."""
+    """Return whether the lock could be acquired within `MAX_LOCK_WAIT_SECONDS`."""
     end = time.monotonic() + MAX_LOCK_WAIT_SECONDS
     while True:
         try:
@@ -150,7 +149,8 @@ def _try_lock(file: int) -> bool:
 
 
 def _is_alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
-    """Whether a process of another host holds the lock by its signs of life, though flock does not say so."""
+    """Return whether a process on another host holds the lock according to its heartbeat, even if flock does
+    not say so."""
     owner = _read_owner(path)
     try:
         return owner is not None and owner.host != socket.gethostname() and clock() - path.stat().st_mtime < silent
@@ -159,13 +159,13 @@ def _is_alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -
 
 
 def _read_server_time(folder: Path) -> float:
-    """The present time by the clock that gives files their times. Raises `OSError` where nothing can be written."""
+    """Return the current time of the clock that sets file times. Raises `OSError` if the folder is not writable."""
     with tempfile.TemporaryFile(dir=folder) as probe:
         return os.fstat(probe.fileno()).st_mtime
 
 
 def _write_owner(file: int) -> None:
-    """Write over what stands there, so that nobody finds an empty file meanwhile."""
+    """Overwrite the owner in place, so that no reader finds an empty file."""
     text = LockOwner(host=socket.gethostname(), pid=os.getpid()).model_dump_json().encode()
     os.pwrite(file, text, 0)
     os.ftruncate(file, len(text))

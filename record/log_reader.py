@@ -1,7 +1,7 @@
-"""The log of a run as whoever looks at it reads it: whole, or what was added since one last looked.
+"""Read the log of a run: completely, or the events added since the last read.
 
-Each look is one short read: WAL readers never hold up the writer, and no connection stays open between two looks. A log
-that was put in the place of another is known by its file's identity, or by having become shorter.
+Each read is short: WAL readers never block the writer, and no connection stays open between reads. A replaced log is
+recognised by its file identity, or by being shorter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RecordError(UserError):
 
 
 class RecordVersionError(RecordError, UsageError):
-    """Another version of the program wrote a record. Who acts: the person; with that version, or with another run."""
+    """A record was written by another version of the program. The user has to use that version or another run."""
 
 
 LOG_SCHEMA = """
@@ -40,20 +40,20 @@ CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, ty
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds the log of a run."""
+    """Return whether a folder contains the log of a run."""
     return (folder / "run.db").is_file() or (folder / JSONL_LOG_FILE).is_file()
 
 
 def read_events(path: Path) -> list[tuple[Event, float]]:
-    """All events of a log with their times, read without writing. Raises `RecordError` when it is none."""
+    """Return all events of a log with their times. Raises `RecordError` if it is not a log."""
     with pause_garbage_collection():
         return list(parse_events(read_rows(path), path))
 
 
 @contextmanager
 def pause_garbage_collection() -> Generator[None]:
-    """While a log is read, Python does not look for garbage: events form no cycles, and with each look through all that
-    are there by now it takes four times as long."""
+    """Disable garbage collection while a log is read: events form no cycles, and repeated collections quadruple
+    the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -64,14 +64,14 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 def drop_unreleased_rewrite(events: Sequence[tuple[Event, float]]) -> Sequence[tuple[Event, float]]:
-    """The events of a run up to the paper that stands: without a later writing that was not released."""
+    """Return the events up to the current paper: without a later rewrite that was not released."""
     released = [at for at, (event, _) in enumerate(events) if isinstance(event, PaperReleased) and event.released]
     again = [at for at, (event, _) in enumerate(events) if isinstance(event, RewriteStarted)]
     return events[: next((at for at in again if released and at > released[-1]), len(events))]
 
 
 def read_rows(path: Path, after: int = 0) -> list[LogRow]:
-    """The rows behind the first so many, as they were written. Raises `RecordError`."""
+    """Return the stored rows after the first `after`. Raises `RecordError`."""
     lines = path.with_name(JSONL_LOG_FILE)
     if lines.is_file():
         try:
@@ -79,7 +79,7 @@ def read_rows(path: Path, after: int = 0) -> list[LogRow]:
         except (OSError, ValueError) as error:
             raise RecordError(f"cannot read the record {lines}: {error}") from error
     if not path.is_file():
-        raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
+        raise RecordError(f"{path.parent} is not the folder of a run (it has no {path.name})")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return read_database_rows(db, after)
@@ -93,18 +93,18 @@ def read_rows(path: Path, after: int = 0) -> list[LogRow]:
 
 
 def read_state(run: Path) -> RunState:
-    """The state of a run folder, for whoever only looks. Raises `RecordError`."""
+    """Return the state of a run folder, read-only. Raises `RecordError`."""
     with pause_garbage_collection():
         return fold_events(read_events(run / "run.db"))
 
 
 def read_database_rows(db: sqlite3.Connection, after: int = 0) -> list[LogRow]:
-    """The rows of a database behind the first so many, in order."""
+    """Return the rows of a database after the first `after`, in order."""
     return db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (after,)).fetchall()
 
 
 def parse_events(rows: Iterable[LogRow], path: Path, *, after: int = 0) -> Iterator[tuple[Event, float]]:
-    """The events of rows that were read from `path` behind so many others, each with its time. Raises `RecordError`."""
+    """Parse rows read from `path` after the first `after` into events with their times. Raises `RecordError`."""
     for number, (at, body) in enumerate(rows, after + 1):
         try:
             begun: dict[str, Any] = json.loads(body) if number == 1 else {}
@@ -112,9 +112,8 @@ def parse_events(rows: Iterable[LogRow], path: Path, *, after: int = 0) -> Itera
                 anew = f"scientist run --idea {path.with_name('idea.json')}"
                 raise RecordVersionError(
                     f"{path.parent} was recorded by another version of scientist (format {begun.get('format', 0)}, "
-                    f"this one reads {LOG_FORMAT_VERSION}): look at it with the version that made it, or make "
-                    f"it again with "
-                    f"{anew if begun['type'] == 'started' else 'another --out'}"
+                    f"this one reads {LOG_FORMAT_VERSION}): open it with that version, or record it "
+                    f"again with {anew if begun['type'] == 'started' else 'another --out'}"
                 )
             yield EVENT_ADAPTER.validate_json(body), at
         except ValueError as error:
@@ -124,17 +123,17 @@ def parse_events(rows: Iterable[LogRow], path: Path, *, after: int = 0) -> Itera
             ) from None
 
 
-# --- while it is written --------------------------------------------------------------------------------------------
+# --- reading while it is written --------------------------------------------------------------------------------------
 
 LogStamp = tuple[str, int, int, int]
-"""Path, identity, size and time of change of a log's file."""
+"""Path, inode, size and modification time of a log's file."""
 MIN_STABLE_SECONDS = 10.0
-"""Seconds after its last change during which a log is read at every look: SQLite shows a commit only once it is synced,
-which is after the file has changed, and changes no file then."""
+"""After a change, the log is read at every call for this many seconds: SQLite shows a commit only once it is synced,
+which happens after the file has changed, without a further change."""
 
 
 def read_log_stamps(run: Path) -> tuple[LogStamp, ...]:
-    """What changes whenever the log of a run folder does; empty where there is none."""
+    """Return values that change whenever the log of a run folder does; empty if there is no log."""
     found: list[LogStamp] = []
     for name in ("run.db", "run.db-wal", JSONL_LOG_FILE):
         try:
@@ -146,7 +145,7 @@ def read_log_stamps(run: Path) -> tuple[LogStamp, ...]:
 
 
 class EventLogTail:
-    """Reads one log from where it was left. `began_anew` says whether the last `read` started from the beginning."""
+    """Reads one log incrementally. `restarted` says whether the last `read` started from the beginning."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -156,7 +155,7 @@ class EventLogTail:
         self._changed = 0.0
 
     def read(self) -> list[tuple[Event, float]]:
-        """The events since the last call. Raises `RecordError`, also when the run is gone."""
+        """Return the events since the last call. Raises `RecordError`, also if the run is gone."""
         now = read_log_stamps(self.run)
         if now != self._stamps:
             self._changed = time.monotonic()
@@ -166,7 +165,7 @@ class EventLogTail:
         files, before = ([file[:2] for file in files if file[0] != "run.db-wal"] for files in (now, self._stamps))
         kept = self._seen if files == before else 0
         path = self.run / "run.db"
-        rows = read_rows(path, max(0, kept - 1))  # the last one that is known as well: a shorter log is another one
+        rows = read_rows(path, max(0, kept - 1))  # includes the last known row, to detect a log that became shorter
         if kept and not rows:
             kept, rows = 0, read_rows(path)
         with pause_garbage_collection():
@@ -175,14 +174,13 @@ class EventLogTail:
         return found
 
 
-# --- a log of its own ------------------------------------------------------------------------------------------------
+# --- snapshots -------------------------------------------------------------------------------------------------------
 
 
 def write_snapshot(run: Path, target: Path) -> float:
-    """Write the events of a run into a new database; the time of the last one, in seconds since the epoch.
+    """Write the events of a run into a new database. Returns the time of the last event in seconds since the epoch.
 
-    A run on a network filesystem, whose log is `events.jsonl`, gives a database too. The same events give the same
-    bytes. Raises `RecordError`.
+    A log in `events.jsonl` is converted to a database too. Equal events give equal bytes. Raises `RecordError`.
     """
     rows = read_rows(run / "run.db")
     write_database(target, rows)
@@ -190,7 +188,7 @@ def write_snapshot(run: Path, target: Path) -> float:
 
 
 def write_database(path: Path, rows: Iterable[LogRow]) -> None:
-    """Make the log of a run that nobody works on yet. Raises `RecordError`."""
+    """Create the log of a run that no process works on yet. Raises `RecordError`."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA page_size=4096")
@@ -204,5 +202,5 @@ def write_database(path: Path, rows: Iterable[LogRow]) -> None:
 
 
 def insert_event(db: sqlite3.Connection, at: float, body: str) -> None:
-    """Add an event."""
+    """Insert an event."""
     db.execute("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)", (at, body, body))

@@ -1,4 +1,4 @@
-"""What experiments ran in, as far as their numbers may depend on it."""
+"""The machine that experiments ran on, as far as their numbers may depend on it."""
 
 from __future__ import annotations
 
@@ -12,49 +12,50 @@ from labwright.record.schema.frozen_model import FrozenModel
 class Machine(FrozenModel):
     """A machine and the interpreter of its kernels."""
 
-    processor: str = Field(description="model name of the CPU, or its architecture where it has none to tell")
-    cores: int = Field(description="CPU cores that may be used")
+    processor: str = Field(description="model name of the CPU, or its architecture if unknown")
+    cores: int = Field(description="CPU cores available")
     memory_bytes: int
     gpus: tuple[str, ...] = Field(default=(), description="model names of the GPUs in use; empty on the CPU")
     platform: str
     python: str = Field(description="version of the interpreter that runs experiments")
-    packages: dict[str, str] = Field(default_factory=dict, description="its distributions -> version")
+    packages: dict[str, str] = Field(default_factory=dict, description="installed distributions -> version")
 
 
 BENCHMARK_NETWORK = "784 inputs, one hidden layer of 256, 10 classes; 4096 examples in batches of 128, plain SGD"
-"""The network whose epoch is timed, in words; `sandbox.isolation.interpreter` has its code."""
+"""Description of the network whose epoch is timed; its code is in `sandbox.isolation.interpreter`."""
 
 
 class ComputeRate(FrozenModel):
-    """How fast experiments run: what one of them gets, and two times that were measured with just that.
+    """Speed of experiments: the resources of one experiment, and two times measured with these resources.
 
-    As many processes were timed at once as experiments may run at once. None: it could not be measured.
+    As many processes were timed in parallel as experiments may run in parallel. None: not measurable.
     """
 
     processor: str
     cores: int
-    memory_bytes: int = Field(description="that one experiment may hold")
+    memory_bytes: int = Field(description="memory limit of one experiment")
     gpus: tuple[str, ...] = ()
-    threads: int = Field(description="that one experiment may use")
-    at_once: int = Field(description="experiments that may run at the same time")
-    library: str = Field(default="numpy", description="what the times were measured with: numpy, or torch on a GPU")
-    product_seconds: float | None = Field(default=None, description="of one 1024 x 1024 float32 matrix product")
+    threads: int = Field(description="thread limit of one experiment")
+    at_once: int = Field(description="experiments that may run in parallel")
+    library: str = Field(default="numpy", description="library used for timing: numpy, or torch on a GPU")
+    product_seconds: float | None = Field(default=None, description="time of one 1024 x 1024 float32 matrix product")
     epoch_seconds: float | None = Field(
-        default=None, description=f"of one epoch of a small network: {BENCHMARK_NETWORK}"
+        default=None, description=f"time of one epoch of a small network: {BENCHMARK_NETWORK}"
     )
     moved: bool = Field(
         default=False,
-        description="whether the run was begun on other terms, and this was measured when it was taken up here",
+        description="whether the run started with other resources, and this was measured when it was resumed here",
     )
 
     @property
     def without_times(self) -> ComputeRate:
-        """The terms without the times: equal where measuring again would tell nothing new."""
+        """The resources without the times; if equal, measuring again is unnecessary."""
         return self.model_copy(update={"product_seconds": None, "epoch_seconds": None, "moved": False})
 
 
 def describe_differences(first: Machine, second: Machine, *, packages: Iterable[str]) -> tuple[str, ...]:
-    """In what two machines differ that may change the last digits of a number, in words; of packages, these count."""
+    """Describe differences between two machines that may change the last digits of a number; only `packages`
+    are compared."""
     found = [
         f"{what} {a or 'none'} there, {b or 'none'} here"
         for what, a, b in (

@@ -1,4 +1,4 @@
-"""Every file that the record vouches for, with the hash that it had when its event was written."""
+"""All files that the record covers, with their hashes at the time of their event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from labwright.record.run_folder import RunFolder
 
 
 def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Scorers, lock, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
+    """Yield path and recorded sha256 of scorers, lock, arrays, sealed predictions, curves, cells, figures, paper,
+    judgement."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
     if state.installed_packages is not None:
         yield folder.packages_lock, state.installed_packages.sha256
@@ -53,5 +54,5 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
 
 
 def build_manifest(state: RunState, folder: RunFolder) -> dict[str, str]:
-    """The same as a mapping from the path within the run to the sha256, for `manifest.json`."""
+    """Return path within the run -> sha256 for `manifest.json`."""
     return {str(path.relative_to(folder.root)): digest for path, digest in list_recorded_files(state, folder)}

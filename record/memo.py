@@ -1,6 +1,6 @@
-"""What was worked out of values that never change, kept as long as these are the very same objects.
+"""Cache of values derived from immutable objects, valid as long as these are the identical objects.
 
-A view of a run looks at every node anew, and nearly all of them are as they were at the decision before.
+A snapshot of a run visits every node again, and nearly all are unchanged since the previous decision.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MAX_ENTRIES = 20_000
-"""Values that one memo keeps, those made last."""
+"""Maximum number of cached values; the oldest are dropped."""
 
 
 class Memo(Generic[T]):
-    """One value for each key. It holds what a value was made of, so that no other object can take its place."""
+    """One value per key. It keeps references to the inputs, so that no other object can have their identity."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[tuple[object, ...], T]] = {}
 
     def get_or_compute(self, key: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """The value that was made of these objects, or what `make` gives now."""
+        """Return the cached value for these input objects, or compute it now."""
         known = self._kept.get(key)
         if known is not None and len(known[0]) == len(inputs) and all(map(is_, known[0], inputs)):
             return known[1]

@@ -1,12 +1,13 @@
-r"""Values as a paper prints them. This module's functions alone make a `PrintedValue`, and nothing else reaches the
-definition of a macro (`record.result_macros.render`).
+r"""Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
+from nothing else (`record.result_macros`).
 
-    value_of, signed, significant, spread, interval, probability, count    a number of the record
-    setting    a constant or a setting of code: a number, or a short text that states nothing
-    name       what the plan, the data or the person calls a thing
-    clause     TeX that the program composed (`record.claims.sentences`): of names and numbers, with a few commands
+  print_value, print_signed, print_significant, print_spread, print_interval, print_probability, print_count
+                 a number of the record
+  print_setting  a constant or setting of the code: a number, or a short text that makes no statement
+  print_name     a name from the plan, the data or the user
+  print_clause   TeX composed by the program (`record.claims.sentences`) from names and numbers, with a few commands
 
-What it does not guarantee: that a number which code sets is used by that code.
+Limits: a number that code defines is not necessarily used by that code.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from labwright.record.quantity_words import has_number_word, has_ranking_word, h
 from labwright.record.schema.frozen_model import Scalar
 
 MAX_TEXT_LENGTH = 40
-"""Characters of a text of code that is printed."""
+"""Maximum characters of a printed text from code."""
 MAX_NAME_LENGTH = 120
-"""Characters of a name; the rest is cut off."""
+"""Maximum characters of a name; longer names are cut."""
 MAX_NUMBERS = 12
-"""Numbers of a list that is printed."""
+"""Maximum numbers of a printed list."""
 NOT_MEASURED = "n/a"
 
 _MAKER_TOKEN = object()
@@ -39,18 +40,18 @@ _NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*", re.ASCII)
 
 @dataclass(frozen=True)
 class PrintedValue:
-    """What a macro prints, as TeX that holds in text, formulas and captions."""
+    """The printed text of a macro, as TeX that is valid in text, formulas and captions."""
 
     tex: str
     made_by: InitVar[object]
 
     def __post_init__(self, made_by: object) -> None:
         if made_by is not _MAKER_TOKEN:
-            raise TypeError("a printed value is made by the functions of record.printed_value alone")
+            raise TypeError("create printed values only with the functions of record.printed_value")
 
 
 def format_tex_number(value: float | None, digits: int) -> str:
-    """A value as TeX with so many digits after the point."""
+    """Format a value as TeX with `digits` decimals."""
     if value is None:
         return NOT_MEASURED
     text = f"{value:.{digits}f}"
@@ -58,12 +59,12 @@ def format_tex_number(value: float | None, digits: int) -> str:
 
 
 def print_value(value: float | None, digits: int) -> PrintedValue:
-    """A value with so many digits after the point."""
+    """Print a value with `digits` decimals."""
     return PrintedValue(format_tex_number(value, digits), _MAKER_TOKEN)
 
 
 def print_spread(mean: float, sd: float | None, digits: int) -> PrintedValue:
-    """A mean with its standard deviation, where there is one."""
+    """Print a mean with its standard deviation, if there is one."""
     centre = format_tex_number(mean, digits)
     return PrintedValue(
         centre if sd is None else rf"{centre}\,\ensuremath{{\pm}}\,{format_tex_number(sd, digits)}", _MAKER_TOKEN
@@ -71,39 +72,39 @@ def print_spread(mean: float, sd: float | None, digits: int) -> PrintedValue:
 
 
 def print_interval(ends: tuple[float | None, float | None], digits: int) -> PrintedValue:
-    """An interval; not measured where an end is missing."""
+    """Print an interval; n/a if an end is missing."""
     if None in ends:
         return PrintedValue(NOT_MEASURED, _MAKER_TOKEN)
     return PrintedValue(f"[{', '.join(format_tex_number(end, digits) for end in ends)}]", _MAKER_TOKEN)
 
 
 def print_probability(p: float | None, digits: int) -> PrintedValue:
-    """A probability with so many digits; below a thousandth, no more than that."""
+    """Print a probability with `digits` decimals; below 0.001 as "<0.001"."""
     tex = NOT_MEASURED if p is None else r"\ensuremath{<}0.001" if p < 0.001 else f"{p:.{digits}f}"
     return PrintedValue(tex, _MAKER_TOKEN)
 
 
 def print_count(value: int) -> PrintedValue:
-    """How many there are of something."""
+    """Print a count."""
     return PrintedValue(str(int(value)), _MAKER_TOKEN)
 
 
 def print_signed(value: float, digits: int) -> PrintedValue:
-    """A value with its sign and so many digits after the point."""
+    """Print a value with its sign and `digits` decimals."""
     return PrintedValue(_format_plain_number(f"{value:+.{digits}f}"), _MAKER_TOKEN)
 
 
 def print_significant(value: float, digits: int) -> PrintedValue:
-    """A value with so many digits that matter."""
+    """Print a value with `digits` significant digits."""
     return PrintedValue(_format_plain_number(f"{value:.{digits}g}"), _MAKER_TOKEN)
 
 
 def print_setting(value: Scalar) -> PrintedValue | None:
-    """A constant of code or a setting; None where it may not be printed.
+    """Print a constant of the code or a setting; None if it must not be printed.
 
-    A text is printed if it is short, and neither holds a digit or a number in words nor compares anything. One that is
-    all numbers prints these: so the record keeps a tuple, and a text like that it does not take from code
-    (`record.python_syntax.constants_of`).
+    A text is printed if it is short, contains no digit or number word, and compares nothing. A list of numbers is
+    printed as such: this is how the record stores a tuple; `record.python_syntax.collect_constants` takes no such text
+    from code.
     """
     if isinstance(value, bool):
         return PrintedValue(str(value), _MAKER_TOKEN)
@@ -125,40 +126,40 @@ def print_setting(value: Scalar) -> PrintedValue | None:
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a text is short and printable ASCII, and says no number and compares nothing."""
+    """Return whether a text is short printable ASCII, with neither numbers nor comparisons."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
     plain = len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
     return plain and not (has_number_word(spaced) or has_ratio(spaced) or has_ranking_word(spaced))
 
 
 def print_name(text: str) -> PrintedValue:
-    """What somebody calls a thing: a title of a dataset, the source of a published value. Digits may stand in it."""
+    """Print a name, such as the title of a dataset or the source of a published value. It may contain digits."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     cut = plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH].rsplit(" ", 1)[0] + " ..."
     return PrintedValue(" ".join(escape_tex(cut).split()), _MAKER_TOKEN)
 
 
 def print_clause(tex: str) -> PrintedValue:
-    """TeX that the program composed of escaped names and printed numbers; formulas become `\\ensuremath`.
+    r"""Print TeX that the program composed of escaped names and printed numbers; formulas become `\\ensuremath`.
 
-    Raises `ValueError` where it holds any other command, or braces that do not match.
+    Raises `ValueError` if it contains any other command, or unbalanced braces.
     """
     if unknown := [command for command in _COMMAND.findall(tex) if command not in _ALLOWED]:
-        raise ValueError(f"\\{unknown[0]} is no command of a clause: {tex!r}")
+        raise ValueError(f"\\{unknown[0]} is not allowed in a clause: {tex!r}")
     plain = _COMMAND.sub("", tex)
     depths = [plain[:at].count("{") - plain[:at].count("}") for at in range(len(plain) + 1)]
     if min(depths) < 0 or depths[-1] or re.search(r"[%#&~^]", re.sub(r"\$[^$]*\$", "", plain)):
-        raise ValueError(f"this is no TeX of a clause: {tex!r}")
+        raise ValueError(f"invalid TeX in a clause: {tex!r}")
     return PrintedValue(_FORMULA.sub(r"\\ensuremath{\1}", " ".join(tex.split())), _MAKER_TOKEN)
 
 
 def escape_tex(text: str) -> str:
-    """Plain text as TeX."""
+    """Escape plain text for TeX."""
     return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text.replace("\\", " "))
 
 
 def _format_plain_number(text: str) -> str:
-    """A number as Python or a person writes it, as TeX."""
+    """Format a number in Python or plain notation as TeX."""
     if match := _EXPONENT.fullmatch(text):
         sign, mantissa, direction, exponent = match.groups()
         power = f"10^{{{'-' if direction == '-' else ''}{exponent}}}"

@@ -1,12 +1,13 @@
-"""What models were asked, kept beside the log: `prompts/<sha256>.json.gz`, named by the hash in the answer's event.
+"""Prompts of model calls, stored next to the log as `prompts/<sha256>.json.gz`, named by the hash in the answer's
+event.
 
-The file is the very text that was hashed: model and temperature, role, system and user text, the answer's schema, and
-the sha256 of each picture (never its bytes). So whoever reads it back can hold it against the record with one hash. It
-is written before the question goes out, so that a committed answer has its prompt; a file without an answer (a kill, a
-refusal) is harmless. Equal questions share a file.
+The file has the exact text that was hashed: model and temperature, role, system and user text, the answer's schema, and
+the sha256 of each image (never its bytes), so one hash verifies it. It is written before the question is sent, so that
+every committed answer has its prompt; a file without an answer (a kill, a refusal) is harmless. Equal questions share a
+file.
 
-What it does not guarantee: that the folder is left alone. A file that is gone, too large, or not what was hashed is
-told apart when it is read, and is no finding of the audit: nothing in a paper rests on it.
+Limits: the folder is not protected. A file that is missing, too large, or changed is recognised when it is read, but is
+not an audit finding, since nothing in a paper depends on it.
 """
 
 from __future__ import annotations
@@ -28,35 +29,35 @@ from labwright.record.run_folder import RunFolder, open_regular, write_file
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAX_PROMPT_BYTES = 16 * 2**20
-"""Bytes of a question that is read back, unpacked or packed."""
+"""Maximum bytes of a stored question, packed or unpacked."""
 _HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
 class PromptRecord(FrozenModel):
-    """A question as it was sent, whatever model it went to."""
+    """A question as it was sent, to any model."""
 
-    asked: str = Field(description="model and temperature, as they were configured")
+    asked: str = Field(description="model and temperature as configured")
     role: str
-    system: str = Field(description="instructions, the same over a run as far as the role allows")
+    system: str = Field(description="instructions, constant during a run as far as the role allows")
     user: str
-    images: tuple[str, ...] = Field(description="sha256 of each picture that went with it")
-    answer: dict[str, Any] = Field(alias="schema", description="JSON schema that the answer keeps to")
+    images: tuple[str, ...] = Field(description="sha256 of each attached image")
+    answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
 
     @property
     def answer_name(self) -> str:
-        """What kind of answer was asked for, e.g. `Program`."""
+        """The type of the requested answer, e.g. `Program`."""
         return str(self.answer.get("title", ""))
 
 
 class PromptLookup(FrozenModel):
-    """What was found of a question. `changed`: why it is not what the record says was asked; empty where it is."""
+    """Result of looking up a question. `changed`: how it differs from the record; empty if it does not."""
 
-    asked: PromptRecord | None = Field(description="None: what lies there cannot be read as a question")
+    asked: PromptRecord | None = Field(description="None: the file is not a readable question")
     changed: str = ""
 
 
 def store_prompt(run: Path, text: str) -> None:
-    """Keep the text of a question, whole or not at all; one that is there already stays. Raises `RecordError`."""
+    """Store the text of a question atomically; an existing file is kept. Raises `RecordError`."""
     data = text.encode()
     path = RunFolder(run).prompts / f"{hashlib.sha256(data).hexdigest()}.json.gz"
     if path.is_file():
@@ -70,9 +71,10 @@ def store_prompt(run: Path, text: str) -> None:
 
 
 def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup | None:
-    """What was asked, or would be now; None where it was not kept (`models.keep_prompts=false`).
+    """Look up a question as asked, or as it would be asked now; None if it was not stored
+    (`models.keep_prompts=false`).
 
-    Reads 16 MiB at most and follows no link within the run's folder.
+    Reads at most 16 MiB and follows no link within the run's folder.
     """
     expected = event.request_sha256
     packed = _read_prompt_file(run, f"{expected}.json.gz") if _HASH_PATTERN.fullmatch(expected) else None
@@ -82,17 +84,17 @@ def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup 
     with suppress(zlib.error):
         text = unpacker.decompress(packed, MAX_PROMPT_BYTES)
     if not unpacker.eof:
-        return PromptLookup(asked=None, changed="changed since: it is damaged, or larger than a question is")
+        return PromptLookup(asked=None, changed="changed since: it is damaged or too large")
     found = hashlib.sha256(text).hexdigest()
     changed = "" if found == expected else f"changed since: its sha256 is {found[:16]}, recorded {expected[:16]}"
     try:
         return PromptLookup(asked=PromptRecord.model_validate_json(text), changed=changed)
     except ValidationError:
-        return PromptLookup(asked=None, changed=changed or "of a form that this version does not know")
+        return PromptLookup(asked=None, changed=changed or "unknown format (written by another version?)")
 
 
 def _read_prompt_file(run: Path, name: str) -> bytes | None:
-    """A regular file of the folder of prompts, at most `LARGEST` bytes and one; None where there is none."""
+    """Read a regular file of the prompts folder, at most `MAX_PROMPT_BYTES + 1` bytes; None if there is none."""
     try:
         folder = os.open(RunFolder(run).prompts, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

@@ -1,4 +1,4 @@
-"""What the environment says of connections: proxies and certificates, which HTTP clients read by themselves."""
+"""Environment variables for connections: proxies and certificates, which HTTP clients read on their own."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def normalise_no_proxy(environ: MutableMapping[str, str]) -> None:
-    """Rewrite what clients stumble over in NO_PROXY: `[::1]` without brackets, and no networks of IPv6 (`fd00::/8`),
-    in which no name of a server is."""
+    """Rewrite NO_PROXY entries that HTTP clients reject: `[::1]` loses its brackets, IPv6 networks (`fd00::/8`) are
+    removed.
+
+    Server names never match an IPv6 network, so nothing is lost.
+    """
     for name in [name for name in environ if name.upper() == "NO_PROXY"]:
         kept = [one.strip() for one in environ[name].split(",") if not (":" in one and "/" in one and "://" not in one)]
         environ[name] = ",".join(one[1:-1] if one.startswith("[") and one.endswith("]") else one for one in kept)
 
 
 def format_connection_advice(error: Exception, environ: Mapping[str, str] = os.environ) -> str:
-    """What to change where a client could not be made from the environment; begins with a semicolon."""
+    """Return how to fix an environment from which no client could be created; starts with a semicolon."""
     names = _CERTIFICATE_VARIABLES if isinstance(error, OSError) else _PROXY_VARIABLES
     named = [name for name in environ if name.upper() in names and environ[name]]
     if isinstance(error, ImportError) and "socks" in str(error).lower():

@@ -1,9 +1,8 @@
-"""Python source as a syntax tree, from any thread: the constants that it sets, and what its cells read.
+"""Parse Python source from any thread: the constants that it defines, and what its cells read.
 
-Two threads that make a tree at once can make CPython 3.11 fail with a SystemError ("AST constructor recursion depth
-mismatch"); nodes are read and checked in several, and libraries make trees too (numpy, of the header of every array).
-
-Source: github.com/python/cpython, issue 106905.
+In CPython 3.11, parsing in two threads at once can raise a SystemError ("AST constructor recursion depth mismatch");
+nodes are processed in several threads, and libraries parse too (numpy, for the header of every array). Source:
+github.com/python/cpython, issue 106905.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ _ORIGINAL_PARSE = ast.parse
 
 
 def parse_python(source: str) -> ast.Module:
-    """The tree of some source. Raises what `ast.parse` raises: `SyntaxError`, `ValueError`, `RecursionError`."""
+    """Parse source code. Raises the same as `ast.parse`: `SyntaxError`, `ValueError`, `RecursionError`."""
     with _PARSE_LOCK:
         return _ORIGINAL_PARSE(source)
 
 
 def serialise_parsing() -> None:
-    """From now on every tree of this process is made alone: `ast.parse` waits its turn, and so `ast.literal_eval`."""
+    """Serialise all parsing in this process: `ast.parse` and `ast.literal_eval` wait for a lock."""
 
-    def alone(*args: Any, **options: Any) -> Any:
+    def parse_alone(*args: Any, **options: Any) -> Any:
         with _PARSE_LOCK:
             return _ORIGINAL_PARSE(*args, **options)
 
-    ast.parse = alone
+    ast.parse = parse_alone
 
 
 def collect_strings(text: str) -> set[str]:
-    """Every string that a source writes out; none where it is no Python, which the kernel will say better."""
+    """Return every string literal of a source; none if it is not valid Python (the kernel reports that)."""
     try:
         nodes = ast.walk(parse_python(text))
         return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -47,7 +46,7 @@ def collect_strings(text: str) -> set[str]:
 
 
 def collect_attributes(text: str) -> set[str]:
-    """The name of every attribute that a source reads; none where it is no Python."""
+    """Return the name of every attribute that a source reads; none if it is not valid Python."""
     try:
         return {node.attr for node in ast.walk(parse_python(text)) if isinstance(node, ast.Attribute)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -55,11 +54,11 @@ def collect_attributes(text: str) -> set[str]:
 
 
 def collect_constants(source: str) -> dict[str, Scalar]:
-    """The upper-case constants that a script assigns at its top level; empty when it does not parse.
+    """Return the upper-case constants that a script assigns at top level; empty if it does not parse.
 
-    Tuples and lists of scalars are given as `name` -> their items joined by ", ". A name assigned twice is left out:
-    its value depends on where one looks. So are numbers that are not finite and texts that UTF-8 cannot hold, which
-    nobody could read again, and texts that are lists of numbers: those are written as numbers.
+    Tuples and lists of scalars are returned as their items joined by ", ". Names assigned twice are left out, since
+    their value is ambiguous. So are non-finite numbers and texts that UTF-8 cannot encode, since they cannot be read
+    back, and texts that are lists of numbers, since these are stored for tuples.
     """
     try:
         tree = parse_python(source)
@@ -83,10 +82,10 @@ def collect_constants(source: str) -> dict[str, Scalar]:
 
 
 def collect_reads(source: str) -> dict[str, str] | None:
-    """What a program of cells says in `lab.measure(function, reads={...})`: arm -> the arm whose artifacts it reads.
+    """Return arm -> arm whose artifacts it reads, from `lab.measure(function, reads={...})`.
 
-    Empty without `reads`, or where that is no literal; None for a plain script, which never calls `lab.measure`, and
-    for what does not parse.
+    Empty without `reads`, or if that is not a literal; None for a plain script, which never calls `lab.measure`, and
+    for invalid Python.
     """
     try:
         tree = parse_python(source)
@@ -139,10 +138,10 @@ def _parse_literal(node: ast.expr) -> Scalar | None:
 
 
 def _to_scalar(value: object) -> Scalar | None:
-    """The value, where it can be written down and read again."""
+    """Return the value if it can be stored and read back."""
     if isinstance(value, str):
         return value if replace_unencodable(value) == value else None
     try:
         return value if isinstance(value, int | float) and math.isfinite(value) else None
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer too large for a float
         return None

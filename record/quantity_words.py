@@ -1,6 +1,6 @@
-"""Words that say a number, and words that rank: what may stand in a paper only where the program prints it.
+"""Number words and ranking words, which may appear in a paper only where the program prints them.
 
-`review.evidence` reads a paper's text with them; a text of code that has one of them is not printed
+`review.evidence` scans a paper's text for them; a text from code that contains one is not printed
 (`record.printed_value`).
 """
 

@@ -1,4 +1,5 @@
-"""How a run begins, is resumed, branches, is steered, is limited and ends; answers of models, and what is reserved."""
+"""Events of the run as a whole: start, resume, branch, user commands, limits and end; model answers and
+reservations."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from labwright.record.schema.llm_exchanges import StudiedLLMUsage
 from labwright.record.schema.nodes import NodeKind, StageName
 
 LOG_FORMAT_VERSION = 4
-"""Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""
+"""Version of the record format that this program reads and writes. Increment it when the stored form changes."""
 
 
 class RunStarted(FrozenModel):
-    """A run began. `settings` is the whole composed configuration, as it was saved."""
+    """A run started. `settings` is the complete saved configuration."""
 
     type: Literal["started"] = "started"
     format: int = LOG_FORMAT_VERSION
@@ -28,115 +29,122 @@ class RunStarted(FrozenModel):
     seed: int
     version: str
     model: str
-    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why")
-    machine: Machine | None = Field(default=None, description="what experiments run in")
-    rate: ComputeRate | None = Field(default=None, description="how fast they run there; None where nobody measured it")
+    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and the reason")
+    machine: Machine | None = Field(default=None, description="machine on which experiments run")
+    rate: ComputeRate | None = Field(default=None, description="measured speed of the machine; None: not measured")
     template: str = Field(default="", description="sha256 of the run's own copy of the paper's template")
-    plan: DataPlan | None = Field(default=None, description="the data plan, where the person gave one")
+    plan: DataPlan | None = Field(default=None, description="the data plan, if the user gave one")
 
 
 class RunResumed(FrozenModel):
-    """A process took the run up again; from here on earlier requests to stop no longer hold."""
+    """A process resumed the run; earlier requests to stop no longer apply."""
 
     type: Literal["resumed"] = "resumed"
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
     model: str = ""
-    isolation: str = Field(default="", description="as in `started`, of this process")
-    machine: Machine | None = Field(default=None, description="as in `started`, of this process")
-    rate: ComputeRate | None = Field(default=None, description="measured anew, where the machine or its share differs")
-    reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
+    isolation: str = Field(default="", description="as in `started`, for this process")
+    machine: Machine | None = Field(default=None, description="as in `started`, for this process")
+    rate: ComputeRate | None = Field(
+        default=None, description="measured again if the machine or the share of it differs"
+    )
+    reaped: int = Field(default=0, description="leftover kernel processes of the run that were killed")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
     )
 
 
 class RunBranched(FrozenModel):
-    """The run begins here as a branch of another one: every event before this one was copied from its log.
+    """The run starts here as a branch of another one: every earlier event was copied from the parent's log.
 
-    `sha256` is that of the copied events (`record.branching.digest_of`), the parent's log up to the point.
+    `sha256` is the hash of the copied events (`record.branching.hash_events`), the parent's log up to the point.
     """
 
     type: Literal["branched"] = "branched"
     parent: str = Field(description="name of the folder of the run that it branched from")
-    path: str = Field(default="", description="where that folder lay")
+    path: str = Field(default="", description="path of that folder at the time")
     point: str = Field(description="a node (after its verdict), or a stage (before its first decision)")
-    events: int = Field(description="how many events were copied")
+    events: int = Field(description="number of copied events")
     sha256: str
-    seed: int = Field(description="of the choices after this event; experiments keep the seeds of the run")
+    seed: int = Field(description="seed of the choices after this event; experiments keep the seeds of the run")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
     )
-    version: str = Field(default="", description="of the program")
-    note: str = Field(default="", description="what the person said with it")
-    by: str = Field(default="", description="who branched: as the operating system knows them")
+    version: str = Field(default="", description="version of the program")
+    note: str = Field(default="", description="note given by the user")
+    by: str = Field(default="", description="user name according to the operating system")
     later_ancestors: tuple[str, ...] = Field(
-        default=(), description="runs that the parent itself is a branch of, where that was after this point"
+        default=(), description="runs that the parent itself branched from after this point"
     )
     tested: bool = Field(
         default=False,
-        description="whether the parent's test data were scored, at whatever point: "
-        "the branch's verdicts are exploratory then",
+        description="whether the parent's test data were scored, at any point; if so, the branch's verdicts are "
+        "exploratory",
     )
 
 
 class CommandReceived(FrozenModel):
-    """Somebody asked something of the running process (`control/`)."""
+    """A command to the running process was received (`control/`)."""
 
     type: Literal["commanded"] = "commanded"
     verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend"]
-    target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the one at work)")
-    text: str = Field(default="", description="the reason; of a note, what the next prompts see")
-    mark: Literal["suspect", "closed"] = Field(default="suspect", description="of a mark; closed: nothing builds on it")
-    plan: DataPlan | None = Field(default=None, description="of an amendment: the whole plan, as it is to be")
-    by: str = Field(default="", description="who asked: as the operating system knows them")
-    file: str = Field(default="", description="its name in control/, written by the process that took it")
+    target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the current one)")
+    text: str = Field(default="", description="the reason; for a note, the text shown in later prompts")
+    mark: Literal["suspect", "closed"] = Field(
+        default="suspect", description="kind of mark; closed: nothing builds on the node"
+    )
+    plan: DataPlan | None = Field(default=None, description="for an amendment: the complete new plan")
+    by: str = Field(default="", description="user name according to the operating system")
+    file: str = Field(default="", description="name of the file in control/, set by the receiving process")
 
 
 class CommandIgnored(FrozenModel):
-    """Files in `control/` had no effect: they were no commands, or came too late."""
+    """Files in `control/` had no effect: they were not commands, or arrived too late."""
 
     type: Literal["command_ignored"] = "command_ignored"
     number: int
-    messages: tuple[str, ...] = Field(description="why, a line each, of the first few")
+    messages: tuple[str, ...] = Field(description="reasons for the first few, one line each")
 
 
 class LimitReached(FrozenModel):
-    """A limit of the run, or of one stage, was reached: nothing new is proposed there, what is there is reported."""
+    """A limit of the run or of one stage was reached: no new node is proposed there, and existing results are
+    reported."""
 
     type: Literal["limit_reached"] = "limit_reached"
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
     skipped_kinds: tuple[NodeKind, ...] = Field(
-        default=(), description="nodes after the search (replicate, aggregate) that are not begun any more either"
+        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are no longer started either"
     )
 
 
 class ProviderOutage(FrozenModel):
-    """The provider of a model is down or a quota is used up: no call is made until then."""
+    """The provider of a model is down, or a quota is used up: no call is made until the given time."""
 
     type: Literal["provider_outage"] = "provider_outage"
     reason: str
-    until: float = Field(description="when the next call is tried, in seconds since the epoch")
+    until: float = Field(description="time of the next attempt, in seconds since the epoch")
 
 
 class ProviderRecovered(FrozenModel):
     """The provider answers again."""
 
     type: Literal["recovered"] = "recovered"
-    seconds: float = Field(description="how long it did not")
+    seconds: float = Field(description="duration of the outage")
 
 
 class ClockMoved(FrozenModel):
-    """The machine's clock went another way than time did for the process that works on the run: the machine slept, or
-    its clock was set. The run did not work in that time."""
+    """The machine's clock jumped relative to the process's monotonic clock: the machine slept, or its clock was set.
+
+    The run did not work during that time.
+    """
 
     type: Literal["clock_moved"] = "clock_moved"
-    seconds: float = Field(description="by which it is ahead of where it would be; below zero: behind")
+    seconds: float = Field(description="size of the jump; negative: backwards")
 
 
 class ProcessEnded(FrozenModel):
-    """The process ended in an orderly way."""
+    """The process ended normally."""
 
     type: Literal["ended"] = "ended"
     exit_code: int
@@ -144,29 +152,31 @@ class ProcessEnded(FrozenModel):
 
 
 class FoldersDeleted(FrozenModel):
-    """Checkpoints and artifacts that nothing refers to any more are deleted, right after this (`record.retention`)."""
+    """Unreferenced checkpoints and artifacts are deleted right after this event (`record.retention`)."""
 
     type: Literal["collected"] = "collected"
-    keep: Literal["cited", "best"] = Field(description="the setting by which they go")
+    keep: Literal["cited", "best"] = Field(description="the retention setting")
     folders: tuple[
         Annotated[str, Field(pattern=r"^(nodes/n\d+/attempt\d+|cells/[0-9a-f]{24}-\d+)/(artifacts|checkpoints)$")], ...
     ]
-    bytes: int = Field(default=0, ge=0, description="that are free then")
+    bytes: int = Field(default=0, ge=0, description="bytes that this frees")
 
 
 class StudiedLLMsAsked(FrozenModel):
-    """What experiments had asked language models when a step of the run began (`record.llm_calls` has each)."""
+    """Usage of studied language models by experiments when a step of the run started (details: `record.llm_calls`)."""
 
     type: Literal["subjects_asked"] = "subjects_asked"
     uses: tuple[StudiedLLMUsage, ...]
 
 
 class CampaignMembership(FrozenModel):
-    """How many studies this one is one of, once its test data were scored (`record.campaign`)."""
+    """How many studies the campaign of this run has, recorded once its test data were scored (`record.campaign`)."""
 
     type: Literal["in_campaign"] = "in_campaign"
-    ideas: int = Field(description="of the campaign, with those that failed or were set aside")
-    tests: dict[str, int] = Field(default_factory=dict, description="dataset -> others that scored its test split")
+    ideas: int = Field(description="ideas of the campaign, including failed and set-aside ones")
+    tests: dict[str, int] = Field(
+        default_factory=dict, description="dataset -> number of other runs that scored its test split"
+    )
 
 
 RunEvent = (
@@ -187,33 +197,33 @@ RunEvent = (
 
 
 class CallAnswered(FrozenModel):
-    """A model's answer was paid for and committed. A later one under the same key takes its place: both were paid."""
+    """A model's answer was received and committed. A later answer with the same key replaces it; both were billed."""
 
     type: Literal["answered"] = "answered"
     key: CallKey
-    request_sha256: str = Field(description="of the question as it was sent")
-    question_sha256: str = Field(default="", description="of the question without what it tells of machine and limits")
+    request_sha256: str = Field(description="hash of the question as sent")
+    question_sha256: str = Field(default="", description="hash of the question without machine and limits")
     model: str
     answer: dict[str, Any]
     usage: TokenUsage
     seconds: float
     retries: int = 0
-    asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
+    asked: str = Field(default="", description="model and temperature as configured at the time; covered by the hash")
     left_out: tuple[str, ...] = Field(
-        default=(), description="settings that the model does not take and that were not sent, as temperature"
+        default=(), description="settings not sent because the model does not accept them, such as temperature"
     )
 
 
 class PromptChanged(FrozenModel):
-    """A committed answer is used, though the machine or the limits that its question told of are others by now."""
+    """A committed answer is reused although the machine or limits stated in its question have changed."""
 
     type: Literal["prompt_changed"] = "prompt_changed"
     key: CallKey
-    request_sha256: str = Field(description="of the question as it would be sent now")
+    request_sha256: str = Field(description="hash of the question as it would be sent now")
 
 
 class CallUnanswered(FrozenModel):
-    """A call got no answer that can be used, and the step that made it goes on without."""
+    """A call got no usable answer, and the step continues without it."""
 
     type: Literal["unanswered"] = "unanswered"
     key: CallKey
@@ -222,19 +232,19 @@ class CallUnanswered(FrozenModel):
 
 
 class CostReserved(FrozenModel):
-    """The most that a call or an attempt may take, set aside before it begins; recorded where a budget is set.
+    """The maximum cost of a call or attempt is reserved before it starts; recorded if a budget is set.
 
-    `Answered`, `Executed` or `Returned` settle it. What a kill cut off stays spent.
+    `CallAnswered`, `AttemptExecuted` or `ReservationReturned` settle it. The reservation of a killed call stays spent.
     """
 
     type: Literal["reserved"] = "reserved"
-    k: int = Field(description="the decision that it is for")
-    name: str = Field(description="the call's key, or node/attempt")
+    k: int = Field(description="decision that it belongs to")
+    name: str = Field(description="key of the call, or node/attempt")
     spending: Cost
 
 
 class ReservationReturned(FrozenModel):
-    """What was set aside for a call was not taken: the provider was not reached, or refused at once."""
+    """A reservation was not used: the provider was not reached, or refused the call immediately."""
 
     type: Literal["returned"] = "returned"
     name: str

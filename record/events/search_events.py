@@ -1,4 +1,4 @@
-"""What the search decides, what becomes of its nodes, how a stage ends, and what is found out after the search."""
+"""Events of the search: decisions, progress and results of nodes, ends of stages, and checks after the search."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class NodeProposed(FrozenModel):
     title: str
     plan: str
     varies: str
-    arms: tuple[str, ...] = Field(default=(), description="that the program adds to those of the data plan")
+    arms: tuple[str, ...] = Field(default=(), description="arms that the program adds to those of the data plan")
     source_sha256: str
     setups: dict[str, Scalar] = Field(default_factory=dict)
-    author: str = Field(default="", description="the person who wrote the source; empty: a model")
+    author: str = Field(default="", description="user who wrote the source; empty: a model")
 
 
 class NodeStepEntered(FrozenModel):
-    """Work on a node went over to another step. `proposed` and `done` follow from its decision and its verdict."""
+    """A node entered another step. `proposed` and `done` are implied by its decision and its verdict."""
 
     type: Literal["stepped"] = "stepped"
     node: str
@@ -59,21 +59,21 @@ class NodeStepEntered(FrozenModel):
 
 
 class CellsRequired(FrozenModel):
-    """What a node has to measure, in the order of importance, with the key of each cell (sha256 of all it can reach).
+    """The cells that a node has to run, most important first, each with its key (sha256 of everything it can access).
 
-    Cells in `taken` were measured under the same key by the execution named there, and are not run again.
+    Cells in `taken` were already measured under the same key by the named execution, and are not run again.
     """
 
     type: Literal["cells_owed"] = "cells_owed"
     node: str
     cells: tuple[Cell, ...]
-    keys: tuple[str, ...] = Field(description="one a cell")
+    keys: tuple[str, ...] = Field(description="one per cell")
     code: dict[str, str] = Field(default={}, description="arm -> sha256 of the files that its cells see")
-    taken: dict[str, str] = Field(default_factory=dict, description="key -> id of the execution")
+    taken: dict[str, str] = Field(default_factory=dict, description="key -> id of the reused execution")
 
 
 class CellExecuted(FrozenModel):
-    """A cell of a node ran to its end, its folder cells/<id> is sealed."""
+    """A cell of a node ran to completion; its folder cells/<id> is sealed."""
 
     type: Literal["cell_executed"] = "cell_executed"
     node: str
@@ -81,7 +81,7 @@ class CellExecuted(FrozenModel):
 
 
 class AttemptExecuted(FrozenModel):
-    """An attempt of a node ran to its end, its folder is sealed."""
+    """An attempt of a node ran to completion; its folder is sealed."""
 
     type: Literal["executed"] = "executed"
     node: str
@@ -89,7 +89,7 @@ class AttemptExecuted(FrozenModel):
 
 
 class NodePlotted(FrozenModel):
-    """A node's plots ran for the n-th time; with `failure` they drew nothing that can be used."""
+    """A node's plots ran for the n-th time; if `failure` is set, no usable figure was drawn."""
 
     type: Literal["plotted"] = "plotted"
     node: str
@@ -106,9 +106,9 @@ class PlotsReviewed(FrozenModel):
     node: str
     n: int
     reviews: tuple[FigureReview, ...]
-    looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+    looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
     taken: dict[str, str] = Field(
-        default={}, description="figure -> the node whose review of the very same picture stands for it"
+        default={}, description="figure -> node whose review of the identical image is reused"
     )
 
 
@@ -124,7 +124,7 @@ class NodeJudged(FrozenModel):
 
 
 class NodeSuspected(FrozenModel):
-    """A node's code was checked and something was found; `suspect` findings keep its numbers out."""
+    """A node's code was checked with findings; `suspect` findings exclude its numbers."""
 
     type: Literal["suspected"] = "suspected"
     node: str
@@ -132,9 +132,9 @@ class NodeSuspected(FrozenModel):
 
 
 class NodeProbed(FrozenModel):
-    """What the paper rests on was run again, after the search, with something changed that must move its numbers.
+    """After the search, a node that the paper relies on was run again with a change that must move its numbers.
 
-    Of `rows` it must move the predictions of the replaced rows, and no others.
+    With `rows`, only the predictions of the replaced rows may change.
     """
 
     type: Literal["probed"] = "probed"
@@ -142,8 +142,7 @@ class NodeProbed(FrozenModel):
     probe: Literal["labels", "seed", "rows", "arms"] = Field(
         description=(
             "labels: training labels permuted; seed: another seed; rows: every second row to be predicted "
-            "replaced; arms: "
-            "the names of baseline and method exchanged"
+            "replaced; arms: names of baseline and method swapped"
         )
     )
     seconds: float = 0.0
@@ -153,24 +152,24 @@ class NodeProbed(FrozenModel):
 
 
 class CodeRead(FrozenModel):
-    """The code of a node that the paper rests on was read by a second role, or could not be."""
+    """The code of a node that the paper relies on was read by a second role, or reading it failed."""
 
     type: Literal["code_read"] = "code_read"
     node: str
-    reader: str = Field(description="the model")
+    reader: str = Field(description="name of the model")
     decision: int
     verdict: CodeReadingVerdict
-    doubts: tuple[CodeDoubt, ...] = Field(default=(), description="whose quote stands at the lines that they cite")
-    dropped: int = Field(default=0, description="doubts whose quote does not")
+    doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
+    dropped: int = Field(default=0, description="number of doubts whose quote does not")
 
 
 class SealedTestScored(FrozenModel):
-    """The sealed test predictions of a frozen node were scored: once, after the last stage."""
+    """The sealed test predictions of a frozen node were scored, once, after the last stage."""
 
     type: Literal["unsealed"] = "unsealed"
     node: str
     measurements: tuple[Measurement, ...]
-    failure: Failure | None = Field(default=None, description="why a frozen scorer gave no values")
+    failure: Failure | None = Field(default=None, description="why a frozen scorer returned no values")
 
 
 class SealedTestResampled(FrozenModel):
@@ -198,21 +197,21 @@ NodeEvent = (
 
 
 class PlanPrepared(FrozenModel):
-    """The data plan was fixed and its datasets were materialised."""
+    """The data plan was fixed and its datasets were prepared."""
 
     type: Literal["prepared"] = "prepared"
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
-    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="frozen for datasets of the plan")
+    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="scorers frozen for datasets of the plan")
     installed: InstalledPackages | None = Field(
-        default=None, description="packages, where settings or plan ask for any"
+        default=None, description="packages, if the settings or the plan require any"
     )
-    hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets that the plan took of the hub")
+    hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets that the plan uses from the hub")
     settings: dict[str, int] = Field(default={}, description="overrides that follow from the plan, by dotted key")
 
 
 class DecisionMade(FrozenModel):
-    """Decision k, committed before anything is done about it. Its prompts use only the results in `seen`."""
+    """Decision k, committed before it is carried out. Its prompts use only the results in `seen`."""
 
     type: Literal["decided"] = "decided"
     k: int
@@ -228,7 +227,7 @@ class TaskDone(FrozenModel):
 
 
 class NodesCompared(FrozenModel):
-    """Decision k, a comparison, is answered; it is never asked again for this pair."""
+    """Decision k, a comparison of two nodes, has a result; this pair is not compared again."""
 
     type: Literal["compared"] = "compared"
     k: int
@@ -239,9 +238,9 @@ class NodesCompared(FrozenModel):
 
 
 class StageWinnerChosen(FrozenModel):
-    """A stage's search ended and this node was carried forward (None: nothing good was found).
+    """A stage's search ended and selected this node (None: no good node was found).
 
-    Again where the one that was carried forward turned out suspect while later stages were searched.
+    The event is repeated if the selected node becomes suspect during later stages.
     """
 
     type: Literal["stage_winner_chosen"] = "stage_winner_chosen"
@@ -258,50 +257,52 @@ class PlanAmended(FrozenModel):
     number: int = Field(ge=1)
     data_plan: DataPlan
     why: str
-    by: str = Field(description="the person, or the step of the program that did it")
-    seen: str = Field(description="what had been seen by then, in words")
+    by: str = Field(description="user, or the program step that made the change")
+    seen: str = Field(description="description of the results seen by then")
 
 
 class ConfirmationLocked(FrozenModel):
-    """What is confirmed, and how, before any test score: fixed when the agenda settles. Another one follows only where
-    the winner turns out suspect; test data are scored after the last."""
+    """What is confirmed and how, fixed before any test score when the main experiments end.
+
+    A new lock follows only if the winner becomes suspect; test data are scored after the last one.
+    """
 
     type: Literal["locked"] = "locked"
-    plan: str = Field(description="sha256 of the data plan as it is by now")
-    amendments: int = Field(ge=0, description="that it has had")
+    plan: str = Field(description="sha256 of the current data plan")
+    amendments: int = Field(ge=0, description="number of amendments to the plan")
     winner: str
-    source: str = Field(description="sha256 of the winner's tree of files")
-    trials: dict[str, int] = Field(default_factory=dict, description="arm -> the setting that it is confirmed with")
-    n: int = Field(ge=0, description="fresh seeds")
+    source: str = Field(description="sha256 of the winner's file tree")
+    trials: dict[str, int] = Field(default_factory=dict, description="arm -> number of the confirmed setting")
+    n: int = Field(ge=0, description="number of fresh seeds")
     wanted: dict[str, int] = Field(
-        default_factory=dict, description=("confirmatory hypothesis -> fresh seeds that its power asks for")
+        default_factory=dict, description=("confirmatory hypothesis -> fresh seeds needed for its power")
     )
-    seeds: tuple[int, ...] = Field(description="in the order in which they run")
-    why: str = Field(default="", description="why there are fewer seeds than are wanted")
+    seeds: tuple[int, ...] = Field(description="fresh seeds in the order in which they run")
+    why: str = Field(default="", description="why there are fewer seeds than needed")
 
     def is_fresh_seed(self, seed: int) -> bool:
-        """Whether a seed is a fresh one: locked, or one after those, which takes the place of one that failed."""
+        """Return whether a seed is fresh: locked, or a later one that replaces a failed seed."""
         return bool(self.seeds) and seed >= self.seeds[0]
 
 
 class ProtocolReviewed(FrozenModel):
-    """The data plan was reviewed before it was fixed and before any code was written; `prepared` has it as amended.
+    """The data plan was reviewed before it was fixed and before any code was written; `prepared` has the amended plan.
 
-    Findings that are open are printed in the paper. Nothing here ends a run.
+    Open findings are printed in the paper. A review never ends a run.
     """
 
     type: Literal["protocol_reviewed"] = "protocol_reviewed"
-    reviewer: str = Field(description="the model, as it was configured")
+    reviewer: str = Field(description="model as configured")
     reviewed: DataPlan
     findings: tuple[ReviewedFinding, ...] = ()
     amendment: PlanAmended | None = Field(
-        default=None, description="number 1, where the plan was changed for a finding"
+        default=None, description="amendment number 1, if the plan was changed because of a finding"
     )
     why: str = Field(default="", description="why there is no review")
 
     @property
     def message(self) -> str:
-        """What came of it, in one line."""
+        """The outcome in one line."""
         if self.why:
             return f"the plan was not reviewed: {self.why}"
         found, number = "finding" if len(self.findings) == 1 else "findings", len(self.findings) or "no"
@@ -313,7 +314,7 @@ class ProtocolReviewed(FrozenModel):
 
     @property
     def open_findings(self) -> tuple[ReviewedFinding, ...]:
-        """The findings that were not answered, or that the reviewer still holds."""
+        """The findings that were not answered, or that the reviewer maintains."""
         return tuple(one for one in self.findings if one.open)
 
 
@@ -326,7 +327,7 @@ class StageSummarised(FrozenModel):
 
 
 class AblationsPlanned(FrozenModel):
-    """What the last stage takes up, in this order; without any, the risks of the idea."""
+    """The agenda of the ablation stage, in order; if empty, the risks of the idea."""
 
     type: Literal["ablations_planned"] = "ablations_planned"
     ablations: tuple[Ablation, ...] = ()
@@ -337,7 +338,7 @@ class AblationsPlanned(FrozenModel):
 
 
 class MissingAblationsNamed(FrozenModel):
-    """What a reviewer of the draft would ask for, and what of it is run."""
+    """Ablations that a reviewer of the draft would request, and which of them are run."""
 
     type: Literal["ablations_missed"] = "ablations_missed"
     missing: tuple[MissingAblation, ...] = ()
