@@ -40,7 +40,7 @@ RATIO_PATTERN = re.compile(
     rf"(?=\s*(?:[.,;)]|$)|{WORD_GAP}(?:of|{_BIG})))\b",
     re.IGNORECASE,
 )
-"""How much more or less, in words."""
+"""Ratios and differences in words."""
 
 ROMAN_NUMERAL_PATTERN = re.compile(
     r"(?<![\w./-])(?=[IVXLC]{2})(?:XC|XL|L?X{0,3}|C{1,3}(?:XC|XL|L?X{0,3}))(?:IX|IV|V?I{0,3})(?![\w/])"
@@ -80,15 +80,15 @@ RANKING_PATTERN, EQUATING_PATTERN, COMPARING_PATTERN = (
 
 
 def has_number_word(text: str) -> bool:
-    """Whether a number in words, of whatever size, stands in a text."""
+    """Return whether a text contains a number in words or in Roman numerals."""
     return bool(NUMBER_WORDS_PATTERN.search(text) or ROMAN_NUMERAL_PATTERN.search(text))
 
 
 def has_ratio(text: str) -> bool:
-    """Whether a text says in words how much more or less something is."""
+    """Return whether a text states a ratio or difference in words."""
     return bool(RATIO_PATTERN.search(text))
 
 
 def has_ranking_word(text: str) -> bool:
-    """Whether a text has a word that compares."""
+    """Return whether a text contains a comparing word."""
     return any(words.search(text.lower()) for words in (RANKING_PATTERN, EQUATING_PATTERN, COMPARING_PATTERN))

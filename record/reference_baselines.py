@@ -1,8 +1,8 @@
-"""The ladder: two reference arms that the program itself brings to each dataset whose labels it knows.
+"""Reference models: two arms that the program itself adds for each dataset whose labels it knows.
 
-`trivial` looks at no learned feature, `off-the-shelf` is boosted trees or a linear model, tuned with as many trials as
-an arm of the plan has: all drawn at random before any is measured, of each dataset the one that is best on validation.
-Both know nothing of the plan's levels, so they are held against every arm at the level at which it does best.
+`trivial` uses no features; `off-the-shelf` is boosted trees or a linear model, tuned with as many trials as an arm of
+the plan: all settings are drawn at random in advance, and for each dataset the one best on validation data is selected.
+Neither uses the plan's levels, so both are compared with every arm at the level where that arm does best.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"
 REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(
     {TRIVIAL_ARM: "trivial reference", OFF_THE_SHELF_ARM: "off-the-shelf reference"}
 )
-"""What the arms of the ladder are called in tables."""
+"""Titles of the reference arms in tables."""
 OFF_THE_SHELF_MODELS = ("boosted trees", "linear")
 _DEFAULT_SOURCE = "the default of scikit-learn 1.9"
 
 
 def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -> tuple[Hyperparameter, ...]:
-    """What is tuned off the shelf on these datasets; `pretrained` models are OWNER/NAME@REVISION."""
+    """Build the search space of the off-the-shelf model for these datasets; `pretrained` models are
+    OWNER/NAME@REVISION."""
 
     def of_trees(name: str, low: float, high: float, default: float) -> Hyperparameter:
         return Hyperparameter(
@@ -101,19 +102,20 @@ def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -
 
 
 def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
-    """The space of the tuned rung; empty where no dataset has rungs."""
+    """Return the search space of the off-the-shelf model; empty if no dataset has reference models."""
     facts = [one for one in state.datasets if one.name in list_reference_datasets(state)]
     return build_space(facts, state.read_setting("sandbox.pretrained") or ()) if facts else ()
 
 
 def list_reference_datasets(state: RunState) -> tuple[str, ...]:
-    """The plan's datasets that have rungs: not a folder without labels, nor what a scorer takes artifacts of."""
+    """Return the plan's datasets with reference models: no unlabelled folders, and none whose scorer takes
+    artifacts."""
     artifacts = {one.dataset for one in state.scorers if one.takes == "artifact"}
     return tuple(one.name for one in state.datasets if one.task != "none" and one.name not in artifacts)
 
 
 def build_default_setting(space: Iterable[Hyperparameter], model: str) -> HyperparameterSetting:
-    """The defaults of one of the models."""
+    """Return the default setting of a model."""
     found: HyperparameterSetting = {}
     for one in space:
         if not one.given or found.get(one.given) in one.among:
@@ -122,25 +124,26 @@ def build_default_setting(space: Iterable[Hyperparameter], model: str) -> Hyperp
 
 
 def count_reference_trials(tuning: TuningPlan) -> int:
-    """How many settings are tried off the shelf: as many as an arm of the plan has, defaults included."""
+    """Return the number of off-the-shelf settings to try: as many as an arm of the plan has, including the defaults."""
     return ceil(tuning.budget if tuning.currency == "trials" else TuningPlan().budget)
 
 
-# --- its nodes: one that tries settings, then one a seed with what was chosen ----------------------------------------
+# --- nodes: one that tries settings, then one per seed with the selected setting --------------------------------------
 
 
 def find_reference_tuning_node(state: RunState) -> Node | None:
-    """The node that tries settings; None before it was decided on."""
+    """Return the node that tries settings; None before it was decided on."""
     return next((one for one in state.nodes.values() if one.kind == "rung" and one.parent is None), None)
 
 
 def find_reference_nodes(state: RunState) -> list[Node]:
-    """The nodes that measured what was chosen, with fresh seeds."""
+    """Return the nodes that measure the selected settings with fresh seeds."""
     return [one for one in state.nodes.values() if one.kind == "rung" and one.parent is not None]
 
 
 def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
-    """What a rung owes: both arms on each dataset; off the shelf every setting, or the one that was chosen."""
+    """Return the cells of a reference node: both arms on each dataset; off-the-shelf with every setting, or the
+    selected one."""
     action = state.decisions[node.decision].action
     assert isinstance(action, ExpandTree)
     tried = tuple(one.number for one in action.trials if one.arm == OFF_THE_SHELF_ARM)
@@ -157,7 +160,7 @@ def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
 
 
 def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
-    """Dataset -> the setting that was best there on validation data; the first where none was measured."""
+    """Return dataset -> best setting on validation data; the first setting if none was measured."""
     plan = state.data_plan
     assert plan is not None
     name = plan.tuning.metric or plan.primary_metric.name
@@ -174,11 +177,11 @@ def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
     return {dataset: state.trials[OFF_THE_SHELF_ARM, number] for dataset, (_, number) in best.items()}
 
 
-# --- what it says of a study -----------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 def compute_reference_claims(state: RunState) -> list[Claim]:
-    """Means of the rungs over their seeds, on the data that the paper's claims are of."""
+    """Return the mean scores of the reference models over seeds, on the same split as the paper's claims."""
     good = [one for one in find_reference_nodes(state) if one.status == "good"]
     on_test = all(one.split == "test" for one in compute_paper_claims(state))
     split: Split = "test" if on_test else "validation"
@@ -188,7 +191,7 @@ def compute_reference_claims(state: RunState) -> list[Claim]:
 
 
 class ReferenceWin(FrozenModel):
-    """A rung that is better on a dataset than every baseline and method, each at the level at which it does best."""
+    """A reference model that beats every baseline and method on a dataset, each at its best level."""
 
     dataset: str
     reference: Claim
@@ -196,9 +199,9 @@ class ReferenceWin(FrozenModel):
 
 
 def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
-    """For each dataset the rung that beats every arm of the study on the primary metric, by means, if one does.
+    """Return, for each dataset, the reference model that beats every arm on the primary metric by mean, if any.
 
-    A comparison of means, and no test: it stands against the study, which has to prove itself.
+    This compares means without a test, since a reference win counts against the study.
     """
     plan = state.data_plan
     assert plan is not None

@@ -1,8 +1,8 @@
-"""A node's source where its cells are runs of a repository's command: what is run, and what makes each arm of it.
+"""Source files of a node whose cells run a command of the user's repository: what is run, and how each arm changes it.
 
-`code.json` says what is run, `arms/<arm>.json` with which words, and `arms/<arm>.diff` in which files: git's unified
-diff from the tree that `code.json` names. A cell sees the files of its own arm alone
-(`record.source_tree.visible_files`), so that another arm's change leaves its key as it is.
+`code.json` specifies the command, `arms/<arm>.json` the additional words, and `arms/<arm>.diff` the changed files as
+git's unified diff from the tree in `code.json`. A cell sees only the files of its own arm
+(`record.source_tree.visible_files`), so changing another arm does not change its key.
 """
 
 from __future__ import annotations
@@ -26,27 +26,33 @@ No kernel runs this file: the program checks the tree out, runs the command and 
 
 
 class ArmCode(FrozenModel):
-    """What makes an arm of the repository."""
+    """The changes that define an arm of the repository."""
 
-    words: tuple[str, ...] = Field(default=(), description="added to the command: options, or overrides key=value")
-    patch: str = Field(default="", exclude=True, description="from the files that all arms start from; a file beside")
+    words: tuple[str, ...] = Field(
+        default=(), description="words added to the command: options, or overrides key=value"
+    )
+    patch: str = Field(
+        default="", exclude=True, description="diff from the common base tree; stored in a separate file"
+    )
 
 
 class RepositoryProgram(FrozenModel):
-    """What every cell of a program runs."""
+    """The common part of all cells of a program."""
 
     commit: str
-    tree: str = Field(description="git's id of the files that edits start from")
+    tree: str = Field(description="git id of the base tree")
     command: RepositoryCommand
-    name: str = Field(description="of the metric that it gives, as the plan calls it")
-    predictions: str = Field(default="", description="in place of both metrics: the file that the host scores")
-    test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search is over")
+    name: str = Field(description="name of its metric in the plan")
+    predictions: str = Field(
+        default="", description="file of predictions that the host scores, instead of both metrics"
+    )
+    test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(default_factory=dict, description="hyperparameter -> its word, with {value}")
 
     def build_words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
-        """The words of a cell's arm, level and setting, in that order."""
+        """Return the words of a cell's arm, level and setting, in that order."""
         own = (
             self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
             for name, value in setting.items()
@@ -57,7 +63,8 @@ class RepositoryProgram(FrozenModel):
 def build_program(
     planned: Sequence[Arm], code: RepositoryProgram, arms: Mapping[str, ArmCode] | None = None
 ) -> dict[str, str]:
-    """The files of the program that measures every arm of a plan; without `arms` the plan's words make each."""
+    """Return the files of a program that measures every arm of a plan; by default each arm only has the plan's
+    words."""
     files = {ENTRY_FILE: ENTRY_TEXT, CODE_FILE: code.model_dump_json(indent=1) + "\n"}
     made = {arm.name: ArmCode(words=arm.words) for arm in planned} if arms is None else arms
     for name, one in made.items():
@@ -68,28 +75,30 @@ def build_program(
 
 
 def parse_program(source: Mapping[str, str]) -> RepositoryProgram | None:
-    """What a program runs; None where it is no repository's."""
+    """Parse the program of a source; None if it is not a repository program."""
     return RepositoryProgram.model_validate_json(source[CODE_FILE]) if CODE_FILE in source else None
 
 
 def parse_arm_code(source: Mapping[str, str], arm: str) -> ArmCode:
-    """What makes an arm; the repository as it is where the program has no file for it."""
+    """Parse the changes of an arm; without its file, the unmodified repository."""
     words = source.get(format_arm_path(arm, ".json"))
     made = ArmCode() if words is None else ArmCode.model_validate_json(words)
     return made.model_copy(update={"patch": source.get(format_arm_path(arm, ".diff"), "")})
 
 
 OUTPUT_FOLDER = "out"
-"""What `{out}` stands for: a folder of the checkout, empty before each run."""
+"""The folder that `{out}` stands for, in the checkout, emptied before each run."""
 OVERRIDES_PLACEHOLDER = "{overrides}"
-"""Where words of arms, levels and trials go in a command that says so."""
+"""Placeholder in a command for the words of arms, levels and trials."""
 
 
 def build_command_line(
     command: RepositoryCommand, seed: int, words: Sequence[str] = (), *, device: str = "cpu"
 ) -> list[str]:
-    """The command with more words: in place of `{overrides}`, else overrides (`key=value`) beside those that it has
-    and options at its end."""
+    """Return the command with additional words.
+
+    They replace `{overrides}`; otherwise overrides (`key=value`) follow the existing ones, and options come last.
+    """
     argv = list(command.argv)
     if OVERRIDES_PLACEHOLDER in argv:
         at = argv.index(OVERRIDES_PLACEHOLDER)

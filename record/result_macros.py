@@ -1,13 +1,12 @@
-r"""`results.tex` and the macros that print from it. This module alone writes and reads them.
+r"""The only module that reads and writes `results.tex` and the macros that print from it.
 
-    \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
-    \verdict{KEY}                                     prints a clause: a comparison with its verdict
-    \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: what a key prints; so \verdictvalue
+  \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
+  \verdict{KEY}                                     prints a clause: a comparison with its verdict
+  \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: the text of a key; also \verdictvalue
 
 The key of a claim is `split/dataset/metric/condition`, that of a paired difference
-`diff/dataset/metric/condition~other`; the form in which it is printed follows a dot (`record.claims.formatting`).
-`\verdict` takes that of a difference without a form, and `hypothesis/ID`, or either with `.short`
-(`record.claims.sentences`).
+`diff/dataset/metric/condition~other`; the printed form follows after a dot (`record.claims.formatting`). `\verdict`
+takes the key of a difference without a form, or `hypothesis/ID`; both also with `.short` (`record.claims.sentences`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from labwright.record.printed_value import PrintedValue
 MacroName = Literal["result", "setup", "verdict"]
 
 MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
-"""A macro that prints a value, for those who need to know where it stands; others call `uses` and `filled`."""
+"""A macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
+`fill_macros`."""
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
@@ -41,7 +41,7 @@ class ResultMacroUse(NamedTuple):
 
 
 class ClaimKey(NamedTuple):
-    """The key of a claim in its parts. `other` is what a difference takes away; empty for a mean."""
+    """The parts of a claim's key. `other` is the subtracted condition of a difference; empty for a mean."""
 
     split: str
     dataset: str
@@ -52,7 +52,7 @@ class ClaimKey(NamedTuple):
 
     @classmethod
     def parse_key(cls, key: str) -> ClaimKey | None:
-        """None where the key has another shape, as that of a setting."""
+        """Parse a key; None if it has another form, such as that of a setting."""
         form = _FORM_PATTERN.search(key)
         parts = key[: form.start() if form else None].split("/")
         if len(parts) != 4:
@@ -74,7 +74,8 @@ class ClaimKey(NamedTuple):
 
 
 def format_key(*parts: str) -> str:
-    """The key of these names. One that a key cannot hold, as code may give it to a metric, is told by its hash."""
+    """Build a key from names. A name with characters not allowed in a key (code may use any) is made unique by
+    its hash."""
     return "/".join(
         one
         if _KEY_PART_PATTERN.fullmatch(one)
@@ -85,20 +86,20 @@ def format_key(*parts: str) -> str:
 
 
 def strip_form(key: str) -> str:
-    """The claim that a key prints a form of."""
+    """Return the key of the claim that a printed form belongs to."""
     return _FORM_PATTERN.sub("", key)
 
 
-# --- in the text ------------------------------------------------------------------------------------------------------
+# --- macros in the text -----------------------------------------------------------------------------------------------
 
 
 def find_macro_uses(text: str) -> Iterator[ResultMacroUse]:
-    """Every value that a text prints, in order."""
+    """Yield every value that a text prints, in order."""
     return (_parse_use(match) for match in MACRO_USE_PATTERN.finditer(text))
 
 
 def fill_macros(text: str, value: Callable[[ResultMacroUse], str]) -> str:
-    """The text with each of its values replaced."""
+    """Return the text with each of its values replaced."""
     return MACRO_USE_PATTERN.sub(lambda match: value(_parse_use(match)), text)
 
 
@@ -110,10 +111,10 @@ def _parse_use(match: re.Match[str]) -> ResultMacroUse:
 
 
 def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, untied: bool = False) -> str:
-    """The text of results.tex for the values that a paper uses, as `record.claims` prints them.
+    """Return the text of results.tex for the values that a paper uses, as `record.claims` prints them.
 
-    None stands for a key that is not in the record: TeX stops at it, or with `untied` prints that it is untied. A key
-    that TeX could take for more than a key has no line.
+    None means that the record does not have the key: TeX stops there, or with `untied` prints a placeholder. Keys with
+    characters special to TeX get no line.
     """
     lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
     for use, value in sorted(values.items(), key=lambda item: item[0]):
@@ -124,19 +125,19 @@ def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, unti
 
 
 def parse_results(text: str) -> dict[ResultMacroUse, str]:
-    """What a results.tex defines: the TeX that each use prints."""
+    """Parse results.tex: the TeX that each use prints."""
     return {_parse_use(match): match[3] for match in _RESULT_LINE_PATTERN.finditer(text)}
 
 
 def strip_result_lines(text: str) -> str:
-    """A text into which results.tex was copied, without what came from it."""
+    """Return a text into which results.tex was copied, without those lines."""
     return _RESULT_LINE_PATTERN.sub("", text)
 
 
 def to_plain_text(value: str | PrintedValue) -> str:
-    """A printed value, or its TeX, as a reader of the PDF sees it: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
+    """Return a printed value, or its TeX, as it appears in the PDF: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
 
-    By its own rules, since a general reader of TeX drops the spaces that divide the numbers of an interval.
+    Does not use a general TeX reader, since that drops the spaces between the numbers of an interval.
     """
     plain = re.sub(r"\\,|~", " ", value if isinstance(value, str) else value.tex)
     plain = re.sub(r"\\([A-Za-z]+)\s*", lambda command: _SYMBOLS.get(command[1], ""), plain)

@@ -1,7 +1,7 @@
-"""Checkpoints and artifacts that nothing can want any more: which they are, and how they go (docs/control-a-run.md).
+"""Find and delete checkpoints and artifacts that can no longer be needed (docs/control-a-run.md).
 
-What goes is an event before it is deleted, and with that event it is out of the state: nothing decided later is offered
-it. Arrays, predictions, curves and all other numbers stay.
+A deletion is an event before it happens, and from then on the state no longer has the files, so later decisions cannot
+use them. Arrays, predictions, curves and all other numbers are kept.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Node
 
 NamedNodesLookup = Callable[[Node], Iterable[str]]
-"""Which nodes the source of a node may name, to read what they left."""
+"""Return the nodes that the source of a node may name in order to read their output."""
 
 _NODE_ID_PATTERN = re.compile(r"n\d+")
 
 
 async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
-    """Delete what may go, also what a killed process recorded and did not delete. Raises `RecordError`."""
+    """Delete unreferenced folders, including those that a killed process recorded but did not delete. Raises
+    `RecordError`."""
     state = recorder.state
     gone = _DELETED_FOLDERS.setdefault(recorder, set())
 
     def there(places: Iterable[str]) -> list[str]:
-        """Those that are there; the others are not looked for again: nothing comes back into a sealed folder."""
+        """Return the existing places; missing ones are not checked again, since sealed folders never reappear."""
         found = [one for one in places if one not in gone]
         gone.update(one for one in found if not (folder.root / one).is_dir())
         return [one for one in found if one not in gone]
@@ -50,22 +51,22 @@ async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
         freed = _count_freed_bytes(folder.root / one for one in going)
         recorder.append(FoldersDeleted(keep=state.read_setting("keep") or "best", folders=going, bytes=freed))
     for one in there(state.deleted_folders):
-        with suppress(OSError):  # what is left is tried again
+        with suppress(OSError):  # tried again next time
             await to_thread(remove_tree, folder.root / one)
 
 
 _DELETED_FOLDERS = WeakKeyDictionary[Recorder, set[str]]()
-"""Folders that one process has seen to be gone."""
+"""Folders that this process has found to be deleted."""
 
 
 def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
-    """The folders below the run's that are to go, of those that are not gone; not all of them need to be there.
+    """Yield the folders below the run's that can be deleted and were not yet; not all of them need to exist.
 
-    In `ticket` order artifacts stay until the search is over: what is taken over may not follow time.
+    In `ticket` order artifacts are kept until the search ends, since reuse must not depend on time.
     """
     if state.read_setting("keep") == "all":
         return
-    scored = state.is_task_done("score tests")  # until then a node may execute again what it had taken over
+    scored = state.is_task_done("score tests")  # until then a node may execute reused cells again
     for node, place, left in _iterate_sealed(state):
         rests = not scored and node.id in state.required_cells and state.required_cells[node.id].taken
         if (
@@ -87,13 +88,13 @@ def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
 
 
 def find_deletion_setting(state: RunState, node: str) -> str:
-    """The setting by which the artifacts went that a node left last; empty where they are there."""
+    """Return the `keep` setting by which the last artifacts of a node were deleted; empty if they were not."""
     return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
 
 
 def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:
-    """Each attempt, and each execution of a cell that something may be deleted of: its node, its folder below the
-    run's, and what is known of it."""
+    """Yield each attempt, and each cell execution with deletable files: its node, its folder below the run's, and its
+    record."""
     for node in state.nodes.values():
         yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
     for one in state.cells.runs_with_leftovers:
@@ -102,7 +103,7 @@ def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | Cell
 
 
 def _collect_wanted_folders(state: RunState, reads: NamedNodesLookup) -> set[str]:
-    """The folders whose artifacts must stay."""
+    """Return the folders whose artifacts must be kept."""
     nodes = _collect_wanted_nodes(state, reads)
     attempts = [(name, state.nodes[name].attempts[-1]) for name in nodes if state.nodes[name].attempts]
     runs = {line.id for _, attempt in attempts for line in attempt.cells}
@@ -117,10 +118,11 @@ def _collect_wanted_folders(state: RunState, reads: NamedNodesLookup) -> set[str
 
 
 def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
-    """The nodes whose artifacts must stay: what a stage settled on and ablations, with the replicates of both; what a
-    source names; and all of a stage that goes on, or that a decision under way may see or build on.
+    """Return the nodes whose artifacts must be kept.
 
-    Where only what is cited is kept and the paper is out: what the paper rests on, and what that reads.
+    These are selected nodes and ablations with their replicates, nodes that a source names, and all nodes of a running
+    stage, or that a pending decision may see or build on. With `keep=cited` and a released paper: only the nodes that
+    the paper relies on, and those that they read.
     """
     cited = (
         state.read_setting("keep") == "cited"
@@ -162,14 +164,14 @@ def _find_named_nodes(source: Path, sha256: str) -> frozenset[str]:
 
 
 def _count_freed_bytes(folders: Iterable[Path]) -> int:
-    """What deleting these folders frees: a file that is linked elsewhere, too, frees nothing."""
+    """Return the bytes freed by deleting these folders; a file with further hard links frees nothing."""
     files = [Path(place, name).lstat() for folder in folders for place, _, names in os.walk(folder) for name in names]
     links = Counter((one.st_dev, one.st_ino) for one in files)
     return sum(one.st_size // one.st_nlink for one in files if links[one.st_dev, one.st_ino] == one.st_nlink)
 
 
 def find_deletions(events: Iterable[Event], state: RunState) -> Iterator[FoldersDeleted]:
-    """What a log says went of what a state knows, without what it freed: for a run that begins with that state."""
+    """Yield the deletions in a log that affect a state, with 0 bytes freed: for a run that starts with that state."""
     known = {f"{place}/{name}" for _, place, _ in _iterate_sealed(state) for name in ("artifacts", "checkpoints")}
     known -= state.deleted_folders.keys()
     for event in events:

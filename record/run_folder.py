@@ -1,4 +1,4 @@
-"""The folder of a run: where everything lies, and how a file or folder gets there whole or not at all."""
+"""The folder of a run: its paths, and atomic writing of files and folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labwright.record.source_tree import check_source
 
 
 class _RelativePath:
-    """A path below the root of a run's folder, as an attribute of it."""
+    """A path below the root of a run's folder, as an attribute."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -27,47 +27,47 @@ class _RelativePath:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths of one run. Nothing is created by asking for a path."""
+    """Paths of one run. Accessing a path creates nothing."""
 
     root: Path
     paper_version: int = 1
-    """Which writing of the paper `paper` is."""
+    """Version of the paper that `paper_folder` refers to."""
 
     db = _RelativePath("run.db")
     control = _RelativePath("control")
     views = _RelativePath("data", "views")
     pretrained = _RelativePath("data", "pretrained")
-    """Materialised datasets without withheld labels: all that a kernel is shown."""
+    """Prepared datasets without withheld labels: the only data that kernels see."""
     labels = _RelativePath("data", "labels")
-    """Withheld labels, read by the host only."""
+    """Withheld labels, read only by the host."""
     scorers = _RelativePath("data", "scorers")
-    """Scorers of the user's own, as they were frozen before the search."""
+    """The user's own scorers, frozen before the search."""
     packages_lock = _RelativePath("packages.lock")
-    """The lock of what was installed for its experiments."""
+    """Lock file of the packages installed for experiments."""
     library = _RelativePath("library.bib")
-    """The run's own copy of the .bib file that it was given."""
+    """The run's own copy of the given .bib file."""
     context = _RelativePath("context")
-    """The run's own copies of the papers and notes that it was given."""
+    """The run's own copies of the given papers and notes."""
     prior_papers = _RelativePath("context", "prior")
-    """Full texts of published papers that were fetched before the plan."""
+    """Full texts of published papers fetched before planning."""
     checked_library = _RelativePath("literature", "library.bib")
-    """What of the given library may be cited, with the records of verification."""
+    """The citable part of the given library, with verification records."""
     templates = _RelativePath("templates")
-    """The run's own copies of the templates that its papers are set with, each named by its hash."""
+    """The run's own copies of paper templates, each named by its hash."""
     prompts = _RelativePath("prompts")
-    """What models were asked, each question named by its hash (`record.prompt_store`)."""
+    """Model prompts, each named by its hash (`record.prompt_store`)."""
     cache = _RelativePath("cache")
     drawn_figures = _RelativePath("paper", "figures")
-    """The paper's figures, the same for every writing of it."""
+    """The paper's figures, shared by all its versions."""
     review = _RelativePath("review")
 
     @property
     def paper_folder(self) -> Path:
-        """The paper; written again, it lies in paper/v2, paper/v3, ..."""
+        """The folder of the paper; later versions are in paper/v2, paper/v3, ..."""
         return self.root / "paper" / ("" if self.paper_version == 1 else f"v{self.paper_version}")
 
     def get_gathered_path(self, version: int, round_: int) -> Path:
-        """Works that a round added for a writing of the paper."""
+        """Return the file of works that a citation round added for a version of the paper."""
         return self.root / "literature" / f"v{version}-round{round_}.bib"
 
     def get_node_path(self, node: str) -> Path:
@@ -77,40 +77,41 @@ class RunFolder:
         return self.get_node_path(node) / "source"
 
     def get_attempt_path(self, node: str, number: int) -> Path:
-        """The sealed folder of an attempt: arrays, sealed predictions, measurements, notebook, output."""
+        """Return the sealed folder of an attempt: arrays, sealed predictions, measurements, notebook, output."""
         return self.get_node_path(node) / f"attempt{number}"
 
     def get_cell_path(self, run: str) -> Path:
-        """The sealed folder of one execution of a cell, by its id."""
+        """Return the sealed folder of a cell execution by its id."""
         return self.root / "cells" / run
 
     def get_live_output_path(self, node: str, number: int) -> Path:
-        """The output of an attempt that runs, kept by the host beside the folder that its code writes into."""
+        """Return the live output of a running attempt, written by the host outside the folder of the experiment
+        code."""
         return self.get_node_path(node) / f".attempt{number}.live"
 
     def delete_live_output(self, node: str = "*") -> None:
-        """Take away what is left of output that nothing writes any more: of one node, or of all."""
+        """Delete live output that is no longer written, of one node or of all."""
         for path in (self.root / "nodes").glob(f"{node}/.attempt*.live"):
             with suppress(OSError):
                 path.unlink()
 
     def get_plots_path(self, node: str, n: int) -> Path:
-        """The sealed folder of the n-th plotting: plots.py and figures."""
+        """Return the sealed folder of the n-th plotting: plots.py and figures."""
         return self.get_node_path(node) / f"plots{n}"
 
     def create_folders(self) -> None:
-        """Make the folders that every run has."""
+        """Create the folders that every run has."""
         for path in (self.root, self.control, self.views, self.labels, self.cache, self.root / "nodes", self.review):
             path.mkdir(parents=True, exist_ok=True)
 
 
 def partial_path(final: Path) -> Path:
-    """Where a folder is written before `seal`."""
+    """Return the path where a folder is written before `seal_folder`."""
     return final.with_name(f".{final.name}.part")
 
 
 def create_draft_folder(final: Path) -> Path:
-    """An empty folder beside `final` to write into before `seal`; what a killed process left there is cleared."""
+    """Create an empty draft folder next to `final` for `seal_folder`; leftovers of a killed process are removed."""
     draft = partial_path(final)
     remove_tree(draft)
     draft.mkdir(parents=True)
@@ -118,7 +119,7 @@ def create_draft_folder(final: Path) -> Path:
 
 
 def seal_folder(draft: Path, final: Path) -> None:
-    """Rename a finished draft folder to its final name. A leftover without an event (killed in between) is replaced."""
+    """Rename a finished draft folder to its final name, replacing a leftover without an event (from a kill)."""
     remove_tree(final)
     os.rename(draft, final)
     folder = os.open(final.parent, os.O_RDONLY)
@@ -129,7 +130,7 @@ def seal_folder(draft: Path, final: Path) -> None:
 
 
 def write_file(path: Path, text: str | bytes) -> None:
-    """Write a file whole or not at all: beside, synced, renamed."""
+    """Write a file atomically: to a temporary file, synced, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     with open(part, "wb") as file:
@@ -140,9 +141,9 @@ def write_file(path: Path, text: str | bytes) -> None:
 
 
 def seal_source(folder: Path, files: dict[str, str]) -> str:
-    """Seal the tree of a node's source; returns the sha256 over its paths and texts.
+    """Seal the source tree of a node. Returns the sha256 over its paths and texts.
 
-    Raises: `SourceError`, before anything is written: a path leads out of it, is hidden, or a file is too large.
+    Raises: `SourceError`, before anything is written: a path leaves the tree or is hidden, or a file is too large.
     """
     check_source(files)
     draft = create_draft_folder(folder)
@@ -155,7 +156,7 @@ def seal_source(folder: Path, files: dict[str, str]) -> str:
 
 
 def read_source(folder: Path) -> dict[str, str]:
-    """The plain files of a source's tree, relative path -> text. No link is followed."""
+    """Read the regular files of a source tree, relative path -> text. No link is followed."""
     found: dict[str, str] = {}
     for place, folders, names in os.walk(folder):
         folders.sort()
@@ -166,7 +167,7 @@ def read_source(folder: Path) -> dict[str, str]:
 
 
 def hash_texts(files: dict[str, str]) -> str:
-    """One hash over names and texts."""
+    """Return one hash over names and texts."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode(errors="replace"))
@@ -174,32 +175,32 @@ def hash_texts(files: dict[str, str]) -> str:
 
 
 def open_regular(path: str | Path, folder: int | None = None) -> int:
-    """A descriptor to read a regular file that is no link; nothing is waited for. Raises `OSError`, `ValueError`."""
+    """Open a regular file that is not a link for reading, without blocking. Raises `OSError`, `ValueError`."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ENODEV) and not stat.S_ISREG(
             os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
-        ):  # a socket, or a device that is none
-            raise OSError(errno.EINVAL, "it is not a plain file") from error
+        ):  # a socket, or a missing device
+            raise OSError(errno.EINVAL, "it is not a regular file") from error
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a plain file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return file
 
 
 def read_free_gb(folder: Path) -> float:
-    """The free space of a folder's disk, in 10^9 bytes."""
+    """Return the free space of a folder's disk, in 10^9 bytes."""
     return shutil.disk_usage(folder).free / 1e9
 
 
 def is_disk_full(folder: Path) -> bool:
-    """Whether the disk of a folder has no room left to speak of (less than 8 MiB)."""
+    """Return whether the disk of a folder is full (less than 8 MiB free)."""
     return shutil.disk_usage(folder).free < 8 * 2**20
 
 
 def hash_file(path: Path) -> str:
-    """The hash of a file's bytes."""
+    """Return the sha256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,5 +1,5 @@
-"""The state of a run as the fold of its events: `RunState = fold(events)`.
+"""The state of a run as a fold over its events: `RunState = fold_events(events)`.
 
-Nothing else holds state. `record.reducers.event_fold.apply` is the only way from an event to the state: it hands the
-event to the module of its group (`process`, `search`, `nodes`, `calls`, `papers`), which nobody else imports.
+There is no other persistent state. `record.reducers.event_fold.apply_event` is the only way from an event to the state;
+it dispatches to the reducer of the event's group.
 """

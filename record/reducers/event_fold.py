@@ -1,7 +1,7 @@
-"""From events to the state: `apply` for one, `fold` for all.
+"""Fold events into the state: `apply_event` for one event, `fold_events` for all.
 
-`apply` is total (any event after any prefix is accepted) and pure in its inputs, so that reading a log twice, or a
-prefix of it, always gives the state that the writer had at that point.
+`apply_event` accepts any event after any prefix and depends only on its inputs, so reading a log again, or a prefix of
+it, always gives the state that the writer had at that point.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
 
 
 def fold_events(events: Iterable[tuple[Event, float]]) -> RunState:
-    """The state after all given events, each with its time."""
+    """Return the state after all given events, each with its time."""
     state = RunState()
     for event, at in events:
         apply_event(state, event, at)

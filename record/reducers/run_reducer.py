@@ -1,4 +1,4 @@
-"""Events of a run as a whole, folded: it begins, is resumed, branches, is steered, is limited, ends; model calls."""
+"""Fold events of the run as a whole and of model calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labwright.record.schema.nodes import STAGES, StageName
 
 
 def apply_run_event(state: RunState, event: run_events.RunEvent, at: float) -> None:
-    """Fold one of them, of that time, into the state, in place."""
+    """Fold one event of the run into the state, in place."""
     match event:
         case run_events.RunStarted():
             state.started, state.started_at, state.models = event, at, (event.model,)
@@ -45,19 +45,19 @@ def apply_run_event(state: RunState, event: run_events.RunEvent, at: float) -> N
             state.llm_usage = event.uses
         case run_events.CampaignMembership():
             state.campaign = event
-        case run_events.ClockMoved():  # counted where the time of events is (`record.reducers.event_fold`)
+        case run_events.ClockMoved():  # handled with the event times in `record.reducers.event_fold`
             pass
 
 
 def add_model(state: RunState, model: str) -> None:
-    """Note that a run goes on with this model; an empty name changes nothing."""
+    """Record that the run now uses this model; an empty name changes nothing."""
     state.models = tuple(dict.fromkeys((*state.models, model))) if model else state.models
 
 
 def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> None:
     interrupt_nodes(state, at)
     state.stopping = False
-    if state.process_end is not None:  # no kill, but an end: what it came to for want of an answer is tried again
+    if state.process_end is not None:  # normal end, no kill: unanswered calls are tried again
         state.unanswered_calls = {
             key: one for key, one in state.unanswered_calls.items() if key.decision in state.finished_decisions
         }
@@ -67,20 +67,20 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
     state.internal_faults = {
         fault: nodes for fault, nodes in state.internal_faults.items() if len(nodes) < MAX_NODES_PER_FAULT
     }
-    if state.released is None:  # what a finished paper says of its origin no longer changes
+    if state.released is None:  # the provenance in a finished paper no longer changes
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
             state.machines = (*state.machines, event.machine)
         state.rate = event.rate or state.rate
         state.limit_reason = None
-        if not state.stages[STAGES[-1]].is_settled:  # after the search what was left out is not made up for
+        if not state.stages[STAGES[-1]].is_settled:  # after the search, skipped nodes are not made up for
             state.skipped_kinds = frozenset()
         state.template_sha256 = event.template or state.template_sha256
         add_model(state, event.model)
 
 
 def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -> None:
-    """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
+    """Reset costs, requests, limits and outages: they belong to the parent run."""
     interrupt_nodes(state, at)
     state.ancestry.append(
         AncestorRun(
@@ -133,7 +133,7 @@ def _apply_command(state: RunState, event: run_events.CommandReceived, at: float
 def _apply_deleted(state: RunState, event: run_events.FoldersDeleted) -> None:
     state.deleted_folders |= dict.fromkeys(event.folders, event.keep)
     state.freed_bytes += event.bytes
-    for folder in event.folders:  # cells/ID/artifacts, nodes/ID/attemptN/artifacts; of checkpoints nothing is known
+    for folder in event.folders:  # cells/ID/artifacts, nodes/ID/attemptN/artifacts; the state has no checkpoints
         kind, name, *rest = folder.split("/")
         if rest[-1:] != ["artifacts"]:
             continue
@@ -152,7 +152,7 @@ def _apply_deleted(state: RunState, event: run_events.FoldersDeleted) -> None:
 
 
 def apply_call_event(state: RunState, event: run_events.CallEvent) -> None:
-    """Fold one of them into the state, in place."""
+    """Fold one event of model calls into the state, in place."""
     match event:
         case run_events.CallAnswered():
             _apply_answered(state, event)
@@ -175,7 +175,7 @@ def _apply_answered(state: RunState, event: run_events.CallAnswered) -> None:
     state.call_counts[event.key.decision] += 1
     role = state.usage_by_role.setdefault(event.key.role, RoleUsage())
     role.calls += 1
-    for name, amount in event.usage:  # it has each of these
+    for name, amount in event.usage:  # RoleUsage has the same fields
         setattr(role, name, getattr(role, name) + (amount or 0))
     role.unpriced += event.usage.usd is None
     role.seconds += event.seconds

@@ -1,4 +1,4 @@
-"""The state of a run, with what follows from its facts: phase, spending, seeds, settings, what people asked."""
+"""The state of a run with derived values: phase, costs, seeds, settings, user commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labwright.record.schema.tuning import HyperparameterSetting
 
 @dataclass
 class RunState(RunStateFields):
-    """A run as its log tells it so far."""
+    """A run according to its log so far."""
 
     @property
     def last_decision(self) -> int:
@@ -25,15 +25,15 @@ class RunState(RunStateFields):
         return next(reversed(self.decisions), 0)
 
     def list_stage_nodes(self, stage: StageName) -> list[Node]:
-        """The nodes of a stage in the order of their decisions."""
+        """Return the nodes of a stage in decision order."""
         return [node for node in self.nodes.values() if node.stage == stage]
 
     def find_node_of_decision(self, decision_id: int) -> Node | None:
-        """The node that decision k made, if it made one."""
+        """Return the node created by decision k, if any."""
         return self.nodes.get(format_node_id(decision_id))
 
     def with_decision_context(self, decision_id: int) -> RunState:
-        """The state with the terms that decision k was made on, which prompts of its work tell on any later day."""
+        """Return the state as of decision k where prompts depend on it, so that they are rendered identically later."""
         terms = self.decision_contexts.get(decision_id)
         return (
             self
@@ -44,7 +44,7 @@ class RunState(RunStateFields):
         )
 
     def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
-        """The hyperparameters of an arm in a trial; an ablation has those of the (first) method."""
+        """Return the hyperparameters of an arm in a trial; an ablation uses those of the first method."""
         assert self.data_plan is not None
         own = arm in self.data_plan.compared_arms or (arm, trial) in self.trials
         name = arm if own else next((one.name for one in self.data_plan.arms if one.role == "method"), arm)
@@ -52,58 +52,58 @@ class RunState(RunStateFields):
 
     @property
     def plan_hash(self) -> str:
-        """sha256 of the data plan as it is by now; page one of the paper prints its beginning."""
+        """sha256 of the current data plan; page one of the paper prints its first digits."""
         return hash_plan(self.data_plan) if self.data_plan is not None else ""
 
     @property
     def current_lock(self) -> ConfirmationLocked | None:
-        """What is confirmed, as it was locked last; None before the agenda settled."""
+        """The current lock of what is confirmed; None before the main experiments end."""
         return self.locks[-1][1] if self.locks else None
 
     @property
     def reuses_test_data(self) -> bool:
-        """Whether the run branched off one whose test data were scored by then: they confirm nothing any more."""
+        """Whether the run branched off a run whose test data were already scored, so they cannot confirm anything."""
         return any(one.branching.tested for one in self.ancestry)
 
     @property
     def is_paused(self) -> bool:
-        """Whether a person holds the run."""
+        """Whether the user paused the run."""
         return self.paused_by is not None
 
     def compute_seed(self, decision_id: int) -> int:
-        """The seed of choice k: the run's, or that of the branching before it."""
+        """Return the seed of decision k: the run's, or that of the last branching before it."""
         assert self.started is not None
         return next(
             (one.branching.seed for one in reversed(self.ancestry) if one.decision < decision_id), self.started.seed
         )
 
     def compute_variation(self, decision_id: int) -> int:
-        """What sets choice k apart from the same choice of other branches; 0 where nothing is to."""
+        """Return a number that distinguishes decision k from the same decision in other branches; 0 if not needed."""
         assert self.started is not None
         seed = self.compute_seed(decision_id)
         return 0 if seed == self.started.seed else seed
 
     @property
     def user_nodes(self) -> list[Node]:
-        """The nodes whose code a person wrote."""
+        """The nodes whose code the user wrote."""
         return [node for node in self.nodes.values() if node.author]
 
     @property
     def inherited_usage(self) -> RoleUsage:
-        """What model calls took before the run branched off; nothing in a run that did not."""
+        """Usage by model calls before the run branched off; zero if it did not."""
         return sum_usage(one for ancestor in self.ancestry for one in ancestor.usage.values())
 
     @property
     def notes(self) -> list[UserCommand]:
-        """Notes of the person who runs us."""
+        """Notes from the user."""
         return [one for one in self.user_commands if one.command.verb == "note"]
 
     def list_notes(self, decision_id: int, stage: StageName) -> tuple[str, ...]:
-        """The notes for a stage that came before decision k: what its prompts show, also when rendered again."""
+        """Return the notes for a stage from before decision k, as its prompts show them, even if rendered again."""
         return tuple(one.command.text for one in self.notes if one.after_decision < decision_id and one.stage == stage)
 
     def list_marks_since(self, decision_id: int) -> list[CommandReceived]:
-        """The marks that came after decision k was made: what it and its prompts know nothing of."""
+        """Return the marks made after decision k, which it and its prompts do not know."""
         return [
             one.command
             for one in self.user_commands
@@ -111,25 +111,25 @@ class RunState(RunStateFields):
         ]
 
     def find_stage_end(self, stage: StageName) -> DecisionMade | None:
-        """The decision that ended the search of a stage, if it was made."""
+        """Return the decision that ended the search of a stage, if any."""
         return next(
             (one for one in self.decisions.values() if isinstance(one.action, EndStage) and one.action.stage == stage),
             None,
         )
 
     def is_task_done(self, task: str) -> bool:
-        """Whether a step outside the search was decided on and is finished."""
+        """Return whether a task outside the search was decided on and is finished."""
         return any(k in self.finished_decisions for k, d in self.decisions.items() if d.action == RunTask(task=task))
 
     def format_paper_task(self, name: str) -> str:
-        """A step of the paper by its name in this writing: each writing has decisions of its own."""
+        """Return the name of a paper task for the current version; each version has its own decisions."""
         return name if self.paper_version == 1 else f"{name} v{self.paper_version}"
 
     @property
     def stage(self) -> StageName | None:
-        """The stage that is searched; then the last one, until every stage has its summary; None when all are over.
+        """The stage being searched; then the last one, until every stage has its summary; None if all are finished.
 
-        What a settled stage still owes (replicates, their aggregate, its summary) is done beside the next search.
+        Follow-up work of a settled stage (replicates, their aggregate, its summary) runs during the next search.
         """
         unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].is_settled]
         unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
@@ -137,7 +137,7 @@ class RunState(RunStateFields):
 
     @property
     def phase(self) -> Phase:
-        """The step that the state machine enters next: what the router of `agent.state_machine` follows."""
+        """The next phase of the state machine, as used by the router of `agent.state_machine`."""
         if self.data_plan is None:
             return "prepare"
         if self.stage is not None:
@@ -150,14 +150,14 @@ class RunState(RunStateFields):
             return "write"
         if not any(one.done for one in self.drafts):
             return "cite" if self._needs_citations else "reflect"
-        if self.released is None:  # missing ablations are asked for once, for the first writing of the paper
+        if self.released is None:  # missing ablations are requested once, for the first version of the paper
             asked_for = (self.read_setting("paper.missing_ablations") or 0) > 0 and self.paper_version == 1
             return "missing" if asked_for and not self.is_task_done(MISSING_ABLATIONS_TASK.task) else "release"
         return "judge" if self.judged is None else "done"
 
     @property
     def _needs_citations(self) -> bool:
-        """Whether works are still to be gathered for the first draft of this writing."""
+        """Whether citations still have to be gathered for the first draft of this version."""
         wanted = self.read_setting("literature.sources") and self.read_setting("paper.citation_rounds")
         begun = any(one.action == RunTask(task=self.format_paper_task("reflect")) for one in self.decisions.values())
         return (
@@ -174,12 +174,12 @@ class RunState(RunStateFields):
         return self.sum_usage_without()
 
     def sum_usage_without(self, *roles: str) -> RoleUsage:
-        """Usage over all roles but these."""
+        """Return the usage over all roles except these."""
         return sum_usage(one for role, one in self.usage_by_role.items() if role not in roles)
 
     @property
     def spent_cost(self) -> Cost:
-        """What is paid for, and what is set aside for calls and attempts under way."""
+        """Cost of completed work plus reservations for calls and attempts in progress."""
         return sum(
             (
                 *self.settled_costs.values(),
@@ -191,14 +191,14 @@ class RunState(RunStateFields):
 
     @property
     def gpus_per_experiment(self) -> int:
-        """GPUs of one experiment, as the run is set now, or as an arm needs that takes more; 0 on the CPU."""
+        """GPUs per experiment: the current setting, or more if an arm needs more; 0 on the CPU."""
         if self.read_setting("sandbox.device") != "cuda":
             return 0
         needed = (arm.needs.gpus or 0 for arm in self.data_plan.arms) if self.data_plan is not None else ()
         return max(int(self.read_setting("sandbox.gpus_per_node") or 1), *needed, 0)
 
     def read_setting(self, key: str) -> Any:
-        """A setting by its dotted key, as the run is set now; None where the record has none."""
+        """Return the current value of a setting by its dotted key; None if the record has none."""
         if key in self.overrides:
             return self.overrides[key]
         value: Any = self.started.settings if self.started is not None else {}
@@ -208,34 +208,35 @@ class RunState(RunStateFields):
 
     @property
     def mean_writing_seconds(self) -> float:
-        """How long it took to write the code of a node, on average; 0.0 before the first."""
+        """Mean time to write the code of a node; 0.0 before the first."""
         code = self.usage_by_role.get("code")
         return code.seconds / code.calls if code is not None else 0.0
 
     @property
     def experiment_seconds(self) -> float:
-        """Seconds that experiments ran, over all attempts of this run; not those before it branched off."""
+        """Seconds that experiments ran, over all attempts of this run, excluding those before it branched off."""
         ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
         return ran - sum(one.experiment_seconds for one in self.ancestry)
 
 
 def hash_plan(plan: DataPlan) -> str:
-    """sha256 of a data plan, as its canonical JSON."""
+    """Return the sha256 of a data plan's canonical JSON."""
     return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 def describe_nodes(state: RunState) -> str:
-    """Which nodes a run has, for a message about one that it has not."""
+    """Describe the nodes of a run, for an error message about an unknown node."""
     names = list(state.nodes)
     return f"{names[0]} to {names[-1]}" if names else "no nodes yet"
 
 
 MARK_PREFIX = "marked by a person: "
-"""How a reason to suspect a node begins that a person gave."""
+"""Prefix of a reason for suspicion that the user gave."""
 
 
 def collect_mark_reasons(state: RunState, mark: CommandReceived) -> dict[str, str]:
-    """The nodes that a mark is for, and what it says of each: what was ablated from a suspect node is suspect too."""
+    """Return the nodes that a mark applies to, with the reason for each; ablations of a suspect node are
+    suspect too."""
     if mark.mark == "closed":
         return {mark.target: mark.text}
     found = {mark.target: MARK_PREFIX + mark.text}

@@ -1,4 +1,4 @@
-"""Events of the search, of its nodes and of steps beside it, folded; and what decisions take of the budget."""
+"""Fold events of the search, of its nodes and of other tasks; and book the costs of decisions."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeStep, PlotR
 
 
 def settle_cost(state: RunState, name: str, decision_id: int, cost: Cost) -> None:
-    """Book what a call or an attempt of decision k took, in place of what was set aside for it."""
+    """Book the cost of a call or attempt of decision k and drop its reservation."""
     state.reservations.pop(name, None)
     state.settled_costs[decision_id] = state.settled_costs.get(decision_id, Cost()) + cost
 
 
 def finish_decision(state: RunState, decision_id: int) -> None:
-    """Note that the work of decision k is done."""
+    """Mark the work of decision k as finished."""
     state.finished_decisions.add(decision_id)
     book_lost_costs(state, [name for name, one in state.reservations.items() if one.k == decision_id])
 
 
 def book_lost_costs(state: RunState, names: list[str]) -> None:
-    """What was set aside for what did not come to its end stays spent."""
+    """Book the reservations of work that did not complete as spent."""
     for name in names:
         one = state.reservations.pop(name)
         state.lost_costs[one.k] = state.lost_costs.get(one.k, Cost()) + one.spending
 
 
 def update_node(state: RunState, node: str, **fields: Any) -> None:
-    """Set these fields of a node."""
+    """Update fields of a node."""
     state.nodes[node] = state.nodes[node].model_copy(update=fields)
 
 
 def enter_step(state: RunState, node: str, step: NodeStep, at: float) -> None:
-    """Note that a node is in this step since then."""
+    """Record that a node entered a step at time `at`."""
     update_node(state, node, step=step)
     state.step_since[node] = at
 
 
 def interrupt_nodes(state: RunState, at: float) -> None:
-    """Note that nobody works on the unfinished nodes any more: a process that takes them up begins where they were."""
+    """Mark unfinished nodes as idle; a process that resumes them continues where they were."""
     for node in [node for node in state.nodes.values() if not node.is_finished]:
         enter_step(state, node.id, "proposed", at)
 
 
 def apply_search_event(state: RunState, event: search_events.SearchEvent, at: float) -> None:
-    """Fold one of them, of that time, into the state, in place."""
+    """Fold one event of the search into the state, in place."""
     match event:
         case search_events.PlanPrepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
@@ -57,7 +57,7 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
         case search_events.PlanAmended():
             state.data_plan = event.data_plan
             state.amendments.append(event)
-        case search_events.ProtocolReviewed():  # its plan takes effect with `Prepared`
+        case search_events.ProtocolReviewed():  # its plan takes effect with `PlanPrepared`
             state.protocol_review, state.amendments = event, [event.amendment] if event.amendment else []
         case search_events.ConfirmationLocked():
             state.locks.append((state.last_decision, event))
@@ -109,7 +109,7 @@ def _apply_decision(state: RunState, event: search_events.DecisionMade, at: floa
 
 
 def _collect_trials(state: RunState, action: ExpandTree) -> dict[str, int]:
-    """The trial of each arm that a node runs with: its own choice, else its parent's."""
+    """Return the trial of each arm that a node runs with: its own choice, else its parent's."""
     if action.kind == "tune":
         return {one.arm: one.number for one in action.trials}
     parent = state.nodes.get(action.parent or "")
@@ -117,7 +117,7 @@ def _collect_trials(state: RunState, action: ExpandTree) -> dict[str, int]:
 
 
 def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float) -> None:
-    """Fold one of them, of that time, into the state, in place."""
+    """Fold one event of a node into the state, in place."""
     if isinstance(event, search_events.SealedTestResampled):
         state.resampled_intervals = {one.key: one for one in event.found}
         return
