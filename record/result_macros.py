@@ -67,7 +67,7 @@ class ClaimKey(NamedTuple):
 
     @property
     def key_without_form(self) -> str:
-        """The key without its form."""
+        """The key without the printed form."""
         return "/".join(
             (self.split, self.dataset, self.metric, f"{self.condition}~{self.other}" if self.other else self.condition)
         )

@@ -1,4 +1,4 @@
-"""The spaces of arms: how wide they are by now, what lies at their edges, and every setting of a small one."""
+"""Search spaces of arms: current ranges, edges, and the settings of a small space."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from labwright.record.schema.decisions import WidenDimension
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
 
 EDGE_SHARE = 0.1
-"""A value lies at the edge of a range where it is nearer to its end than this share of the range."""
+"""A value lies at the edge of a range if it is closer to its end than this share of the range."""
 MAX_LISTED_SETTINGS = 1000
-"""Settings beyond which a space is as good as endless."""
+"""Number of settings above which a space counts as infinite."""
 
 
 def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
-    """The dimensions of an arm, those that were widened as wide as they are by now."""
+    """Return the dimensions of an arm with their current ranges."""
     return tuple(
         one
         if one.name not in extended
@@ -26,7 +26,7 @@ def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]
 
 
 def find_edges(setting: HyperparameterSetting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
-    """The dimensions of a space at whose edge a setting lies."""
+    """Return the dimensions at whose edge a setting lies."""
     return tuple(
         one.name
         for one in space
@@ -37,14 +37,15 @@ def find_edges(setting: HyperparameterSetting, space: Iterable[Hyperparameter]) 
 
 
 def compute_position(dimension: Hyperparameter, value: object) -> float:
-    """Where a value lies in a range, from 0 to 1, on the scale of its dimension."""
+    """Return the position of a value in a range, from 0 to 1, on the scale of its dimension."""
     assert dimension.low is not None and dimension.high is not None and isinstance(value, int | float)
     low, high, at = (log(x) if dimension.kind == "log" else x for x in (dimension.low, dimension.high, value))
     return (at - low) / (high - low) if high > low else 0.5
 
 
 def list_settings(space: Iterable[Hyperparameter]) -> list[HyperparameterSetting] | None:
-    """Every setting of a space; None where they are endless: a range of numbers, or more than `MANY`."""
+    """Return every setting of a space; None if it is infinite: a range of numbers, or more than
+    `MAX_LISTED_SETTINGS`."""
     settings: list[HyperparameterSetting] = [{}]
     for one in space:
         if one.kind in ("log", "linear"):

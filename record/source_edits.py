@@ -1,4 +1,4 @@
-"""How a node's source follows from its parent's: whole files, edits that must match exactly once, deletions."""
+"""Derive a node's source from its parent's: whole files, edits that must match exactly once, deletions."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.source_tree import SourceTreeError, check_source
 
 MAX_LINES_SHOWN = 12
-"""Lines of a file that a miss shows."""
+"""Number of lines of a file shown for a failed match."""
 MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
-"""Characters of a text that is looked for that are compared, and lines of a file at which it may begin."""
-RETRY_INSTRUCTION = "nothing was changed: give the whole answer again, with what is named here mended"
+"""Characters of a searched text that are compared, and lines of a file searched for the nearest match."""
+RETRY_INSTRUCTION = "nothing was changed: give the whole answer again with these errors fixed"
 
 
 class WholeFile(FrozenModel):
     """A whole file."""
 
-    path: str = Field(description="relative to the root, with / between: experiment.py, arms/method.py")
+    path: str = Field(description="relative to the root, with / as separator: experiment.py, arms/method.py")
     text: str
 
 
 class TextReplacement(FrozenModel):
-    """A piece of a file, and what takes its place."""
+    """A text in a file and its replacement."""
 
     find: str = Field(
-        description="whole lines as they stand in the file, to the last blank; they must occur in it "
-        "exactly once, so quote as many as that takes"
+        description="whole lines exactly as in the file, including trailing blanks; they must occur in it "
+        "exactly once, so quote as many as needed"
     )
-    replace: str = Field(description="what stands there instead; empty: nothing")
+    replace: str = Field(description="replacement text; empty: delete")
 
 
 class SourceEdit(TextReplacement):
-    """A change of one of the parent's files. Several of one file are made in their order."""
+    """A change to one of the parent's files. Several changes of a file are applied in order."""
 
     path: str = Field(description="a file of the parent")
 
@@ -47,10 +47,10 @@ def apply_edits(
     edits: Sequence[SourceEdit] = (),
     removed: Iterable[str] = (),
 ) -> dict[str, str]:
-    """The files that an answer makes of those before it. Raises `SourceError`, which names every miss."""
+    """Apply an answer to the previous files. Raises `SourceTreeError` listing every error."""
     made = {path: text for path, text in before.items() if path not in set(removed)}
     misses = [
-        f"removed: there is no file {path!r}, only {_list_names(before)}" for path in removed if path not in before
+        f"removed: there is no file {path!r}; there are {_list_names(before)}" for path in removed if path not in before
     ]
     whole = [one.path for one in files]
     misses += [f"{path!r} is given twice in files" for path in sorted(set(whole)) if whole.count(path) > 1]
@@ -58,9 +58,9 @@ def apply_edits(
     for path in dict.fromkeys(one.path for one in edits):
         own = [one for one in edits if one.path == path]
         if path in whole:
-            misses.append(f"{path!r} is given whole and edited: do one of both")
+            misses.append(f"{path!r} is given both as a whole file and as an edit: use only one")
         elif path not in made:
-            misses.append(f"edits: there is no file {path!r}, only {_list_names(made)}; a new one goes into files")
+            misses.append(f"edits: there is no file {path!r}; there are {_list_names(made)}; put a new file into files")
         else:
             made[path], missed = _replace_matches(made[path], own, path)
             misses += missed
@@ -71,7 +71,7 @@ def apply_edits(
 
 
 def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> str:
-    """A file after some changes of it. Raises `SourceError`, which names every miss."""
+    """Apply changes to the text of a file. Raises `SourceTreeError` listing every error."""
     made, misses = _replace_matches(text, changes, path)
     if misses:
         raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
@@ -79,7 +79,7 @@ def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> st
 
 
 def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -> tuple[str, list[str]]:
-    """The text after the changes that match, and what is said of each that does not."""
+    """Apply the matching changes to a text; also return an error message for each other one."""
     misses: list[str] = []
     for number, one in enumerate(changes, 1):
         places = find_occurrences(text, one.find)
@@ -91,7 +91,7 @@ def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -
 
 
 def find_occurrences(text: str, find: str) -> list[int]:
-    """Where a text occurs, overlaps included; nowhere where it is empty."""
+    """Return the positions of all occurrences of a text, overlaps included; none if it is empty."""
     found: list[int] = []
     at = text.find(find) if find else -1
     while at >= 0:
@@ -107,14 +107,17 @@ def _explain_mismatch(text: str, find: str, places: Sequence[int]) -> str:
         lines = [text.count("\n", 0, at) + 1 for at in places]
         shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN])) + (", ..." if len(lines) > MAX_LINES_SHOWN else "")
         return (
-            f"find occurs {len(places)} times, at lines {shown}: quote more of the lines around the one that is "
-            f"meant ({find.strip().splitlines()[0][:80]!r})"
+            f"find occurs {len(places)} times, at lines {shown}: quote more lines around the intended one "
+            f"({find.strip().splitlines()[0][:80]!r})"
         )
-    return f"find does not occur ({find.strip().splitlines()[0][:80]!r}); nearest is\n{_find_nearest_lines(text, find)}"
+    return (
+        f"find does not occur ({find.strip().splitlines()[0][:80]!r}); the nearest lines are\n"
+        f"{_find_nearest_lines(text, find)}"
+    )
 
 
 def _find_nearest_lines(text: str, find: str) -> str:
-    """The lines of a text that are most like what was looked for, each with its number."""
+    """Return the lines of a text most similar to the searched text, with line numbers."""
     lines, wanted = text.splitlines(), find.strip("\n")
     size = min(max(1, wanted.count("\n") + 1), len(lines))
     if not size:

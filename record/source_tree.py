@@ -1,7 +1,7 @@
-"""A node's source: a tree of small text files, relative path -> text.
+"""The source of a node: a tree of small text files, relative path -> text.
 
-What may be one, which of it is code, and the settings that its code spells out. Where it lies: `record.run_folder`;
-how one follows from another: `record.source_edits`.
+This module checks which files are allowed, which are code, and which constants the code defines. For storage see
+`record.run_folder`, for deriving one source from another `record.source_edits`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from labwright.record.python_syntax import collect_constants
 from labwright.record.schema.frozen_model import Scalar, replace_unencodable
 
 ENTRY_FILE, PLOTS_FILE = "experiment.py", "plots.py"
-"""What is run, and what draws figures of what was recorded."""
+"""The script that runs the experiment, and the one that draws figures from its records."""
 MAX_FILE_BYTES, MAX_TREE_BYTES, MAX_FILES = 1_000_000, 5_000_000, 200
-"""Bytes of one file and of all of them, and how many files there may be."""
+"""Maximum bytes of one file and of all files, and maximum number of files."""
 MAX_PATH_DEPTH, MAX_PATH_LENGTH = 6, 200
-"""Folders within folders, and characters of a path."""
+"""Maximum folder depth and path length in characters."""
 PATH_PART_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 RESERVED_NAMES = frozenset(
     {
@@ -41,15 +41,15 @@ RESERVED_NAMES = frozenset(
         "submissions.jsonl",
     }
 )
-"""Names at the top that are the harness's: what lies there was recorded, or is importable already."""
+"""Top-level names reserved by the harness: files that it writes, or modules that can already be imported."""
 
 
 class SourceTreeError(ValueError):
-    """Files are not fit to be a node's source. The message has a line for each reason, and says how to fix it."""
+    """Files are not valid as a node's source. The message has one line for each error, and says how to fix it."""
 
 
 def check_source(files: Mapping[str, str]) -> None:
-    """Refuse what cannot be a node's source. Raises `SourceError` with every reason."""
+    """Check that files are valid as a node's source. Raises `SourceTreeError` with every error."""
     found = [
         f"{path[:MAX_PATH_LENGTH]!r} {why}"
         for path, text in files.items()
@@ -64,15 +64,15 @@ def check_source(files: Mapping[str, str]) -> None:
 
 
 def check_program(files: Mapping[str, str]) -> None:
-    """Refuse what cannot be run as an experiment. Raises `SourceError`."""
+    """Check that files can be run as an experiment. Raises `SourceTreeError`."""
     check_source(files)
     if not files.get(ENTRY_FILE, "").strip():
-        held = ", ".join(sorted(files)[:10]) or "no file at all"
-        raise SourceTreeError(f"there is no {ENTRY_FILE}, which is what runs (there is {held})")
+        present = ", ".join(sorted(files)[:10]) or "none"
+        raise SourceTreeError(f"{ENTRY_FILE}, the file that is run, is missing (files: {present})")
 
 
 def select_code(files: Mapping[str, str]) -> dict[str, str]:
-    """The Python files that run as the experiment, its entry first; of a repository's study what changes its files."""
+    """Return the Python files of the experiment, entry file first; for a repository also the diffs."""
     names = sorted(
         (path for path in files if path.endswith((".py", ".diff")) and path != PLOTS_FILE),
         key=lambda one: one != ENTRY_FILE,
@@ -83,7 +83,7 @@ def select_code(files: Mapping[str, str]) -> dict[str, str]:
 def format_diff(
     a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
 ) -> str:
-    """A unified diff of two trees, each file under its path; `names` stand before the paths."""
+    """Return a unified diff of two trees, each file under its path, with `names` before the paths."""
     lines = [
         line
         for path in dict.fromkeys((*a, *b))
@@ -100,8 +100,7 @@ def format_diff(
 
 
 def read_constants(files: Mapping[str, str]) -> dict[str, Scalar]:
-    """The upper-case constants of all code. One that two files set to different values is left out, as one is that a
-    file assigns twice."""
+    """Return the upper-case constants of all code. Constants with several values are left out."""
     found: dict[str, Scalar] = {}
     unclear = set[str]()
     for path, text in select_code(files).items():
@@ -112,10 +111,10 @@ def read_constants(files: Mapping[str, str]) -> dict[str, Scalar]:
 
 
 def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | None:
-    """Why a file cannot be part of a source, in the words that follow its name."""
+    """Return why a file cannot be part of a source, as a phrase that follows its name; None if it can."""
     parts = path.split("/")
     if path.startswith("/") or "\\" in path or ".." in parts or ":" in path:
-        return "leads out of the tree: name files by paths relative to its root, with / between"
+        return "leads out of the tree: use paths relative to its root, with / as separator"
     if any(part.startswith(".") for part in parts):
         return "is hidden: no name may begin with a dot"
     if (
@@ -124,31 +123,30 @@ def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | No
         or not all(PATH_PART_PATTERN.fullmatch(part) for part in parts)
     ):
         return (
-            f"is no name for a file: use letters, digits and _ . - in at most {MAX_PATH_DEPTH} parts, "
+            f"is not a valid file name: use letters, digits and _ . - in at most {MAX_PATH_DEPTH} parts, "
             f"{MAX_PATH_LENGTH} characters"
         )
     if parts[0] in RESERVED_NAMES or "__pycache__" in parts:
-        return "is a name of the harness: choose another"
+        return "is reserved for the harness: choose another name"
     if any(str(one) in files for one in PurePosixPath(path).parents):
-        return "lies in what is a file itself"
+        return "is below a path that is a file itself"
     if replace_unencodable(text) != text or "\0" in text:
-        return "is no text that UTF-8 can hold"
+        return "is not valid UTF-8 text"
     if (size := len(text.encode())) > MAX_FILE_BYTES:
         return f"has {size} bytes, more than {MAX_FILE_BYTES}: keep data out of it (lab.data)"
     return None
 
 
-# --- what a cell of it sees -------------------------------------------------------------------------------------------
+# --- files visible to a cell ------------------------------------------------------------------------------------------
 
 
 def select_visible_files(
     source: Mapping[str, str], arm: str, *, arms: Iterable[str], reads: Mapping[str, str]
 ) -> dict[str, str]:
-    """The files that a cell of an arm sees, of a program for these `arms`; `reads` as `record.python_syntax.reads_of`
-    has it.
+    """Return the files that a cell of an arm sees; for `reads` see `record.python_syntax.collect_reads`.
 
-    All but the plots, and of `arms/` not those of other arms, where the program is split so; what an arm reads shows
-    its file too. What a cell does not see cannot change what it measures.
+    These are all files except the plots and the files of other arms in `arms/`, unless the arm reads them. Files that a
+    cell does not see cannot change its measurements.
     """
     seen = {arm, reads.get(arm, arm)}
     hidden = _list_arm_files(arms) - _list_arm_files(seen) | {PLOTS_FILE}
@@ -156,10 +154,10 @@ def select_visible_files(
 
 
 def _list_arm_files(arms: Iterable[str]) -> set[str]:
-    """Where the code of arms may lie: Python, or what makes an arm of a repository (`record.repository_source`)."""
+    """Return the possible paths of arm code: Python, or the changes of a repository (`record.repository_source`)."""
     return {format_arm_path(arm, ending) for arm in arms for ending in (".py", ".json", ".diff")}
 
 
 def format_arm_path(arm: str, ending: str = ".py") -> str:
-    """Where an arm's own code lies."""
+    """Return the path of an arm's own code."""
     return f"arms/{arm.replace('-', '_')}{ending}"

@@ -1,6 +1,6 @@
-"""What every arm was given and what came of it, side by side: one account of a run's tuning, computed from the log.
+"""Report on the tuning of all arms, computed from the log.
 
-Paper, inspector and exports show the same account. Values are of validation data; seconds are of computing.
+Paper, inspector and exports use the same report. Values are from validation data; seconds are compute time.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from labwright.record.tuning_results import (
 
 
 class ArmTuningReport(FrozenModel):
-    """What one arm was given, what was chosen for it, and what it can be expected to reach."""
+    """The effort spent on one arm, its chosen setting, and the expected best value."""
 
     effort: TuningEffort
     in_trials: float | None = Field(
-        description="trials and versions of code, as a multiple of the arm with fewest; None where that one has none"
+        description="trials and code versions, as a multiple of the arm with the fewest; None if that has none"
     )
     in_seconds: float | None
-    space: tuple[Hyperparameter, ...] = Field(description="as wide as it was in the end")
-    chosen: ChosenSetting | None = Field(description="in the node that the paper reports; None before there is one")
-    best: float | None = Field(description="of `curve`'s trials, in the metric's own unit")
+    space: tuple[Hyperparameter, ...] = Field(description="final, possibly widened")
+    chosen: ChosenSetting | None = Field(
+        description="setting in the node that the paper reports; None before there is one"
+    )
+    best: float | None = Field(description="best value of `curve`'s trials, in the metric's own unit")
     curve: tuple[float, ...] = Field(description="expected best of k trials, for k from 1, in the metric's own unit")
 
     @property
@@ -56,24 +58,24 @@ class TuningReport(FrozenModel):
     dataset: str
     tuning: TuningPlan
     arms: tuple[ArmTuningReport, ...]
-    untuned: dict[str, str] = Field(description="compared arm without hyperparameters -> why, as the plan says")
+    untuned: dict[str, str] = Field(description="compared arm without hyperparameters -> reason given in the plan")
     extended: tuple[WidenDimension, ...] = Field(description="dimensions that were widened")
     trials: tuple[TrialResult, ...]
 
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
-        """The arms that were given less than the most, beyond `EQUAL`, in the plan's currency."""
+        """Arms with less than the maximum effort, beyond `MAX_EQUAL_RATIO`, in the plan's currency."""
         given = {one.arm: compute_spent(one.effort, self.tuning) for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
 
 
 def compute_spent(effort: TuningEffort, tuning: TuningPlan) -> float:
-    """What an arm was given in the plan's currency."""
+    """Return the effort spent on an arm in the plan's currency."""
     return effort.seconds if tuning.currency == "seconds" else effort.evaluation_count
 
 
 def build_tuning_report(state: RunState) -> TuningReport | None:
-    """How the arms were tuned; None where the program tunes nothing: a plan without spaces, or plain scripts."""
+    """Report how the arms were tuned; None if nothing is tuned: a plan without spaces, or plain scripts."""
     plan = state.data_plan
     if plan is None or not plan.tuned_arms or not state.required_cells:
         return None
@@ -117,7 +119,7 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
 
 
 def _collect_study_scores(found: Iterable[TrialResult], arm: str, dataset: str) -> list[float]:
-    """What trials of an arm came to that were measured in full, on the version of its code that has most of them."""
+    """Return the scores of an arm's fully measured trials, on the version of its code that has most of them."""
     by_code: dict[str, list[float]] = {}
     for one in found:
         if one.arm == arm and one.share == 1 and dataset in one.values:
@@ -130,24 +132,24 @@ def _compute_ratios(given: Sequence[float]) -> list[float | None]:
     return [one / least if least else None for one in given]
 
 
-# --- what the compared arms took, side by side ----------------------------------------------------------------------
+# --- compute of the compared arms ------------------------------------------------------------------------------------
 
 PARITY_QUANTITIES = ("steps", "rows", "parameters", "seconds")
 
 
 class ArmCompute(FrozenModel):
-    """What an arm's cells took in the replicates that the paper reports, on the main dataset: means over `cells`."""
+    """Compute used by an arm's cells in the reported replicates, on the main dataset: means over `cells`."""
 
     arm: str
     cells: int
-    steps: float | None = Field(description="of the optimizer; None where the program saw none")
-    rows: float | None = Field(description="that training saw, each as often as it saw it")
-    parameters: float | None = Field(description="that were trained")
+    steps: float | None = Field(description="optimizer steps; None: not observed")
+    rows: float | None = Field(description="training rows, including repeats")
+    parameters: float | None = Field(description="trained parameters")
     seconds: float
 
 
 def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
-    """The compared arms side by side, as the sandbox counted; empty where no replicate measures by cells."""
+    """Return the compute of the compared arms, as counted by the sandbox; empty if no replicate measures by cells."""
     best, plan = find_winner(state), state.data_plan
     if best is None or plan is None:
         return ()
@@ -178,14 +180,14 @@ def _compute_arm_compute(arm: str, lines: Iterable[CellStatus]) -> ArmCompute | 
 
 
 def _compute_mean(values: Iterable[int | None]) -> float | None:
-    """The mean of what was counted in every cell; None where it was not in one of them."""
+    """Return the mean if every cell has a count; otherwise None."""
     found = [*values]
     known = [value for value in found if value is not None]
     return fmean(known) if len(known) == len(found) else None
 
 
 def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(method, baseline, what they are unequal in beyond `EQUAL`), where there is anything."""
+    """Return (method, baseline, quantities that differ by more than `MAX_EQUAL_RATIO`), for pairs with differences."""
     roles = {one.name: one.role for one in state.data_plan.arms} if state.data_plan else {}
     found = (
         (a.arm, b.arm, tuple(name for name in PARITY_QUANTITIES if _is_unequal(getattr(a, name), getattr(b, name))))

@@ -1,4 +1,4 @@
-"""What trials came to, what was chosen of them, and what each arm was given: computed from the log.
+"""Results of trials, chosen settings, and the tuning effort of each arm, computed from the log.
 
 A trial is a setting of one arm, measured on one version of that arm's code, with the run's seed, on validation data.
 """
@@ -24,40 +24,40 @@ from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.search_space import find_edges, list_settings, widen_space
 
 MAX_EQUAL_RATIO = 1.2
-"""Efforts are equal where the largest is at most so many times the smallest."""
+"""Efforts count as equal if the largest is at most this multiple of the smallest."""
 
 
 class TrialResult(FrozenModel):
-    """What one setting of an arm came to, on one version of its code."""
+    """The result of one setting of an arm, on one version of its code."""
 
     arm: str
     number: int
     setting: HyperparameterSetting
     code: str = Field(description="sha256 of the files that the arm's cells see")
     share: float
-    node: str = Field(description="that measured it first")
-    kind: NodeKind = Field(description="of that node: what is no `trial` is a version of the code")
+    node: str = Field(description="node that measured it first")
+    kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
     outcome: Literal["measured", "failed", "running"]
     values: dict[str, float] = Field(
-        description="dataset -> mean over levels of the metric that trials are compared "
-        "by, the worst value where training diverged"
+        description="dataset -> mean over levels of the metric by which trials are compared; the worst value if "
+        "training diverged"
     )
-    seconds: float = Field(description="of computing")
-    seeds: int = Field(default=1, description="that it was measured with; `values` are means over them")
+    seconds: float = Field(description="compute time")
+    seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
 
 
 class TuningEffort(FrozenModel):
-    """What an arm was given before anything was selected: versions of its code and settings that were measured."""
+    """The tuning effort of an arm before any selection: measured versions of its code and settings."""
 
     arm: str
-    trials: int = Field(description="settings that were tried, the defaults not counted")
-    versions: int = Field(description="of its code that were measured with a setting from before")
-    seconds: float = Field(description="of computing of both, and of those that failed")
+    trials: int = Field(description="settings that were tried, without the defaults")
+    versions: int = Field(description="code versions that were measured with an existing setting")
+    seconds: float = Field(description="compute time of both, including failures")
     exhausted: bool = Field(description="whether every setting of its space was tried")
 
     @property
     def evaluation_count(self) -> int:
-        """What trials and versions of code come to together."""
+        """Number of trials and code versions."""
         return self.trials + self.versions
 
 
@@ -68,19 +68,19 @@ class ChosenSetting(FrozenModel):
     number: int
     setting: HyperparameterSetting
     code: str
-    study: int = Field(description="settings that were measured in full on this code")
+    study: int = Field(description="fully measured settings on this code")
     stale: bool = Field(
-        description="whether they are fewer than the plan asks for, and the code before it, on which "
-        "there were enough, gave other values"
+        description="whether there are fewer than planned, and an earlier code version with enough trials gave "
+        "other values"
     )
     gaining: bool = Field(
-        description="whether it came so late in its study that more trials may well find a better one"
+        description="whether it was found so late in its study that more trials may find a better one"
     )
     edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
 
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
-    """What is measured of one setting of an arm."""
+    """Return the cells to measure for one setting of an arm."""
     datasets = plan.tuning.datasets or (plan.datasets[0].name,)
     return tuple(
         Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
@@ -93,10 +93,10 @@ def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, sh
 def collect_trial_results(
     state: RunState, visible_decisions: Container[int] | None = None, *, before: int | None = None
 ) -> tuple[TrialResult, ...]:
-    """Every setting that was measured on some version of an arm's code, in the order of decisions.
+    """Return every setting that was measured on some version of an arm's code, in decision order.
 
-    Of decisions that are not `seen` (None: all are) nothing is known but what they decided to try; of those from
-    `before` on (None: the next one) nothing.
+    For decisions not in `visible_decisions` (None: all are visible), only the settings to be tried are known; decisions
+    from `before` on (None: the next one) are ignored.
     """
     assert state.data_plan is not None and state.started is not None
     found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
@@ -120,7 +120,7 @@ def collect_trial_results(
 
 
 def _merge_seeds(results: Sequence[TrialResult]) -> TrialResult:
-    """One setting over its seeds: the means of those that were measured."""
+    """Merge the results of one setting over its seeds: the means of measured ones."""
     measured = [one for one in results if one.outcome == "measured"] or results[:1]
     return (
         measured[0]
@@ -136,7 +136,7 @@ def _merge_seeds(results: Sequence[TrialResult]) -> TrialResult:
 
 
 def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
-    """What a node was decided to try, before anything of it may be seen."""
+    """Yield the settings that a node will try, before its results are visible."""
     action = state.decisions[node.decision].action
     codes = state.required_cells[node.parent or ""].code if node.parent in state.required_cells else {}
     for one in action.trials if isinstance(action, ExpandTree) and action.kind == "trial" else ():
@@ -206,15 +206,15 @@ def _compute_cell_values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Ce
     return found
 
 
-# --- a study: the trials of one arm on one version of its code ------------------------------------------------------
+# --- studies: the trials of one arm on one version of its code --------------------------------------------------------
 
 
 TrialStudies = Mapping[tuple[str, str], tuple[TrialResult, ...]]
-"""(arm, sha256 of its code) -> the trials on it, in the order in which code and arms came up."""
+"""(arm, sha256 of its code) -> its trials, in order of appearance."""
 
 
 def group_studies(found: Iterable[TrialResult]) -> TrialStudies:
-    """Trials by arm and version of its code: by number, rungs before the whole."""
+    """Group trials by arm and version of its code, ordered by number, partial shares first."""
     own: dict[tuple[str, str], list[TrialResult]] = {}
     for one in found:
         own.setdefault((one.arm, one.code), []).append(one)
@@ -222,15 +222,15 @@ def group_studies(found: Iterable[TrialResult]) -> TrialStudies:
 
 
 def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
-    """(number, share) -> how far a trial is from the best of its study, averaged over datasets; 0 is the best of all on
-    each, and -1 the limit. Higher is better, whatever the metric's direction.
+    """Return (number, share) -> score of a trial relative to the best of its study, averaged over datasets.
 
-    On each dataset the distance to the best value is taken in units of the study's median distance, and d of these
-    count d / (1 + d). So a dataset's scale and its zero do not matter, none counts for more than another, and one value
-    that is far off, as that of training that diverged, does not make the others look equal. Source: the distance to the
-    best, by which settings are compared over datasets (Wistuba et al. 2018, Scalable Gaussian process-based transfer
-    surrogates for hyperparameter optimization, ADTM), with the median in the place of its range, as in the output
-    warping of Song et al. 2024, The Vizier Gaussian Process Bandit Algorithm.
+    0 is the best on every dataset, -1 the lower limit; higher is better, whatever the metric's direction. On each
+    dataset the distance d to the best value, in units of the study's median distance, counts as d / (1 + d). So a
+    dataset's scale and zero do not matter, all datasets have equal weight, and a single outlier, such as diverged
+    training, does not make the others look equal. Source: distance to the best, by which settings are compared over
+    datasets (Wistuba et al. 2018, Scalable Gaussian process-based transfer surrogates for hyperparameter optimization,
+    ADTM), with the median instead of its range, as in the output warping of Song et al. 2024, The Vizier Gaussian
+    Process Bandit Algorithm.
     """
     name = plan.tuning.metric or plan.primary_metric.name
     sign = next((1.0 if metric.higher_is_better else -1.0 for metric in plan.metrics if metric.name == name), 1.0)
@@ -246,22 +246,21 @@ def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[i
 
 
 def rank_trials(study: Sequence[TrialResult], plan: DataPlan) -> list[TrialResult]:
-    """Those that were measured in full, the best first: what was tried with most seeds, then by value, then the first
-    of equals."""
+    """Return the fully measured trials, best first: most seeds, then score, then lowest number."""
     known = compute_scores(study, plan)
     return sorted(select_full_trials(study), key=lambda one: (-one.seeds, -known[one.number, one.share], one.number))
 
 
 def find_best(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
-    """The first of `ranked`; None where there is none."""
+    """Return the first trial of `rank_trials`; None if there is none."""
     return next(iter(rank_trials(study, plan)), None)
 
 
-# --- what arms were given, and what was chosen ----------------------------------------------------------------------
+# --- effort of arms, and chosen settings ----------------------------------------------------------------------------
 
 
 def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[TuningEffort, ...]:
-    """What each arm with a space was given, in the plan's order; what runs is counted as far as it was decided on."""
+    """Return the effort of each tunable arm, in the plan's order; running trials count once decided on."""
     assert state.data_plan is not None and state.started is not None
     own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
     for one in collect_trial_results(state) if found is None else found:
@@ -273,7 +272,7 @@ def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None)
 
 
 def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> TuningEffort:
-    """What an arm was given, of whose trials and versions of code these are."""
+    """Compute the effort of an arm from its trials and code versions."""
     looks = {(one.code, one.number): one for one in found if one.outcome != "failed" or one.kind == "trial"}
     trials = {key for key, one in looks.items() if one.kind == "trial"}
     assert state.data_plan is not None
@@ -289,7 +288,7 @@ def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], sec
 
 
 def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, ChosenSetting]:
-    """Arm -> the setting that it runs with in a node of cells, and whether it was tuned on that node's code."""
+    """Return arm -> its setting in a node with cells, and whether it was tuned on that node's code."""
     assert state.data_plan is not None
     plan, known = state.data_plan, state.nodes[node]
     studies = group_studies(collect_trial_results(state) if found is None else found)
@@ -313,23 +312,23 @@ def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None 
 
 
 def select_full_trials(study: Iterable[TrialResult]) -> list[TrialResult]:
-    """Those of a study that were measured in full."""
+    """Return the fully measured trials of a study."""
     return [one for one in study if one.outcome == "measured" and one.share == 1]
 
 
 def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
-    """Whether a study has as much as the plan asks for, within `EQUAL`."""
+    """Return whether a study has the planned effort, within `MAX_EQUAL_RATIO`."""
     return compute_study_cost(study, plan) * MAX_EQUAL_RATIO >= plan.tuning.budget
 
 
 LATE_SHARE = 1 / 3
-"""A study whose best came among this last part of its trials is still gaining."""
+"""A study whose best trial is in this last share of its trials is still gaining."""
 MIN_TRIALS_FOR_TREND = 8
-"""Trials of a study below which that says nothing."""
+"""Minimum number of trials for judging whether a study is still gaining."""
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
-    """Whether a study found its best so late that more trials can be hoped to find a better one."""
+    """Return whether a study found its best so late that more trials may find a better one."""
     best, numbers = find_best(study, plan), [one.number for one in select_full_trials(study)]
     return (
         best is not None
@@ -339,7 +338,7 @@ def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 
 
 def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:
-    """What a study took of the plan's currency so far, without what runs."""
+    """Return the cost of a study in the plan's currency, without running trials."""
     looked = [one for one in study if one.outcome != "running"]
     if plan.tuning.currency == "seconds":
         return sum(one.seconds for one in looked)
@@ -349,8 +348,11 @@ def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:
 def find_tuned_study(
     studies: TrialStudies, arm: str, number: int, code: str, plan: DataPlan
 ) -> tuple[TrialResult, ...]:
-    """The study with enough trials that a setting stands on: that of this version of the code, or of another on which
-    it gave the same values to the last digit, for then the change did not reach what the arm computes. Empty: none."""
+    """Return a study with enough trials for a setting; empty if there is none.
+
+    This is the study on this version of the code, or on another one where the setting gave exactly the same values,
+    since then the change did not affect the arm's computation.
+    """
     own = studies.get((arm, code), ())
     if has_enough_trials(own, plan):
         return own
@@ -369,7 +371,7 @@ def find_tuned_study(
 
 @lru_cache(maxsize=64)
 def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
-    """The expected best of k trials drawn at random from these, for k from 1 to all. Higher is better.
+    """Return the expected best of k trials drawn at random from these, for each k. Higher is better.
 
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
     """
@@ -380,5 +382,5 @@ def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def is_equal_effort(given: Mapping[str, float]) -> bool:
-    """Whether efforts are equal within `EQUAL`."""
+    """Return whether efforts are equal within `MAX_EQUAL_RATIO`."""
     return not given or max(given.values()) <= MAX_EQUAL_RATIO * min(given.values())

@@ -1,13 +1,12 @@
-"""Whole numbers in texts of strangers: code, models, servers, names of files."""
+"""Parse whole numbers in untrusted texts: code, model answers, servers, file names."""
 
 from __future__ import annotations
 
 MAX_DIGITS = 15
-"""At most: longer ones name nothing that there is, and Python reads no more than some thousand."""
+"""Maximum number of digits: longer numbers are never valid here, and Python limits conversion to some thousand
+digits."""
 
 
 def parse_whole_number(text: str) -> int | None:
-    """The number that a text consists of, in the digits 0 to 9; None where it is no such number (`²` is a
-    digit, too).
-    """
+    """Parse a text that consists only of the digits 0 to 9; None otherwise (`²` counts as a digit in Python)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None

@@ -1,6 +1,6 @@
-"""YAML read without guesses: the user's with each key once, strangers' within bounds.
+"""Strict YAML reading: user files must not repeat keys, untrusted texts are bounded.
 
-A small text of a stranger can stand for more values than fit into a machine, by aliases of aliases.
+A small untrusted text can expand to more values than fit into memory, by nested aliases.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 MAX_VALUES = 50_000
-"""Keys and values of a stranger's text, those that aliases repeat counted each time."""
+"""Maximum number of keys and values in an untrusted text, counting repetitions by aliases."""
 _MAX_NUMBER_LENGTH = 100
-"""Characters of a number in it: 1:1:1:... is read to the base of 60, which takes the square of its length."""
+"""Maximum characters of a number in it: parsing 1:1:1:... (base 60) takes quadratic time."""
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """The safe loader, for which no mapping has a key twice."""
+    """A safe loader that rejects repeated keys."""
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: dict[tuple[str, str], int] = {}
@@ -25,7 +25,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             line, name = key.start_mark.line + 1, (key.tag, str(key.value))
             if name in seen:
                 raise yaml.YAMLError(
-                    f"the key {key.value!r} stands in line {seen[name]} and again in line {line}: remove one"
+                    f"the key {key.value!r} is in line {seen[name]} and again in line {line}: remove one"
                 )
             if isinstance(key, ScalarNode):
                 seen[name] = line
@@ -43,10 +43,10 @@ class _BoundedLoader(yaml.SafeLoader):
         before = self._count
         node = super().compose_node(parent, index)
         if alias and id(node) not in self._sizes:
-            raise yaml.YAMLError("it holds itself")
+            raise yaml.YAMLError("it contains itself")
         self._count += self._sizes[id(node)] if alias else 1
         if self._count > MAX_VALUES:
-            raise yaml.YAMLError(f"it comes to more than {MAX_VALUES} values")
+            raise yaml.YAMLError(f"it expands to more than {MAX_VALUES} values")
         if not alias:
             self._sizes[id(node)] = self._count - before
         return node
@@ -58,10 +58,11 @@ class _BoundedLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """What a text of the user holds; a key given twice is refused. Raises `yaml.YAMLError`, `RecursionError`."""
+    """Parse the user's YAML text; repeated keys are rejected. Raises `yaml.YAMLError`, `RecursionError`."""
     return yaml.load(text, _UniqueKeyLoader)
 
 
 def load_untrusted_yaml(text: str) -> Any:
-    """What a stranger's text holds. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also beyond the bounds."""
+    """Parse an untrusted YAML text. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also if it exceeds the
+    bounds."""
     return yaml.load(text, _BoundedLoader)

@@ -1,11 +1,11 @@
-"""A run in a zip, as `scientist export --zip` writes it, opened as a folder for whoever only reads.
+"""A run in a zip, as written by `scientist export --zip`, opened as a folder for reading.
 
-A zip is unpacked once in a process, into a private temporary folder that is removed when the process ends. What would
-lie outside of it, what is no plain file, a name that stands twice and a zip that unpacks to far more than its size are
-refused before anything is written.
+Each process unpacks a zip once, into a private temporary folder that is removed when the process ends. Paths outside
+the folder, special files, duplicate names and zips that unpack to far more than their size are rejected before anything
+is written.
 
-What it does not guarantee: that the folder is removed when the process is killed, or that what is in the zip is as it
-was recorded (`scientist audit` says that).
+Limits: the folder is not removed if the process is killed, and the content is not verified (`scientist audit` does
+that).
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from labwright.record.log_reader import is_run
 
 SUFFIX = ".zip"
 NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
-"""Names of files that every system unpacks to one file of that name."""
+"""File names that every system unpacks to the same name."""
 INNER = "run-files.zip"
-"""The only file of a small zip (`scientist export --small`): a zip that is opened in its place."""
+"""The only file of a small zip (`scientist export --small`): an inner zip that is opened instead."""
 MAX_FILES = 500_000
 MAX_RATIO = 200
-"""Bytes that a byte of a zip may unpack to, on average; logs of a run shrink to a tenth."""
+"""Maximum average expansion factor of a zip; a run's logs shrink to a tenth."""
 FREE_BYTES = 100 * 2**20
-"""Bytes that any zip may unpack to."""
+"""Size that any zip may unpack to."""
 BLOCK = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
-"""What zipfile raises over bytes that are no zip, or one of a kind that it does not know."""
+"""Exceptions that zipfile raises for damaged or unsupported zips."""
 
 _unpacked: dict[tuple[Path, int, int, int], Path] = {}
 
 
 def is_zip(path: Path) -> bool:
-    """Whether a path names a file that is opened as a zip."""
+    """Return whether a path is a zip file."""
     return path.suffix.lower() == SUFFIX and path.is_file()
 
 
 def open_run_folder(path: Path) -> Path:
-    """The folder of a run that is only read: `path` itself, or where the zip at `path` is unpacked.
+    """Return the folder of a run for reading: `path` itself, or where the zip at `path` is unpacked.
 
-    What is neither is returned as it is. Raises `WrongUse` where a zip cannot be opened as a run.
+    Any other path is returned unchanged. Raises `UsageError` if a zip cannot be opened as a run.
     """
     if not is_zip(path):
         return path
@@ -64,14 +64,14 @@ def open_run_folder(path: Path) -> Path:
 
 
 def refuse_zip(path: Path) -> None:
-    """Raises `WrongUse` for a zip: what writes into a run, or goes on from it, needs its folder."""
+    """Raise `UsageError` for a zip, since commands that write to a run or continue it need a folder."""
     if is_zip(path):
         name, plain = shlex.quote(str(path)), f"{shlex.quote(path.stem)}-plain.zip"
         how = f"unzip {name}"
         if _is_small(path):
             how = f"scientist export {name} --zip {plain} --with-data && unzip {plain}"
         raise UsageError(
-            f"{path} is a zip, which can only be looked at, and this command needs the folder of the run: unpack it "
+            f"{path} is a read-only zip, but this command needs the folder of the run: unpack it "
             f"first ({how}), then give the folder"
         )
 
@@ -85,7 +85,7 @@ def _is_small(path: Path) -> bool:
 
 
 def _unpack(path: Path) -> Path:
-    """The folder of the run in a zip, which is removed when the process ends. Raises `WrongUse`."""
+    """Unpack the run in a zip into a folder that is removed when the process ends. Raises `UsageError`."""
     try:
         with zipfile.ZipFile(path) as packed:
             members = _check_members(path, packed.infolist())
@@ -107,14 +107,15 @@ def _unpack(path: Path) -> Path:
                 raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        fix = "free disk space, or set TMPDIR to a folder with more" if full else "give a file that can be read"
+        fix = "free disk space, or set TMPDIR to a folder with more" if full else "give a readable file"
         raise UsageError(f"cannot unpack {path} ({error.strerror or error}): {fix}") from None
     except DAMAGED as error:
         raise _refused(path, f"it is damaged ({' '.join(str(error).split())[:200]})") from None
 
 
 def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], root: Path) -> Path:
-    """Write the files of a zip below `root`; returns the folder of the run. Raises `WrongUse`, and as zipfile does."""
+    """Write the files of a zip below `root` and return the run's folder. Raises `UsageError`, and zipfile's
+    exceptions."""
     for member in members:
         target = root / member.filename
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,13 +123,13 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfi
             shutil.copyfileobj(source, made, BLOCK)
     found = [one for one in (root, *sorted(root.iterdir())) if is_run(one)]
     if len(found) != 1:
-        raise _refused(path, "it holds several runs" if found else "it holds no run (no run.db in its folder)")
-    # packed without its folder, the run is called as the zip is
+        raise _refused(path, "it contains several runs" if found else "it contains no run (no run.db)")
+    # a zip without a top-level folder: the run is named after the zip
     return _move_into(root, root / path.stem) if found[0] == root else found[0]
 
 
 def _move_into(root: Path, folder: Path) -> Path:
-    """Move what lies in a folder into a new one below it."""
+    """Move the contents of a folder into a new folder below it."""
     inside = [*root.iterdir()]
     draft = Path(tempfile.mkdtemp(dir=root))
     for one in inside:
@@ -138,7 +139,7 @@ def _move_into(root: Path, folder: Path) -> Path:
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """The files of a zip. Raises `WrongUse` for one that is not to be unpacked."""
+    """Return the files of a zip. Raises `UsageError` if one must not be unpacked."""
     if len(members) > MAX_FILES:
         raise _refused(path, f"it has {len(members)} files, more than {MAX_FILES}")
     files: dict[str, zipfile.ZipInfo] = {}
@@ -147,9 +148,9 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
         parts = name.removesuffix("/").split("/")
         shown = repr(name[:120])
         if NAME.fullmatch(name) is None or {"", ".", ".."} & set(parts) or PurePosixPath(name).is_absolute():
-            raise _refused(path, f"the name {shown} in it leads elsewhere")
+            raise _refused(path, f"the name {shown} in it leads outside the folder")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _refused(path, f"{shown} in it is a link, or no plain file")
+            raise _refused(path, f"{shown} in it is not a regular file")
         if member.flag_bits & 1:
             raise _refused(path, f"{shown} in it is encrypted")
         if member.is_dir():
@@ -166,13 +167,16 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
 
 
 def _check_room(path: Path, root: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    """Raises `WrongUse` where a zip unpacks to more than can be meant, or than there is room for."""
+    """Check the unpacked size of a zip. Raises `UsageError` if it is implausible, `OSError` if the disk is too
+    small."""
     size, packed = sum(member.file_size for member in members), path.stat().st_size
     if size > max(FREE_BYTES, MAX_RATIO * packed):
-        raise _refused(path, f"{packed / 1e6:.1f} MB unpack to {size / 1e6:.0f} MB, which no run does")
+        raise _refused(
+            path, f"{packed / 1e6:.1f} MB would unpack to {size / 1e6:.0f} MB, which is implausible for a run"
+        )
     if size > shutil.disk_usage(root).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _refused(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} cannot be opened as a run: {why}; make it with scientist export RUN --zip FILE")
+    return UsageError(f"{path} cannot be opened as a run: {why}; create it with scientist export RUN --zip FILE")

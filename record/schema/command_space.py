@@ -1,4 +1,5 @@
-"""What a person says can be set of a repository's command: hyperparameters, and arms and levels by their words."""
+"""User-defined study space of a repository's command: hyperparameters, arms and levels with their command-line
+words."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ SpaceItem = TypeVar("One", Hyperparameter, Arm, Level)
 
 
 class CommandSpace(FrozenModel):
-    """What every plan of the study has as it stands here, whoever makes it."""
+    """Items that every plan of the study must contain unchanged."""
 
-    hyperparameters: tuple[Hyperparameter, ...] = Field(default=(), description="what is tuned, each with its word")
-    arms: tuple[Arm, ...] = Field(default=(), description="each with its words")
-    levels: tuple[Level, ...] = Field(default=(), description="each with its words")
-    factor: str = Field(default="", description="what the levels are levels of")
+    hyperparameters: tuple[Hyperparameter, ...] = Field(
+        default=(), description="tuned hyperparameters with their words"
+    )
+    arms: tuple[Arm, ...] = Field(default=(), description="arms with their words")
+    levels: tuple[Level, ...] = Field(default=(), description="levels with their words")
+    factor: str = Field(default="", description="the quantity that the levels vary")
 
     def __bool__(self) -> bool:
         return bool(self.hyperparameters or self.arms or self.levels)
@@ -30,11 +33,11 @@ _COMPARED_FIELDS = {
     "arm": ("role", "words"),
     "level": ("value", "words"),
 }
-"""Of what stands in a plan as well, the fields that say what is run."""
+"""Fields that determine what is run, for comparing a plan with the space."""
 
 
 def apply_space(plan: DataPlan, space: CommandSpace) -> tuple[DataPlan, tuple[str, ...]]:
-    """A plan with what it lacks of a space, and where it says something else, one sentence each."""
+    """Add missing items of a space to a plan; also return contradictions between them, one sentence each."""
     faults: list[str] = []
 
     def merged(noun: str, ours: tuple[SpaceItem, ...], given: tuple[SpaceItem, ...]) -> tuple[SpaceItem, ...]:
@@ -48,8 +51,8 @@ def apply_space(plan: DataPlan, space: CommandSpace) -> tuple[DataPlan, tuple[st
             }
             known[one.name] = other.model_copy(update=lacking)
             faults.extend(
-                f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan and "
-                f"{getattr(one, field)!r} in the space: make them agree, or name it in one alone"
+                f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan but "
+                f"{getattr(one, field)!r} in the space: use the same value, or define it in only one of them"
                 for field in _COMPARED_FIELDS[noun]
                 if field not in lacking and getattr(other, field) != getattr(one, field)
             )
@@ -57,7 +60,7 @@ def apply_space(plan: DataPlan, space: CommandSpace) -> tuple[DataPlan, tuple[st
 
     if space.factor and plan.factor not in ("", space.factor):
         faults.append(
-            f"the plan's levels are of {plan.factor!r}, and those of the space of {space.factor!r}: a study "
+            f"the plan's levels vary {plan.factor!r}, but those of the space vary {space.factor!r}: a study "
             "has one factor"
         )
     made = plan.model_copy(

@@ -1,4 +1,4 @@
-"""What is measured on what: the data plan, its metrics, arms and levels, datasets as made, and measured values."""
+"""The data plan: metrics, arms, levels and datasets; facts of prepared datasets; and measured values."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
 
 
 class MetricSpec(FrozenModel):
-    """A metric by name. The primary one is fixed in the data plan and never redefined."""
+    """A metric by name. The primary metric is fixed in the data plan and never redefined."""
 
-    name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
+    name: str = Field(description="snake_case; a metric known to the scorer if predictions are submitted")
     formula: str = Field(
         default="",
         description=(
-            "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as its "
-            "name says"
+            "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as defined "
+            "by its name"
         ),
     )
-    title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
+    title: str = Field(default="", description="column heading in tables, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
     worst: float | None = Field(
         default=None,
-        description=("the worst value there is, which training that diverged counts as; null where there is none"),
+        description=("the worst possible value, with which diverged training counts; null if there is none"),
     )
-    low: float | None = Field(default=None, description="lowest value there is; null where there is none")
-    high: float | None = Field(default=None, description="highest value there is; null where there is none")
+    low: float | None = Field(default=None, description="lowest possible value; null if there is none")
+    high: float | None = Field(default=None, description="highest possible value; null if there is none")
 
     @property
     def display_name(self) -> str:
-        """Its title, else its name in words."""
+        """The title, else the name in words."""
         return self.title or self.name.replace("_", " ")
 
     @property
     def is_comparative(self) -> bool:
-        """Whether a value takes the predictions of several conditions, so that no cell has it by itself."""
+        """Whether a value compares predictions of several conditions, so that no single cell has one."""
         return self.formula.startswith("flip_rate")
 
 
 class ResourceNeeds(FrozenModel):
-    """What a cell of an arm needs of the machine; None: what every experiment gets."""
+    """Resources that a cell of an arm needs; None: the standard of every experiment."""
 
-    gpus: int | None = Field(default=None, ge=0, description="GPUs, all at once")
+    gpus: int | None = Field(default=None, ge=0, description="GPUs used at the same time")
     memory_gb: float | None = Field(default=None, gt=0, description="memory, 10^9 bytes")
-    hours: float | None = Field(default=None, gt=0, description="wall clock of one cell, at most")
+    hours: float | None = Field(default=None, gt=0, description="maximum wall clock of one cell")
 
     def find_excess(self, available: ResourceNeeds) -> tuple[str, ...]:
-        """What is more than there is room for, in words."""
+        """Return which needs exceed the available resources, in words."""
         pairs = ((name, getattr(self, name), getattr(available, name)) for name in ResourceNeeds.model_fields)
         return tuple(
-            f"{wanted:.3g} {_RESOURCE_UNITS[name]} ({there:.3g} can be had)"
+            f"{wanted:.3g} {_RESOURCE_UNITS[name]} ({there:.3g} available)"
             for name, wanted, there in pairs
             if wanted is not None and there is not None and wanted > there
         )
@@ -74,17 +74,21 @@ _RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h a ce
 
 
 class Arm(FrozenModel):
-    """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
+    """One compared arm. A measurement's condition is `arm`, or `arm@level` if the plan has levels."""
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
-    title: str = Field(default="", description="how a table names it")
+    title: str = Field(default="", description="name in tables")
     role: Literal["baseline", "method", "ablation"]
     description: str = ""
-    untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
-    answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is, under another name")
-    needs: ResourceNeeds = Field(default=ResourceNeeds(), description="where its cells need more, or less, than others")
+    untuned: str = Field(default="", description="reason, if it has no hyperparameters")
+    answers: tuple[str, ...] = Field(
+        default=(), description="baselines of prior work that it implements under another name"
+    )
+    needs: ResourceNeeds = Field(
+        default=ResourceNeeds(), description="where its cells need more or fewer resources than others"
+    )
     words: SkipJsonSchema[tuple[str, ...]] = ()
-    """Of a study of a repository alone: what makes this arm of its command, options or overrides key=value."""
+    """Only for a repository: words that add this arm to the command, options or overrides key=value."""
 
 
 class Level(FrozenModel):
@@ -93,20 +97,22 @@ class Level(FrozenModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
-    parts: tuple[str, ...] = Field(default=(), description="the program fills it in: of crossed factors, a level each")
+    parts: tuple[str, ...] = Field(
+        default=(), description="filled in by the program: with crossed factors, one level of each"
+    )
     words: SkipJsonSchema[tuple[str, ...]] = ()
-    """Of a study of a repository alone: added to its command."""
+    """Only for a repository: words added to the command."""
 
 
 class Factor(FrozenModel):
-    """One of several factors whose levels are crossed."""
+    """One of several crossed factors."""
 
-    name: str = Field(min_length=1, description="what the levels are levels of, e.g. 'label noise rate'")
+    name: str = Field(min_length=1, description="the quantity that the levels vary, e.g. 'label noise rate'")
     levels: tuple[Level, ...] = Field(min_length=2)
 
 
 def cross_factors(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
-    """Every combination of a level of each factor, `a0.1_r2`; the last factor varies fastest."""
+    """Return every combination of one level per factor, `a0.1_r2`; the last factor varies fastest."""
     return tuple(
         Level(
             name="_".join(one.name for one in each),
@@ -124,21 +130,23 @@ def _dump_levels(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
 
 
 class DatasetUse(FrozenModel):
-    """A registered dataset and the role it plays."""
+    """A registered dataset and its role in the study."""
 
     name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
     reason: str = ""
-    answers: tuple[str, ...] = Field(default=(), description="datasets of prior work that it is, under another name")
+    answers: tuple[str, ...] = Field(
+        default=(), description="datasets of prior work that it corresponds to under another name"
+    )
 
 
 class OmittedCells(FrozenModel):
-    """Cells that a study does without on purpose: all that have these; an empty name stands for every one, a level of
-    one factor for all crossed levels that have it."""
+    """Cells that a study omits on purpose: all that match. An empty name matches everything; a level of one factor
+    matches all crossed levels that contain it."""
 
     dataset: str = ""
     arm: str = ""
     level: str = ""
-    reason: str = Field(min_length=1, description="why, in one short phrase that readers of the paper are told")
+    reason: str = Field(min_length=1, description="reason, in one short phrase for the readers of the paper")
 
     def __str__(self) -> str:
         named = (f"{self.arm}@{self.level}" if self.arm and self.level else self.arm or self.level, self.dataset)
@@ -146,50 +154,52 @@ class OmittedCells(FrozenModel):
 
 
 class DataPlan(FrozenModel):
-    """What `prepare` makes of an idea's prose before any code is written."""
+    """The plan that `prepare` makes from an idea before any code is written."""
 
-    task: str = Field(description="one sentence: what is learned from what")
+    task: str = Field(description="one sentence: what is learned from which data")
     datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main one")
-    metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary: it selects")
+    metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary and is used for selection")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
-    factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
+    factor: str = Field(default="", description="the quantity that the levels vary, e.g. 'label noise rate'")
     factors: tuple[Factor, ...] = Field(
-        default=(),
-        description=("where several are varied: the program crosses them and makes `levels` and `factor` of them"),
+        default=(), description=("if several quantities vary: the program crosses them into `levels` and `factor`")
     )
-    expected_seconds: float = Field(gt=0, description="computing of one experiment: every arm, level and dataset")
-    untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
-    space: tuple[Hyperparameter, ...] = Field(default=(), description="what is tuned, for which arms")
+    expected_seconds: float = Field(gt=0, description="compute time of one experiment: every arm, level and dataset")
+    untested: tuple[str, ...] = Field(default=(), description="what the idea asks for but this plan cannot test")
+    space: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters and their arms")
     tuning: TuningPlan = TuningPlan()
     anchors: tuple[PublishedAnchor, ...] = Field(
-        default=(), description="published values that the user gives of baselines"
+        default=(), description="published values of baselines, given by the user"
     )
-    left_out: tuple[OmittedCells, ...] = Field(default=(), description="cells that are not measured, on purpose")
+    left_out: tuple[OmittedCells, ...] = Field(default=(), description="cells that are deliberately not measured")
     omitted: tuple[OmittedPriorWork, ...] = Field(
-        default=(), description="what two of the closest papers use and this does not"
+        default=(), description="used by two of the closest papers but not by this study"
     )
-    open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
+    open: tuple[str, ...] = Field(default=(), description="choices left to the experiments; everything else is fixed")
     covered: tuple[int, ...] = Field(
-        default=(), description=("numbers, from 1, of the idea's experiments that measuring every arm answers in full")
+        default=(),
+        description=("numbers, from 1, of the idea's experiments that are fully answered by measuring every arm"),
     )
     packages: tuple[str, ...] = Field(
         default=(),
         description=(
-            "packages that its code imports beside those that are always there, from the list that may be asked for"
+            "packages that its code imports in addition to the preinstalled ones, from the list of available packages"
         ),
     )
     pretrained: tuple[str, ...] = Field(
         default=(),
-        description=("pretrained models that its code loads, OWNER/NAME@REVISION, from the list that may be asked for"),
+        description=("pretrained models that its code loads, OWNER/NAME@REVISION, from the list of available models"),
     )
-    subjects: tuple[str, ...] = Field(default=(), description="language models that its code asks, by name")
+    subjects: tuple[str, ...] = Field(default=(), description="names of the language models that its code queries")
     hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
     objective: Literal["improve", "measure"] = Field(
         default="measure",
-        description=("what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"),
+        description=(
+            "how experiments are ranked: by the method's metric, or by every arm at its best, independent of the effect"
+        ),
     )
-    objective_reason: str = Field(default="", description="why, in one sentence that the paper prints")
+    objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
     notes: str = ""
 
     @model_validator(mode="before")
@@ -212,7 +222,7 @@ class DataPlan(FrozenModel):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Every `arm` or `arm@level` that the plan asks to be measured, on some dataset at least."""
+        """Every `arm` or `arm@level` that the plan measures on at least one dataset."""
         return tuple(
             f"{arm.name}@{level}" if level else arm.name
             for arm in self.arms
@@ -221,7 +231,7 @@ class DataPlan(FrozenModel):
         )
 
     def has_cell(self, dataset: str, arm: str, level: str) -> bool:
-        """Whether the study has this cell; an arm that is no arm of the plan is an ablation's."""
+        """Return whether the study has this cell; arms that are not in the plan belong to ablations."""
         names = "", level, *next((one.parts for one in self.levels if one.name == level), ())
         return not any(
             one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in names for one in self.left_out
@@ -229,7 +239,7 @@ class DataPlan(FrozenModel):
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The levels that are measured, and those of each factor that they are crossed from."""
+        """The measured levels, and those of each factor that they are crossed from."""
         return (*self.levels, *(level for factor in self.factors for level in factor.levels))
 
     @property
@@ -239,22 +249,20 @@ class DataPlan(FrozenModel):
 
     @property
     def tuned_arms(self) -> tuple[str, ...]:
-        """Those of them that have hyperparameters."""
+        """The compared arms that have hyperparameters."""
         return tuple(arm for arm in self.compared_arms if self.find_space(arm))
 
     def find_needs(self, arm: str) -> ResourceNeeds:
-        """What the cells of an arm need; those of an ablation that the plan does not have, what the first
-        method's do.
-        """
+        """Return the resource needs of an arm's cells; for an ablation outside the plan, those of the first method."""
         own = next((one.needs for one in self.arms if one.name == arm), None)
         return own or next((one.needs for one in self.arms if one.role == "method"), ResourceNeeds())
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
-        """The dimensions that an arm has, those that hang on a choice after it."""
+        """Return the search dimensions of an arm; a conditional dimension follows the choice that it depends on."""
         return tuple(one for one in self.space if arm in (one.arms or self.compared_arms))
 
     def find_defaults(self, arm: str) -> HyperparameterSetting:
-        """The setting that an arm starts from: trial 0."""
+        """Return the default setting of an arm (trial 0)."""
         found: HyperparameterSetting = {}
         for one in self.find_space(arm):
             if not one.given or found.get(one.given) in one.among:
@@ -263,27 +271,27 @@ class DataPlan(FrozenModel):
 
     @property
     def untested_statements(self) -> tuple[str, ...]:
-        """What the idea asks for and this plan does without, each in words."""
+        """What the idea asks for but this plan omits, each in words."""
         return (*self.untested, *map(str, self.omitted), *map(str, self.left_out))
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The levels by name; the empty one alone where the plan has none."""
+        """The names of the levels; a single empty name if the plan has none."""
         return tuple(level.name for level in self.levels) or ("",)
 
 
 def parse_arm(condition: str) -> str:
-    """The arm named by a condition: `method@noise20` -> `method`."""
+    """Return the arm of a condition: `method@noise20` -> `method`."""
     return condition.partition("@")[0]
 
 
 def parse_level(condition: str) -> str:
-    """The level named by a condition, or an empty string."""
+    """Return the level of a condition, or an empty string."""
     return condition.partition("@")[2]
 
 
 class DatasetFacts(FrozenModel):
-    """A dataset as it was materialised for a run."""
+    """A dataset as prepared for a run."""
 
     name: str
     title: str = ""
@@ -291,81 +299,83 @@ class DatasetFacts(FrozenModel):
     features: int
     classes: int
     sizes: dict[str, int] = Field(description="examples by split: train, dev, validation, test")
-    duplicates: int = Field(default=0, description="test and validation examples that also stand in train")
+    duplicates: int = Field(default=0, description="test and validation examples that also occur in train")
     fingerprint: str = Field(description="sha256 of all splits")
     seed: int
-    task: str = Field(default="", description="classification, regression, or none: a folder that the code reads")
-    target: str = Field(default="", description="the column, or what else the labels are")
-    columns: tuple[str, ...] = Field(default=(), description="features as the source has them, before any encoding")
+    task: str = Field(default="", description="classification, regression, or none (a folder that the code reads)")
+    target: str = Field(default="", description="name of the label column, or what the labels are")
+    columns: tuple[str, ...] = Field(default=(), description="features of the source, before any encoding")
     class_names: tuple[str, ...] = ()
-    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="how the splits were made, in words")
-    form: str = Field(default="", description="what `x` holds, in words, where it is no array of float32 or tokens")
+    form: str = Field(default="", description="content of `x` in words, if it is not an array of float32 or tokens")
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
-    origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
-    warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
+    origin: str = Field(default="", description="sha256 of the source file, folder or examples")
+    warnings: tuple[str, ...] = Field(default=(), description="what readers of its results must know")
     meta: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,
-        description=("columns that metrics may go by and features are not -> their values, none where there are many"),
+        description=(
+            "columns that metrics may group by but that are not features -> their values, empty if there are many"
+        ),
     )
     meta_in_test: dict[str, int] = Field(
         default={},
         exclude_if=lambda found: not found,
-        description=("such a column -> how many values of it the test examples have; empty in records from before"),
+        description=("such a column -> number of its values in the test examples; empty in older records"),
     )
     meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
-    scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
-    command: str = Field(default="", description="of a user's repository: what each cell is one run of")
+    scorer: str = Field(default="", description="what the user's frozen scorer computes, and from what, in words")
+    command: str = Field(default="", description="for a user's repository: the command that each cell runs")
 
     @property
     def example_count(self) -> int:
-        """How many there are in all splits."""
+        """The number of examples in all splits."""
         return sum(self.sizes.values())
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether its examples were made by a program, and not collected."""
+        """Whether its examples were generated by a program rather than collected."""
         return self.source.startswith("generated")
 
 
 class HubItem(FrozenModel):
-    """A model or dataset of the Hugging Face hub, as the hub tells of it."""
+    """A model or dataset of the Hugging Face hub, as described by the hub."""
 
     kind: Literal["model", "dataset"]
-    name: str = Field(description="what a plan calls it: of a model OWNER/NAME@REVISION")
+    name: str = Field(description="name in a plan; for a model OWNER/NAME@REVISION")
     id: str
-    revision: str = Field(description="the commit that it stood for")
-    bytes: int = Field(default=0, description="of all its files; 0: not told")
-    licence: str = Field(default="", description="empty: none is told")
+    revision: str = Field(description="commit that the name referred to")
+    bytes: int = Field(default=0, description="size of all files; 0: unknown")
+    licence: str = Field(default="", description="empty: unknown")
 
     def __str__(self) -> str:
-        size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size not told"
+        size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size unknown"
         return (
             f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
-            f"{f'licence {self.licence}' if self.licence else 'no licence is told'}"
+            f"{f'licence {self.licence}' if self.licence else 'licence unknown'}"
         )
 
 
 class FrozenScorer(FrozenModel):
-    """A scorer of the user's own, as it was frozen before the search (`sandbox.scorers`)."""
+    """The user's own scorer, frozen before the search (`sandbox.scorers`)."""
 
     dataset: str
     function: str
     takes: Literal["predictions", "artifact"]
     metrics: tuple[MetricSpec, ...] = Field(min_length=1)
-    sha256: str = Field(description="of its file")
-    asks: str = Field(default="", description="what it wants to be handed, in the words of its docstring")
+    sha256: str = Field(description="sha256 of its file")
+    asks: str = Field(default="", description="expected input, in the words of its docstring")
 
 
 MAX_ABSOLUTE_VALUE = 1e100
-"""Size of a value beyond which it is as good as infinite: sums of squares of smaller ones are finite."""
+"""Largest allowed magnitude of a value: sums of squares of such values are still finite."""
 
 Split = Literal["train", "dev", "validation", "test"]
 EvidenceGrade = Literal["scored", "evaluated", "computed", "judged", "unattributed", "logged"]
 
 MAX_STEPS = 2**53
-"""Beyond it steps are not told from each other as numbers on an axis."""
+"""Largest step number that is exact as a float on an axis."""
 
 
 class Measurement(FrozenModel):
@@ -392,49 +402,51 @@ class Measurement(FrozenModel):
     @classmethod
     def _check_finite(cls, value: float) -> float:
         if not abs(value) <= MAX_ABSOLUTE_VALUE:
-            raise ValueError(f"a measurement must be finite, and at most {MAX_ABSOLUTE_VALUE:g} in size, not {value!r}")
+            raise ValueError(
+                f"a measurement must be finite and at most {MAX_ABSOLUTE_VALUE:g} in magnitude, not {value!r}"
+            )
         return value
 
     @field_validator("name", "condition", "dataset")
     @classmethod
     def _replace_unencodable(cls, text: str) -> str:
-        text.encode()  # a lone surrogate could not be written into a record
+        text.encode()  # a lone surrogate cannot be written to the record
         return text
 
 
 class ResampledInterval(FrozenModel):
-    """How a paired difference, or an effect of a hypothesis, varies on test data with the test examples: a percentile
-    interval over resamples of them, of the mean over the same replicates. `reason` says why there is none, where there
-    is none."""
+    """Percentile interval of a paired difference or effect over resampled test examples, for the mean over replicates.
 
-    key: str = Field(description="of the difference or effect")
-    nodes: tuple[str, ...] = Field(description="whose predictions were resampled")
-    others: tuple[str, ...] = Field(default=(), description="those of a difference's other arm, in the same order")
+    `reason` says why there is no interval, if there is none.
+    """
+
+    key: str = Field(description="key of the difference or effect")
+    nodes: tuple[str, ...] = Field(description="nodes whose predictions were resampled")
+    others: tuple[str, ...] = Field(default=(), description="nodes of a difference's other arm, in the same order")
     sd: float | None = Field(
         default=None,
         description=(
-            "of the mean over other test examples, or clusters of them; in records without `worth`, over the resamples"
+            "sd of the mean over test examples, or clusters of them; in records without `worth`, over the resamples"
         ),
     )
     low: float | None = None
     high: float | None = None
-    examples: int = Field(default=0, description="of the test set")
+    examples: int = Field(default=0, description="size of the test set")
     clusters: int = Field(
         default=0,
-        description="of an effect over clusters: how many the test set has, the fewest of "
-        "the datasets that it is read on",
+        description="for an effect over clusters: number of clusters in the test set, the smallest over its datasets",
     )
     worth: float = Field(
         default=0.0,
         description=(
-            "of an effect: so many examples, or clusters of equal size, `sd` rests on; 0 in records from before"
+            "for an effect: effective number of examples, or of equal-sized clusters, behind `sd`; 0 in older records"
         ),
     )
-    draws: int = Field(default=0, description="resamples of the whole test set")
+    draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""
 
     def supports_sign(self, mean: float) -> bool:
-        """Whether the interval lies on the side of zero that the mean lies on, or there is none."""
+        """Return whether the interval is on the same side of zero as the mean, or there is none."""
         if self.low is None or self.high is None:
             return True
         return self.low > 0 if mean > 0 else self.high < 0

@@ -1,4 +1,4 @@
-"""Numbered decisions, which results they may use, their model calls, and what those and experiments took."""
+"""Numbered decisions, the results that they may use, their model calls, and costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labwright.record.schema.tuning import Trial
 
 
 class CallKey(FrozenModel):
-    """The identity of a model call: never its hash, since equal prompts may be asked twice on purpose."""
+    """The identity of a model call. It is not a hash, since equal prompts may be sent twice on purpose."""
 
     decision: int
     attempt: int
@@ -25,13 +25,13 @@ class CallKey(FrozenModel):
 
 
 class TokenUsage(FrozenModel):
-    """What one model answer took. `usd` is None where the price is unknown."""
+    """Usage of one model answer. `usd` is None if the price is unknown."""
 
-    input_tokens: int = Field(default=0, description="all of the prompt, what a cache held included")
+    input_tokens: int = Field(default=0, description="the whole prompt, including cached tokens")
     output_tokens: int = 0
-    cached_tokens: int = Field(default=0, description="of the input, read from the provider's cache, as far as it says")
-    cache_write_tokens: int = Field(default=0, description="of the input, written to that cache, as far as it says")
-    cached_usd: float | None = Field(default=None, description="of `usd`, what the cached tokens took")
+    cached_tokens: int = Field(default=0, description="input tokens read from the provider's cache, if reported")
+    cache_write_tokens: int = Field(default=0, description="input tokens written to that cache, if reported")
+    cached_usd: float | None = Field(default=None, description="part of `usd` for cached tokens")
     usd: float | None = None
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
@@ -40,11 +40,11 @@ class TokenUsage(FrozenModel):
 
 
 class Cost(FrozenModel):
-    """What a budget counts: of what is spent, of what is set aside, or of a cap."""
+    """Quantities that a budget limits: spent, reserved, or a cap."""
 
     usd: float = 0.0
     tokens: int = Field(default=0, description="of prompts and answers together")
-    gpu_seconds: float = Field(default=0.0, description="wall clock of experiments, times the GPUs of each")
+    gpu_seconds: float = Field(default=0.0, description="wall clock of experiments times their GPUs")
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(**{name: value + getattr(other, name) for name, value in self})
@@ -53,64 +53,64 @@ class Cost(FrozenModel):
         return Cost(**{name: value * factor for name, value in self})
 
     def subtract_floored(self, other: Cost) -> Cost:
-        """What this is more than another, 0 where it is less."""
+        """Return the difference to another cost, at least 0 in each quantity."""
         return Cost(**{name: max(0, value - getattr(other, name)) for name, value in self})
 
 
 class ExpandTree(FrozenModel):
-    """Make one node."""
+    """Create one node."""
 
     do: Literal["expand"] = "expand"
     stage: StageName
     kind: NodeKind
     parent: str | None = None
-    ordinal: int = Field(default=0, description="how many nodes of this kind the stage decided on before")
-    item: str = Field(default="", description="the agenda item or risk that this node takes up")
-    seed: int = Field(description="the seed that its code runs with")
+    ordinal: int = Field(default=0, description="number of earlier nodes of this kind in the stage")
+    item: str = Field(default="", description="agenda item or risk that this node works on")
+    seed: int = Field(description="seed that its code runs with")
     repairs_children: tuple[str, ...] = Field(
-        default=(), description="children of the parent that failed alike: what they met is mended once, in the parent"
+        default=(), description="children of the parent with the same failure, which is fixed once in the parent"
     )
     trials: tuple[Trial, ...] = Field(
         default=(),
         description=(
-            "of a `trial` node: settings of one arm that are tried; of a `tune` node: what was chosen for each arm"
+            "for a `trial` node: settings of one arm to try; for a `tune` node: the chosen setting of each arm"
         ),
     )
     arm: str = Field(
         default="",
-        description="of an `improve` node: the arm that is to become better, so that it gets "
-        "as many such nodes as others; empty: what the item says",
+        description="for an `improve` node: the arm to improve, so that it gets as many such nodes as others; "
+        "empty: as the item says",
     )
 
 
 class WidenDimension(FrozenModel):
-    """Widen a dimension of the space, once, for every arm that has it: a chosen setting lies at its edge."""
+    """Widen a search dimension once, for every arm that has it, since a chosen setting lies at its edge."""
 
     do: Literal["extend"] = "extend"
     stage: StageName
     dimension: str
     low: float
     high: float
-    arm: str = Field(description="whose chosen setting lies at the edge")
+    arm: str = Field(description="arm whose chosen setting lies at the edge")
 
 
 class CompareNodes(FrozenModel):
-    """Ask which of two nodes is the sounder one to build on: measurements cannot tell them apart."""
+    """Ask which of two nodes is sounder to build on, since measurements cannot distinguish them."""
 
     do: Literal["compare"] = "compare"
     stage: StageName
-    a: str = Field(description="node id; of the two the one decided on earlier")
+    a: str = Field(description="node id; the one decided on earlier")
     b: str
 
 
 class WaitForResult(FrozenModel):
-    """Nothing worth doing until a result comes in."""
+    """Do nothing until the next result arrives."""
 
     do: Literal["wait"] = "wait"
 
 
 class EndStage(FrozenModel):
-    """The stage is over."""
+    """End the stage."""
 
     do: Literal["end"] = "end"
     reason: str
@@ -118,22 +118,22 @@ class EndStage(FrozenModel):
 
 
 class RunTask(FrozenModel):
-    """A step that makes no node (prepare, summary, write ...), numbered so that its model calls have a key."""
+    """A step that creates no node (prepare, summary, write ...), numbered so that its model calls have a key."""
 
     do: Literal["work"] = "work"
     task: str
 
 
 def build_summary_task(stage: StageName) -> RunTask:
-    """The step that reports on a stage: part of the search, since it overlaps the stage after."""
+    """Return the task of reporting on a stage; part of the search, since it overlaps the next stage."""
     return RunTask(task=f"summary of {stage}")
 
 
 ABLATION_PLAN_TASK = RunTask(task="ablation plan")
-"""What the last stage takes up is planned: part of the search, since what earlier stages owe goes on beside it."""
+"""Planning of the ablation stage; part of the search, since follow-up work of earlier stages continues in parallel."""
 
 MISSING_ABLATIONS_TASK = RunTask(task="missing ablations")
-"""After the draft: what a reviewer would ask for is asked, run, scored, and told."""
+"""After the draft: determine the ablations that a reviewer would request, run and score them, and report them."""
 
 SearchAction = Annotated[
     ExpandTree | WidenDimension | CompareNodes | WaitForResult | EndStage | RunTask, Field(discriminator="do")
@@ -141,7 +141,7 @@ SearchAction = Annotated[
 
 
 class VisibleDecisions(FrozenModel):
-    """The decisions whose results decision k may use: all up to `through`, and `also`."""
+    """The decisions whose results decision k may use: all up to `through`, and those in `also`."""
 
     through: int = 0
     also: tuple[int, ...] = ()

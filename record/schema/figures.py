@@ -1,4 +1,4 @@
-"""Figures: what their live matplotlib objects said, what reviewers said, and how they stand in the paper."""
+"""Figures: facts from their live matplotlib objects, reviews, and their place in the paper."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 
 class DrawnFacts(FrozenModel):
-    """One thing that was drawn from data: what it is, how it looks, and what its values are."""
+    """One object drawn from data: its kind, appearance and values."""
 
     kind: str = Field(
-        description="line, scatter, bar, barh, image (a number a cell), picture, contour, area, box or patch"
+        description="line, scatter, bar, barh, image (one number per cell), picture, contour, area, box or patch"
     )
-    label: str = Field(default="", description="as a legend would show it")
+    label: str = Field(default="", description="label in a legend")
     points: int = 0
     finite: bool = Field(default=True, description="whether a value is finite")
-    low: float | None = Field(default=None, description="of the finite heights; cells of an image")
+    low: float | None = Field(default=None, description="minimum of the finite heights, or cells of an image")
     high: float | None = None
     mean: float | None = None
     first: float | None = None
     last: float | None = None
-    constant: bool = Field(default=False, description="three finite values or more, all equal")
-    interval: bool = Field(default=False, description="error bars, or a band in its colour")
+    constant: bool = Field(default=False, description="three or more finite values, all equal")
+    interval: bool = Field(default=False, description="error bars, or a band in the same colour")
     colour: str = Field(default="", description="#rrggbb; empty: several")
     line: str = ""
     marker: str = ""
@@ -32,7 +32,7 @@ class DrawnFacts(FrozenModel):
 
 
 class AxesFacts(FrozenModel):
-    """What one live matplotlib axes said of itself."""
+    """Facts about one live matplotlib axes."""
 
     title: str = ""
     xlabel: str = ""
@@ -40,14 +40,14 @@ class AxesFacts(FrozenModel):
     series: int = Field(default=0, description="lines, bar groups, scatters and images with data")
     labelled_series: int = 0
     legend: bool = False
-    empty: bool = Field(default=False, description="no artist holds a finite data point")
+    empty: bool = Field(default=False, description="no artist has a finite data point")
     visible: bool = True
     drawn: tuple[DrawnFacts, ...] = Field(default=(), description="the first 40")
     legend_entries: tuple[str, ...] = ()
-    tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are no numbers")
+    tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="texts within the axes, the first 40")
     note_count: int = 0
-    xticks: int | None = Field(default=None, description="tick labels that are drawn; None: unknown")
+    xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
     ywords: bool = False
@@ -57,37 +57,37 @@ class AxesFacts(FrozenModel):
     ylimits: tuple[float, float] | None = None
     spread: bool = Field(default=False, description="a band, error bars, boxes or loose intervals are drawn")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="whether the figure has one")
+    colourbar: bool = Field(default=False, description="whether the figure has a colour bar")
     covered: float = Field(default=0.0, description="share of the drawn data that lies under the legend")
 
 
 class OverlapFacts(FrozenModel):
-    """Two texts that lie on each other; `b` may be 'the legend' or 'another panel'."""
+    """Two overlapping texts; `b` may be 'the legend' or 'another panel'."""
 
     a: str
     b: str
-    share: float = Field(description="of the smaller one's box")
+    share: float = Field(description="share of the smaller text's box")
 
 
 class FigureFacts(FrozenModel):
-    """What a live matplotlib figure said of itself when it was saved."""
+    """Facts about a live matplotlib figure when it was saved."""
 
     axes: tuple[AxesFacts, ...] = ()
-    width_inches: float = Field(default=0.0, description="of the file; 0: matplotlib did not save it")
+    width_inches: float = Field(default=0.0, description="width of the file; 0: not saved by matplotlib")
     height_inches: float = 0.0
     dpi: float = 0.0
-    words: tuple[str, ...] = Field(default=(), description="outside of the axes: its title, notes, legend")
+    words: tuple[str, ...] = Field(default=(), description="texts outside the axes: title, notes, legend")
     scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
-    clipped: tuple[str, ...] = Field(default=(), description="texts that reach beyond the canvas")
+    clipped: tuple[str, ...] = Field(default=(), description="texts that extend beyond the canvas")
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
-    cut: bool = Field(default=False, description="whether time or room did not suffice to look at every text")
-    error: str = Field(default="", description="why the figure could not be looked at, or not to the end")
+    cut: bool = Field(default=False, description="whether time or space did not suffice to examine every text")
+    error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 
 class Figure(FrozenModel):
-    """A figure that a plotting script saved, with the facts its live matplotlib object gave."""
+    """A figure saved by a plotting script, with the facts of its live matplotlib object."""
 
     name: str = Field(description="file name under figures/, e.g. 'loss.png'")
     sha256: str
@@ -95,20 +95,20 @@ class Figure(FrozenModel):
 
 
 class FigureReview(FrozenModel):
-    """A verdict on one figure; what is not readable or not faithful does not count."""
+    """The verdict on one figure; unreadable or unfaithful figures do not count."""
 
     name: str
     readable: bool = Field(description="whether a reader can use it as it is; recorded as false if it is not faithful")
-    faithful: bool = Field(default=True, description="whether what is drawn agrees with the data summary")
+    faithful: bool = Field(default=True, description="whether the drawing agrees with the data summary")
     informative: bool = Field(
-        default=True, description="whether it tells what the text, the tables or other figures would not"
+        default=True, description="whether it shows something that the text, the tables or other figures do not"
     )
     issues: tuple[str, ...] = ()
     description: str = ""
 
 
 FigurePlacement = Literal["main", "appendix"]
-"""Where a figure stands in the paper."""
+"""Where a figure appears in the paper."""
 
 
 class FinalFigure(FrozenModel):
@@ -118,27 +118,27 @@ class FinalFigure(FrozenModel):
     description: str = Field(description="what it shows, without numbers")
     placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
-    datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
-    synthetic: bool = Field(default=False, description="whether all that it shows is of generated examples")
-    width: float = Field(default=0.0, description="inches at which it was drawn; 0 where that is not known")
+    datasets: tuple[str, ...] = Field(default=(), description="names of the datasets shown")
+    synthetic: bool = Field(default=False, description="whether all data shown are generated examples")
+    width: float = Field(default=0.0, description="width in inches as drawn; 0: unknown")
 
 
 class FigureAspectReview(FrozenModel):
-    """What a reviewer says of one side of a figure."""
+    """A reviewer's verdict on one aspect of a figure."""
 
     ok: bool
     issues: tuple[str, ...] = ()
 
 
 class PaperFigureReview(FrozenModel):
-    """A verdict on a figure as it stands in the compiled paper, with its caption and the text that refers to it."""
+    """The verdict on a figure in the compiled paper, with its caption and the text that refers to it."""
 
     name: str
     image: FigureAspectReview
     caption: FigureAspectReview
     references: FigureAspectReview = Field(description="the paragraphs that refer to it")
-    duplicates: tuple[str, ...] = Field(default=(), description="names of figures of the paper that show the same")
+    duplicates: tuple[str, ...] = Field(default=(), description="other figures of the paper that show the same")
     advice: Literal["keep", "appendix", "drop"] = Field(
-        default="keep", description="where it should go: stay, into the appendix, or out of the paper"
+        default="keep", description="whether to keep it, move it to the appendix, or drop it"
     )
-    reason: str = Field(default="", description="of an advice other than keep")
+    reason: str = Field(default="", description="reason for any advice other than keep")

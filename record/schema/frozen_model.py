@@ -1,4 +1,4 @@
-"""What nouns and events are made of: values that cannot change, and are read as they were written."""
+"""Base class of values and events: immutable, and read exactly as written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class FrozenModel(BaseModel):
-    """A value that cannot change and refuses fields it does not know, and numbers that JSON does not (inf, nan)."""
+    """An immutable value that rejects unknown fields and numbers that JSON does not support (inf, nan)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -19,8 +19,10 @@ Scalar = str | int | float | bool
 
 
 def replace_unencodable(value: T) -> T:
-    """The value with `?` for what UTF-8 cannot hold, in texts however deep in lists and dicts: lone surrogates, which
-    names of files and escapes in JSON bring in."""
+    """Replace what UTF-8 cannot encode by `?`, in texts nested in lists and dicts.
+
+    Lone surrogates come from file names and JSON escapes.
+    """
     if isinstance(value, str):
         return cast("T", value.encode("utf-8", errors="replace").decode())
     if isinstance(value, dict):

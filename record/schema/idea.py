@@ -1,7 +1,4 @@
-"""The idea that a run is about, and how it is read: JSON as AI-Scientist-v2 writes it, a list of ideas or one object.
-
-IdeaError       you: the file is not there, is no JSON, or the idea in it lacks something; nothing was created
-"""
+"""The idea of a run, and how it is read: JSON as written by AI-Scientist-v2, a list of ideas or one object."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from labwright.record.errors import UsageError
 
 
 def _parse_sentences(value: Any) -> tuple[str, ...]:
-    """What people write where a list of sentences is meant: one string, a list, or a mapping of titles."""
+    """Parse a list of sentences, also written as one string or as a mapping from titles to texts."""
     if isinstance(value, dict):
         value = [f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items()]
     lines: list[str] = []
@@ -32,7 +29,7 @@ SentenceList = Annotated[tuple[str, ...], BeforeValidator(_parse_sentences)]
 
 
 class UserAnchor(BaseModel):
-    """A published value of a baseline, as the person who runs us gives it."""
+    """A published value of a baseline, given by the user."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 
@@ -60,7 +57,7 @@ class UserAnchor(BaseModel):
 
 
 class Idea(BaseModel):
-    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with four optional fields of ours."""
+    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with four additional optional fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -85,18 +82,18 @@ class IdeaError(UsageError):
 
 
 def read_idea(path: Path, index: int | None = None) -> Idea:
-    """The idea of a file; of several, the one at `index` (from 0). Raises `IdeaError`."""
+    """Read the idea in a file; if there are several, the one at `index` (from 0). Raises `IdeaError`."""
     ideas = _read_raw_ideas(path)
     if index is None and len(ideas) > 1:
-        raise IdeaError(f"{path} holds {len(ideas)} ideas: choose one with --idea-idx ({_list_idea_names(ideas)})")
+        raise IdeaError(f"{path} has {len(ideas)} ideas: choose one with --idea-idx ({_list_idea_names(ideas)})")
     position = index or 0
     if not 0 <= position < len(ideas):
-        raise IdeaError(f"--idea-idx {position} is not in {path}, which holds {len(ideas)} ({_list_idea_names(ideas)})")
+        raise IdeaError(f"--idea-idx {position} is not in {path}, which has {len(ideas)} ({_list_idea_names(ideas)})")
     return _parse_idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
 
 
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
-    """Every idea of a file, or what is wrong with it. Raises `IdeaError` where the file cannot be read."""
+    """Yield every idea of a file, or what is wrong with it. Raises `IdeaError` if the file cannot be read."""
     ideas = _read_raw_ideas(path)
     for position, one in enumerate(ideas):
         try:
@@ -111,10 +108,10 @@ def _read_raw_ideas(path: Path) -> list[Any]:
     except OSError as error:
         raise IdeaError(f"cannot read the idea file {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
+        raise IdeaError(f"{path} is not valid UTF-8 JSON: {error}") from None
     ideas = cast("list[Any]", content) if isinstance(content, list) else [content]
     if not ideas:
-        raise IdeaError(f"{path} is an empty list: it must hold at least one idea, with Name, Title and Experiments")
+        raise IdeaError(f"{path} is an empty list: it must contain at least one idea with Name, Title and Experiments")
     return ideas
 
 
@@ -131,9 +128,9 @@ def _parse_idea(raw: Any, where: str) -> Idea:
 
 
 def _normalise_fields(raw: object) -> dict[str, Any]:
-    """The fields that say something; one that is spelt otherwise, as short_hypothesis, counts as ours."""
+    """Return the non-empty fields under their canonical names, accepting other spellings such as short_hypothesis."""
     if not isinstance(raw, dict):
-        raise IdeaError("an idea is a JSON object with Name, Title and Experiments")
+        raise IdeaError("an idea must be a JSON object with Name, Title and Experiments")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[Any, Any]", raw).items():
         spelt = str(key).strip().lower().replace("_", " ")
@@ -142,7 +139,7 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
             near := get_close_matches(spelt, _CANONICAL_FIELD_NAMES, 1, cutoff=0.85)
         ):
             raise IdeaError(
-                f"there is no field {str(key)!r}: call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or give it another name"
+                f"unknown field {str(key)!r}: call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or use another name"
             )
         if name in fields:
             raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
@@ -151,7 +148,7 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
 
 
 def _list_idea_names(ideas: list[Any]) -> str:
-    """The ideas' names with their indices, cut to what fits a line."""
+    """List the ideas' names with their indices, cut to fit a line."""
     named = (
         {str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict) else {}
         for idea in ideas[:8]

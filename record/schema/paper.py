@@ -1,4 +1,4 @@
-"""The paper: its text as a writer hands it in, the works that it cites, and what a judge said of it."""
+"""The paper: its submitted text, the works that it cites, and its judgements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Section(FrozenModel):
 
 
 class PaperDraft(FrozenModel):
-    """What a writer hands in. Values are `\\result`, `\\setup` or `\\verdict{key}`; floats `\\paperfigure{name}`."""
+    r"""A draft submitted by a writer. Values are `\\result`, `\\setup` or `\\verdict{key}`; floats are
+    `\\paperfigure{name}`."""
 
     title: str
     abstract: str
@@ -29,12 +30,12 @@ class PaperDraft(FrozenModel):
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
     placements: dict[str, FigurePlacement] = Field(
         default_factory=dict[str, FigurePlacement],
-        description="figures that were moved, by name; the others stand where their script put them",
+        description="moved figures by name; others stay where their script put them",
     )
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Every text in it."""
+        """All texts of the draft."""
         sections = (text for one in self.sections for text in (one.title, one.body))
         return (self.title, self.abstract, *self.captions.values(), *sections)
 
@@ -42,36 +43,35 @@ class PaperDraft(FrozenModel):
 class ScopeFinding(FrozenModel):
     """A passage that claims more than the study decided."""
 
-    quote: str = Field(min_length=1, description="as it is printed, within one sentence")
-    why: str = Field(description="what in it goes beyond which verdict, one phrase")
-    may: str = Field(default="", description="what may be said in its place")
+    quote: str = Field(min_length=1, description="as printed, within one sentence")
+    why: str = Field(description="what exceeds which verdict, in one phrase")
+    may: str = Field(default="", description="what may be said instead")
 
 
 class ClaimReading(FrozenModel):
-    """What a paper says of a claim."""
+    """What a paper says about a claim."""
 
-    id: str = Field(description="of the claim")
+    id: str = Field(description="id of the claim")
     says: HypothesisVerdict | Literal["nothing"] = Field(
-        description="what a reader takes from the text; nothing: it is not told"
+        description="what a reader takes from the text; nothing: the claim is not mentioned"
     )
-    quote: str = Field(default="", description="the sentence that says so most plainly, copied")
+    quote: str = Field(default="", description="the sentence that says so most clearly, copied")
 
 
 class PaperReading(FrozenModel):
-    """A paper as a reader understood it."""
+    """A paper as understood by a reader."""
 
     finding: str = Field(description="one sentence: what the paper found")
     claims: tuple[ClaimReading, ...] = Field(default=(), description="one for each claim")
 
 
 class PaperFinding(FrozenModel):
-    """Something to mend in how a version of a paper is set."""
+    """A problem in the layout of a paper version."""
 
     text: str = Field(description="one line that a writer can act on")
-    blocks: bool = Field(default=False, description="whether a paper with it is not released; else it is a blemish")
+    blocks: bool = Field(default=False, description="whether it prevents the release; otherwise it is a blemish")
     by_edit: bool = Field(
-        default=True,
-        description="whether an edit of the draft can mend it: not in the appendix, which the program writes",
+        default=True, description="whether editing the draft can fix it: not in the appendix, which the program writes"
     )
 
     def __str__(self) -> str:
@@ -79,20 +79,20 @@ class PaperFinding(FrozenModel):
 
 
 class PublishedWork(FrozenModel):
-    """A work in one catalogue, with every version that this catalogue lists."""
+    """A work in one catalogue, with all versions listed there."""
 
     source: str = Field(description="name of the catalogue")
-    id: str = Field(description="in the catalogue")
+    id: str = Field(description="id in the catalogue")
     title: str
     subtitle: str = ""
-    authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as they are shown")
-    cut: bool = Field(default=False, description="whether the catalogue lists no more than the first of the authors")
+    authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as displayed")
+    cut: bool = Field(default=False, description="whether the catalogue lists only the first authors")
     years: tuple[int, ...] = Field(
-        default=(), description="of every version that the catalogue lists, the published one first"
+        default=(), description="years of all versions listed by the catalogue, the published one first"
     )
     venue: str = ""
-    dois: tuple[str, ...] = Field(default=(), description="in lower case, without an address; the published one first")
-    arxiv: str = Field(default="", description="identifier without its version")
+    dois: tuple[str, ...] = Field(default=(), description="in lower case, without URL prefix; the published one first")
+    arxiv: str = Field(default="", description="identifier without version")
     abstract: str = ""
     retracted: bool = False
 
@@ -103,71 +103,75 @@ class PublishedWork(FrozenModel):
 
     @property
     def identifier(self) -> str:
-        """The best name for the work: its DOI, its arXiv identifier, or the catalogue's own."""
+        """The preferred identifier: DOI, arXiv identifier, or the catalogue's own."""
         if self.dois:
             return f"doi:{self.dois[0]}"
         return f"arXiv:{self.arxiv}" if self.arxiv else f"{self.source}:{self.id}"
 
 
 class FoundWork(PublishedWork):
-    """A work that a catalogue gave to a search."""
+    """A work that a catalogue returned for a search."""
 
-    number: int = Field(ge=1, description="in its round, as prompts name it")
+    number: int = Field(ge=1, description="its number in the round, as used in prompts")
 
 
 class CitationSearch(FrozenModel):
-    """A sentence of the draft that wants support, and what was asked for it."""
+    """A sentence of the draft that needs a citation, and the query for it."""
 
     sentence: str
     query: str
     found: tuple[int, ...] = Field(default=(), description="numbers of works, the best first")
-    outages: tuple[str, ...] = Field(default=(), description="catalogues that gave no answer, and why")
+    outages: tuple[str, ...] = Field(default=(), description="catalogues that did not answer, and why")
 
 
 class CitationSupport(FrozenModel):
-    """A verified work that was taken to support a sentence of the draft."""
+    """A verified work that is cited to support a sentence of the draft."""
 
-    key: str = Field(description="of its entry in the run's library")
+    key: str = Field(description="key of its entry in the run's library")
     sentence: str
     reason: str
 
 
 class CheckedEntry(FrozenModel):
-    """An entry of the library that the run was given, and what was found of it."""
+    """An entry of the user's library, and the result of checking it."""
 
     key: str
     outcome: Literal["verified", "refused", "unverified"]
-    why: str = Field(default="", description="of one that may not be cited; of others empty")
+    why: str = Field(default="", description="reason, if it may not be cited")
 
 
 RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
 JUDGING_ROLES = ("influence", "judge")
-"""The roles of a run's last step, after the release: what they cost is in no paper."""
+"""Roles of the last step of a run, after the release; their cost is not in the paper."""
 
 
 class RemovedPassage(FrozenModel):
-    """A passage that the guards kept from the judge. `text` is for a person to read, at most 2,000 characters of it."""
+    """A passage that the guards removed before judging. `text` is for human readers, at most 2,000 characters."""
 
     kind: RemovedKind
     where: str
     text: str
     characters: int
-    by: Literal["pattern", "reader"] = Field(default="pattern", description="reader: a model that read for it")
+    by: Literal["pattern", "reader"] = Field(
+        default="pattern", description="reader: a model that searched for such passages"
+    )
 
 
 class AuditFacts(FrozenModel):
-    """What a program found on a paper, without an opinion on it; shown beside the scores, and to the judge."""
+    """Objective findings of a program about a paper; shown next to the scores, and to the judge."""
 
-    against: str = Field(description="what the paper was held against: its record, its result files, or itself")
+    against: str = Field(description="what the paper was compared with: its record, its result files, or itself")
     provenance: tuple[str, ...] = Field(
-        default=(), description="what was executed, and where the numbers come from, a line each"
+        default=(), description="what was executed and where the numbers come from, one line each"
     )
-    ran: tuple[str, ...] = Field(default=(), description="scripts that ran, by the logs, as paths below the code")
-    flagged: tuple[str, ...] = Field(default=(), description="files of code with signs of made-up numbers")
-    numbers: int = Field(default=0, description="numbers of the paper that were looked at")
-    counts: tuple[tuple[str, int], ...] = Field(default=(), description="what was counted, and how many")
-    findings: tuple[str, ...] = Field(default=(), description="what speaks against the paper, a line each")
-    more: int = Field(default=0, description="findings beyond those that are listed")
+    ran: tuple[str, ...] = Field(
+        default=(), description="scripts that ran according to the logs, as paths below the code"
+    )
+    flagged: tuple[str, ...] = Field(default=(), description="code files with signs of made-up numbers")
+    numbers: int = Field(default=0, description="number of checked numbers of the paper")
+    counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
+    findings: tuple[str, ...] = Field(default=(), description="evidence against the paper, one line each")
+    more: int = Field(default=0, description="number of further findings that are not listed")
     left_out: tuple[str, ...] = Field(default=(), description="what the audit did not read")
 
 
@@ -179,28 +183,28 @@ class DimensionScore(FrozenModel):
     lowest: int
     highest: int
     reason: str
-    quote: str = Field(description="the passage that the judge gave as its ground")
-    quoted: bool = Field(description="whether that passage stands in the paper")
+    quote: str = Field(description="passage that the judge gave as evidence")
+    quoted: bool = Field(description="whether that passage occurs in the paper")
 
 
 class CheckResult(FrozenModel):
-    """The answer to a question by yes or no."""
+    """The answer to a yes-or-no question."""
 
     check: str
     answer: bool
     details: str
     quote: str = ""
-    quoted: bool = Field(default=False, description="whether the passage stands in the paper")
+    quoted: bool = Field(default=False, description="whether the passage occurs in the paper")
 
 
 ResultsOriginAnswer = Literal["measured", "invented", "cannot tell"]
-"""How the numbers that carry a paper's claims came about."""
+"""Origin of the numbers behind a paper's claims."""
 JudgeView = Literal["all", "paper"]
-"""What a judge is shown: whatever there is, or what a reader of the paper has."""
+"""What a judge is shown: everything available, or only the paper."""
 
 
 class TextOnlyScore(FrozenModel):
-    """What a judge gives the text by itself, whatever else it was shown; on the scale of `overall`."""
+    """A judge's score for the text alone, whatever else it was shown; on the scale of `overall`."""
 
     score: int
     lowest: int
@@ -209,46 +213,46 @@ class TextOnlyScore(FrozenModel):
 
 
 class ResultsOrigin(FrozenModel):
-    """What a judge says of how the results came about."""
+    """A judge's answer about the origin of the results."""
 
     answer: ResultsOriginAnswer
     details: str
     quote: str = ""
-    quoted: bool = Field(default=False, description="whether the passage stands in what the judge was shown")
-    where: str = Field(default="", description="in which of it: paper, code, log, task, audit or record")
+    quoted: bool = Field(default=False, description="whether the passage occurs in the judge's material")
+    where: str = Field(default="", description="where in the material: paper, code, log, task, audit or record")
 
 
 class Judgement(FrozenModel):
-    """A paper judged by a rubric. Every score was given by the judge; none was filled in."""
+    """The judgement of a paper by a rubric. Every score was given by the judge; none was filled in."""
 
-    paper: str = Field(description="the judged file; within a run relative to its folder")
+    paper: str = Field(description="judged file; within a run relative to its folder")
     paper_sha256: str
     rubric: str
     rubric_sha256: str
     model: str
-    heuristic: bool = Field(default=False, description="counted from the record; nobody read the paper")
+    heuristic: bool = Field(default=False, description="computed from the record without reading the paper")
     scores: tuple[DimensionScore, ...] = Field(min_length=1)
-    text_alone: TextOnlyScore | None = Field(default=None, description="None: the rubric does not ask for it")
-    results: ResultsOrigin | None = Field(default=None, description="None: the rubric does not ask for it")
+    text_alone: TextOnlyScore | None = Field(default=None, description="None: not part of the rubric")
+    results: ResultsOrigin | None = Field(default=None, description="None: not part of the rubric")
     confidence: int
     most_confidence: int
     view: JudgeView = "all"
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = Field(default=(), description="what the judge was not shown of the paper")
+    left_out: tuple[str, ...] = Field(default=(), description="parts of the paper that the judge was not shown")
     checks: tuple[CheckResult, ...] = ()
     removed: tuple[RemovedPassage, ...] = Field(
-        default=(), description="what the guards took out before the judge saw it"
+        default=(), description="passages that the guards removed before judging"
     )
     coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
-    pages: tuple[int, ...] = Field(default=(), description="pages that were shown as pictures")
-    exhibits: tuple[str, ...] = Field(default=(), description="what the paper was held against")
-    audit: AuditFacts | None = Field(default=None, description="what a program found; None: nothing was audited")
+    pages: tuple[int, ...] = Field(default=(), description="pages shown as images")
+    exhibits: tuple[str, ...] = Field(default=(), description="additional material for the judge")
+    audit: AuditFacts | None = Field(default=None, description="findings of the audit program; None: no audit")
     warnings: tuple[str, ...] = ()
 
     @property
     def score_line(self) -> str:
-        """The scores in one line, a heuristic labelled so."""
+        """The scores in one line; a heuristic is labelled as such."""
         line = ", ".join(f"{one.dimension} {one.score}/{one.highest}" for one in self.scores)
         if self.text_alone is not None:
             line += f"; text alone {self.text_alone.score}/{self.text_alone.highest}"
@@ -263,19 +267,19 @@ class Judgement(FrozenModel):
 # --- several judges -------------------------------------------------------------------------------------------------
 
 MIN_DISAGREEMENT_RANGE = 3
-"""Points on a scale of ten from which the lowest and the highest score of a dimension count as a disagreement."""
+"""Range of scores, on a scale of ten, from which a dimension counts as disputed."""
 
 
 class MissingJudgement(FrozenModel):
-    """A judgement that was asked for and not had. Nothing stands in its place."""
+    """A judgement that was requested but not received. Nothing replaces it."""
 
     model: str
-    repeat: int = Field(ge=1, description="which of its repeats")
+    repeat: int = Field(ge=1, description="number of the repeat")
     why: str
 
 
 class ScoreSpread(FrozenModel):
-    """The scores that a panel gave on one dimension, heuristics apart. `sd` is with n - 1, None for one score."""
+    """A panel's scores on one dimension, without heuristics. `sd` uses n - 1; None for one score."""
 
     dimension: str
     lowest: int
@@ -285,28 +289,28 @@ class ScoreSpread(FrozenModel):
     mean: float
     sd: float | None
     range: int
-    disagree: bool = Field(description="range of at least `DISAGREE` points, on another scale in proportion")
+    disagree: bool = Field(description="range of at least `MIN_DISAGREEMENT_RANGE` points, scaled for other scales")
 
 
 class JudgePanel(FrozenModel):
-    """What several judges, or one several times, said of a paper by one rubric."""
+    """Judgements of a paper by several judges, or repeated ones by one judge, with the same rubric."""
 
     paper: str
     rubric: str
-    asked: int = Field(description="judgements that were asked for")
+    asked: int = Field(description="number of requested judgements")
     judgements: tuple[Judgement, ...] = ()
     missing: tuple[MissingJudgement, ...] = ()
-    dimensions: tuple[ScoreSpread, ...] = Field(default=(), description="over the judgements that were given")
+    dimensions: tuple[ScoreSpread, ...] = Field(default=(), description="over the received judgements")
     audit: AuditFacts | None = None
     warnings: tuple[str, ...] = ()
 
 
 TEXT_ONLY_DIMENSION = "text alone"
-"""How the score of the text by itself is called among the dimensions."""
+"""Name of the text-only score among the dimensions."""
 
 
 def _list_scores(judgement: Judgement) -> tuple[DimensionScore, ...]:
-    """The scores of a judgement, with that of the text alone."""
+    """Return the scores of a judgement, including the text-only score."""
     one = judgement.text_alone
     return (
         judgement.scores
@@ -319,7 +323,7 @@ def _list_scores(judgement: Judgement) -> tuple[DimensionScore, ...]:
 
 
 def compute_spreads(judgements: Sequence[Judgement]) -> tuple[ScoreSpread, ...]:
-    """Each dimension over judgements by one rubric, the text alone last."""
+    """Return the spread of each dimension over judgements with one rubric, the text-only score last."""
     given = [one for one in judgements if not one.heuristic]
     found: list[ScoreSpread] = []
     for of, *others in zip(*map(_list_scores, given), strict=False):

@@ -21,7 +21,7 @@ class PriorUse(FrozenModel):
         min_length=1,
         max_length=200,
         description=(
-            "one thing, as the paper names it: 'CIFAR-10'; of a value what it is of, too: 'ERM on CIFAR-10: "
+            "one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on CIFAR-10: "
             "accuracy 93'"
         ),
     )
@@ -29,14 +29,14 @@ class PriorUse(FrozenModel):
 
 
 class PriorPaper(FrozenModel):
-    """A paper that was read in full text, and what it used. `uses` have quotes that a program found in the text."""
+    """A paper that was read in full text, and what it used. The quotes of `uses` were verified to occur in the text."""
 
     title: str
-    file: str = Field(description="its name, as the person gave it or a catalogue knows it")
-    stored: str = Field(description="the run's own copy, relative to its folder")
+    file: str = Field(description="file name given by the user, or name in a catalogue")
+    stored: str = Field(description="path of the run's own copy, relative to its folder")
     sha256: str
     uses: tuple[PriorUse, ...] = ()
-    dropped: int = Field(default=0, description="uses whose quote is not in the text, or does not name them")
+    dropped: int = Field(default=0, description="uses whose quote is not in the text, or does not mention them")
 
 
 class SharedPriorUse(FrozenModel):
@@ -48,10 +48,10 @@ class SharedPriorUse(FrozenModel):
 
 
 class OmittedPriorWork(FrozenModel):
-    """What the closest papers use and the study does without."""
+    """Something that the closest papers use but the study does not."""
 
     name: str = Field(min_length=1, description="a dataset or baseline that two of the papers use")
-    reason: str = Field(min_length=1, description="why, in one short phrase that readers of the paper are told")
+    reason: str = Field(min_length=1, description="reason, in one short phrase for the readers of the paper")
 
     def __str__(self) -> str:
         return f"{self.name}, which the closest papers use ({self.reason})"
@@ -69,7 +69,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _build_keys(name: str) -> tuple[set[str], set[str]]:
-    """What a name is recognised by, also what it says in brackets; and the initials of three words and more."""
+    """Return the normalised forms of a name, including text in brackets; and the initials of three or more words."""
     parts = [_split_words(part) for part in (re.sub(r"\([^()]*\)", " ", name), *re.findall(r"\(([^()]*)\)", name))]
     return (
         {"".join(words) for words in parts if words},
@@ -78,13 +78,15 @@ def _build_keys(name: str) -> tuple[set[str], set[str]]:
 
 
 def is_same_name(first: str, second: str) -> bool:
-    """Whether two names are one thing but for case, marks, idle words, brackets and being initials of the other."""
+    """Return whether two names denote the same thing, ignoring case, punctuation, stop words and brackets, and
+    accepting initials."""
     (a, a_initials), (b, b_initials) = _build_keys(first), _build_keys(second)
     return bool(a & b or a_initials & b or a & b_initials)
 
 
 def is_named_in_quote(use: PriorUse) -> bool:
-    """Whether the quote of a use has every number of its name and, of what has a name, a word or the initials."""
+    """Return whether a quote contains every number of a use's name and, for named things, a word of it or its
+    initials."""
     quote = _split_words(use.quote)
     numbers = re.compile(r"\d+(?:[.,]\d+)*")
     if not set(numbers.findall(use.name)) <= set(numbers.findall(use.quote)):
@@ -101,7 +103,7 @@ def is_named_in_quote(use: PriorUse) -> bool:
 
 
 def collect_shared_uses(papers: Sequence[PriorPaper]) -> tuple[SharedPriorUse, ...]:
-    """The datasets and baselines that two papers or more used, in the order in which they are met."""
+    """Return the datasets and baselines that two papers or more used, in order of appearance."""
     found: list[tuple[PriorUse, dict[str, None]]] = []
     for title, use in ((one.title, use) for one in papers for use in one.uses if use.what in ("dataset", "baseline")):
         titles = next(

@@ -1,4 +1,4 @@
-"""A protocol review: what a reader of the data plan found before any code was written, and what became of it."""
+"""The review of the data plan before any code is written: findings, answers and open points."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ _FIELD_PATH_PATTERN = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 
 
 class ProtocolFinding(FrozenModel):
-    """One fault of a plan."""
+    """One problem of a plan."""
 
     kind: Literal["baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
     severity: Literal["blocks", "should", "could"] = Field(
         description=(
-            "blocks: the claim cannot be decided as planned; should: a reader will doubt it; could: it would be better"
+            "blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: an "
+            "improvement"
         )
     )
-    what: str = Field(min_length=1, max_length=1200, description="the fault, and what it would make wrong")
+    what: str = Field(min_length=1, max_length=1200, description="the problem, and what it would invalidate")
     where: str = Field(
         description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
         "'hypotheses[0].effects[0].smallest'"
     )
-    mend: str = Field(min_length=1, max_length=1200, description="the smallest change of the plan that mends it")
+    mend: str = Field(min_length=1, max_length=1200, description="the smallest change of the plan that fixes it")
 
 
 class FindingAnswer(FrozenModel):
-    """What the planner says to a finding."""
+    """The planner's answer to a finding."""
 
-    finding: int = Field(ge=1, description="its number")
-    changed: bool = Field(description="whether the plan was changed for it; else it stays as it is")
-    reason: str = Field(min_length=1, max_length=1200, description="what was changed, or why it stays")
+    finding: int = Field(ge=1, description="number of the finding")
+    changed: bool = Field(description="whether the plan was changed for it; otherwise it stays the same")
+    reason: str = Field(min_length=1, max_length=1200, description="what was changed, or why it stays the same")
 
 
 class UnresolvedFinding(FrozenModel):
-    """A finding that the reviewer still holds, having seen the answer."""
+    """A finding that the reviewer maintains after reading the answer."""
 
-    finding: int = Field(ge=1, description="its number")
+    finding: int = Field(ge=1, description="number of the finding")
     why: str = Field(min_length=1, max_length=600, description="what is still wrong")
 
 
 class ReviewedFinding(ProtocolFinding):
-    """A finding with what became of it."""
+    """A finding with the answer and whether it is open."""
 
-    answer: str = Field(default="", description="the planner's; empty where it gave none")
+    answer: str = Field(default="", description="the planner's answer; empty: none")
     changed: bool = False
-    open: str = Field(default="", description="why it is open; empty where it is not")
+    open: str = Field(default="", description="why it is open; empty: it is not")
 
     @property
     def summary_line(self) -> str:
-        """The finding in a sentence or two, and why it is open, as papers and listings print it."""
+        """The finding in a sentence or two, and why it is open, as printed in papers and listings."""
         answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
         return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
             f" Open: {self.open}" if self.open else ""
@@ -63,7 +64,7 @@ class ReviewedFinding(ProtocolFinding):
 
 
 def read_field_path(plan: DataPlan, path: str) -> Any:
-    """What a field path names; items of a list by place, from 0, or by name. Raises `LookupError`."""
+    """Return the value at a field path; list items by position, from 0, or by name. Raises `LookupError`."""
     if not _FIELD_PATH_PATTERN.fullmatch(path):
         raise LookupError(path)
     at: Any = plan.model_dump()

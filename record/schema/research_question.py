@@ -1,4 +1,4 @@
-"""A research question on a repository, the experiment that is to answer it, and what was measured."""
+"""A research question about a repository, the experiment that answers it, and its measurements."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 
 class ResearchQuestion(FrozenModel):
-    """What is asked. `run` and `measure`: the repository as it is, where the person says how it is measured."""
+    """The question. `run` and `measure` describe the unmodified repository, if the user gave them."""
 
     question: str
     method: str = ""
     instructions: str = ""
     run: tuple[str, ...] = Field(default=(), description="command with {seed}")
-    measure: str = Field(default="", description="where its number is read, as --metric has it")
+    measure: str = Field(default="", description="where its metric is read, in the format of --metric")
     better: str = Field(default="max", description="max or min")
     seeds: int = Field(default=3, ge=1, le=50)
     minutes: float = Field(default=40.0, gt=0)
     may_edit: tuple[str, ...] = Field(default=(), description="patterns of files that may change; empty: any")
-    protect: tuple[str, ...] = Field(default=(), description="patterns of files that may not")
+    protect: tuple[str, ...] = Field(default=(), description="patterns of files that must not change")
 
 
 class ExperimentVariable(FrozenModel):
     name: str = Field(min_length=1, max_length=120)
-    value: str = Field(min_length=1, max_length=600, description="its value, or all the values that it takes")
+    value: str = Field(min_length=1, max_length=600, description="its value, or all its values")
 
 
 class DesignedArm(FrozenModel):
@@ -44,9 +44,11 @@ class ExperimentDesign(FrozenModel):
     """The experiment, recorded before any file is changed."""
 
     constants: tuple[ExperimentVariable, ...] = Field(
-        default=(), max_length=30, description="what is the same for all arms"
+        default=(), max_length=30, description="what is equal for all arms"
     )
-    varied: tuple[ExperimentVariable, ...] = Field(min_length=1, max_length=12, description="what sets the arms apart")
+    varied: tuple[ExperimentVariable, ...] = Field(
+        min_length=1, max_length=12, description="what differs between the arms"
+    )
     arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="repetitions of each arm, with seeds from 0")
@@ -55,7 +57,7 @@ class ExperimentDesign(FrozenModel):
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """As a list of what is constant, varied and measured."""
+        """The design as a list of constants, varied quantities, arms and metrics."""
         return (
             *(f"constant: {one.name} = {one.value}" for one in self.constants),
             f"constant: seeds = 0 to {self.seeds - 1}",
@@ -68,11 +70,11 @@ class ExperimentDesign(FrozenModel):
 
 
 class QuestionRun(FrozenModel):
-    """One execution of the script, or of the command as it is."""
+    """One execution of the script, or of the unmodified command."""
 
     seconds: float
-    exit: int | None = Field(default=None, description="None: it met its limit")
-    why: str = Field(default="", description="why nothing can be used of it")
+    exit: int | None = Field(default=None, description="exit code; None: it reached its limit")
+    why: str = Field(default="", description="why its output cannot be used")
     tail: str = ""
     results: dict[str, Any] = Field(default_factory=dict, description="metric -> arm -> values by seed")
     files: dict[str, str] = Field(default_factory=dict, description="result file -> sha256")

@@ -1,4 +1,4 @@
-"""How every arm gets to its best: its hyperparameters, what it may spend, what is tried; and published anchors."""
+"""Tuning of arms: hyperparameters, budget and trials; and published anchors."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pydantic.json_schema import SkipJsonSchema
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
 
 HyperparameterSetting = dict[str, Scalar]
-"""Hyperparameter -> value, of one arm."""
+"""Hyperparameter -> value, for one arm."""
 
 
 class Hyperparameter(FrozenModel):
-    """One dimension of the arms' spaces. Arms that have it share it: one range for all of them."""
+    """One dimension of the search spaces. All arms that have it share one range."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="as the code reads it: cell.setting['learning_rate']")
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="name in the code: cell.setting['learning_rate']")
     kind: Literal["log", "linear", "integer", "choice"] = Field(
         description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`"
     )
-    low: float | None = Field(default=None, description="of the range, included; null for a choice")
-    high: float | None = Field(default=None, description="of the range, included; null for a choice")
+    low: float | None = Field(default=None, description="lower end of the range, inclusive; null for a choice")
+    high: float | None = Field(default=None, description="upper end of the range, inclusive; null for a choice")
     closed: bool = Field(
         default=False,
-        description="whether the range ends where values end (a share, a dropout rate): it is never widened then",
+        description="whether values cannot lie beyond the range (a share, a dropout rate), so that it is never widened",
     )
-    options: tuple[Scalar, ...] = Field(default=(), description="of a choice alone")
+    options: tuple[Scalar, ...] = Field(default=(), description="only for a choice")
     default: Scalar = Field(description="in range; the setting that every arm starts from")
     source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")
-    arms: tuple[str, ...] = Field(default=(), description="that have it; empty: every baseline and method")
-    given: str = Field(default="", description="the choice that it hangs on; empty: it always counts")
-    among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
+    arms: tuple[str, ...] = Field(default=(), description="arms that have it; empty: every baseline and method")
+    given: str = Field(default="", description="name of the choice that it depends on; empty: always active")
+    among: tuple[Scalar, ...] = Field(default=(), description="options of that choice for which it is active")
     word: SkipJsonSchema[str] = ""
-    """Of a study of a repository alone: how its command is given it, such as '--lr {value}'; empty: NAME=VALUE."""
+    """Only for a repository: the word that sets it in the command, such as '--lr {value}'; empty: NAME=VALUE."""
 
     @model_validator(mode="before")
     @classmethod
     def _parse_number(cls, value: Any) -> Any:
-        """YAML reads 1e-3 as text."""
+        """Convert numbers such as 1e-3, which YAML reads as text."""
         given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
             with suppress(ValueError):
@@ -54,26 +54,32 @@ class Hyperparameter(FrozenModel):
 
 
 class TuningPlan(FrozenModel):
-    """How arms are tuned, fixed before any code is written. Trials are compared on validation data, always."""
+    """How arms are tuned, fixed before any code is written. Trials are always compared on validation data."""
 
     currency: Literal["trials", "seconds"] = Field(
-        default="trials", description="what arms get equally much of; seconds where arms differ much in cost"
+        default="trials", description="the resource that is equal for all arms; seconds if their costs differ much"
     )
-    budget: float = Field(default=24, gt=0, description="of the currency, for each arm; the defaults are a trial, too")
-    metric: str = Field(default="", description="one of the plan's that trials are compared by; empty: the primary")
+    budget: float = Field(
+        default=24, gt=0, description="amount of the currency for each arm; the defaults count as a trial"
+    )
+    metric: str = Field(
+        default="", description="metric of the plan by which trials are compared; empty: the primary one"
+    )
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
         default="gp",
-        description="how settings are found: TPE and a Gaussian process learn of those before (with "
-        "rungs always TPE, which learns of trials that were cut short, too)",
+        description="how settings are chosen: TPE and a Gaussian process learn from earlier trials (with rungs always "
+        "TPE, which also learns from trials that were stopped early)",
     )
     rungs: tuple[float, ...] = Field(
-        default=(), description="shares below 1, rising, at which trials are measured first; the better third goes on"
+        default=(), description="increasing shares below 1 at which trials are first measured; the best third continues"
     )
     rungs_by: Literal["steps", "data"] = Field(
-        default="steps", description="whether a share is of the training steps or of the training examples"
+        default="steps", description="whether shares refer to training steps or to training examples"
     )
-    datasets: tuple[str, ...] = Field(default=(), description="that trials are measured on; empty: the main one")
-    levels: tuple[str, ...] = Field(default=(), description="that trials are measured at; empty: all")
+    datasets: tuple[str, ...] = Field(
+        default=(), description="datasets on which trials are measured; empty: the main one"
+    )
+    levels: tuple[str, ...] = Field(default=(), description="levels at which trials are measured; empty: all")
 
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
@@ -85,16 +91,16 @@ class TuningPlan(FrozenModel):
 
 
 class Trial(FrozenModel):
-    """A setting that is tried for an arm. Numbers count through a run, from 1; 0 is the arm's defaults."""
+    """A setting that is tried for an arm. Numbers are unique in a run, from 1; 0 is the arm's defaults."""
 
     arm: str
     number: int = Field(ge=0)
     setting: HyperparameterSetting
-    share: float = Field(default=1.0, gt=0, le=1, description="of the training steps or examples; 1: the whole")
+    share: float = Field(default=1.0, gt=0, le=1, description="share of the training steps or examples; 1: all")
 
 
 class PublishedAnchor(FrozenModel):
-    """A published value of a baseline, which ours must come near to."""
+    """A published value of a baseline, which the measured value should match."""
 
     arm: str
     level: str = ""
@@ -106,7 +112,7 @@ class PublishedAnchor(FrozenModel):
 
     @property
     def condition(self) -> str:
-        """As measurements name what it is a value of: `arm`, or `arm@level`."""
+        """The condition as named in measurements: `arm` or `arm@level`."""
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
