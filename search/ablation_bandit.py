@@ -1,12 +1,13 @@
-"""Which part of a repository is run next: pure functions of what was seen, so that a record replays to the same picks.
+"""Choose which part of a repository to run next: pure functions of past results, so that a replayed record makes the
+same picks.
 
-An arm is a part with one way of taking it out. Its effects are differences to the baseline at the same seed, positive
-where the part helps; importance is the size of their mean. Every arm is measured once (`sweep_order`), then runs go to
-the edge of the k most important (`pick`), then those near zero are taken out together (`group_test`).
+An arm is a part with one way to ablate it. Its effects are differences to the baseline with the same seed, positive if
+the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then runs go to
+the boundary of the k most important (`pick_arm`), then parts near zero are ablated together (`run_group_test`).
 
-Source: AblateCell, Eq. 3 and Algorithm 1, as printed (`literal_rounds`, `ucb_index`, `reward`; kept to be compared
-with); LUCB, Kalyanakrishnan et al. 2012, "PAC subset selection in stochastic multi-armed bandits" (`pick`); Zeller and
-Hildebrandt 2002, "Simplifying and isolating failure-inducing input" (`group_test`).
+Source: AblateCell, Eq. 3 and Algorithm 1 as printed (`run_algorithm_one`, `compute_ucb_index`, `compute_reward`; kept
+for comparison); LUCB, Kalyanakrishnan et al. 2012, "PAC subset selection in stochastic multi-armed bandits"
+(`pick_arm`); Zeller and Hildebrandt 2002, "Simplifying and isolating failure-inducing input" (`run_group_test`).
 """
 
 from __future__ import annotations
@@ -19,20 +20,19 @@ from statistics import fmean, variance
 from typing import NamedTuple
 
 MAX_TRIES_WITHOUT_VALUE = 3
-"""Runs without a value after which an arm is `not measured`."""
+"""Number of runs without a value after which an arm is `not measured`."""
 NEAR_ZERO_STANDARD_ERRORS = 3.0
-"""Standard errors within which the effect of one run cannot be told from zero."""
+"""Number of standard errors within which the effect of one run is not distinguishable from zero."""
 NEGLIGIBLE_EFFECT_SHARE = 0.05
-"""An effect below this share of the largest is near zero as well: of two that replace each other, neither shows much.
-"""
+"""An effect below this share of the largest also counts as near zero, since two redundant parts each show little."""
 CONFIRM_SEEDS = 5
-"""Fresh seeds behind every effect that is reported."""
+"""Number of fresh seeds behind every reported effect."""
 
 
 @dataclass(frozen=True)
 class BanditArm:
-    """What is known of a part. `effects`: one a run that gave a value; `settled`: nothing more is to be learned of it
-    (no digit moved, or what was changed never ran)."""
+    """What is known about a part. `effects`: one per run with a value; `is_settled`: further runs cannot change it (no
+    digit changed, or the changed code never ran)."""
 
     name: str
     prior: float = 0.5
@@ -43,18 +43,18 @@ class BanditArm:
 
     @property
     def mean_effect(self) -> float:
-        """Of the effects; 0 while there are none."""
+        """Mean of the effects; 0 without any."""
         return fmean(self.effects) if self.effects else 0.0
 
     @property
     def run_count(self) -> int:
-        """Those that gave a value, and those under way."""
+        """Number of runs with a value or in progress."""
         return len(self.effects) + self.in_flight
 
 
 class BanditPick(NamedTuple):
-    """`next`: the arm to run, None where nothing is to be run now. `inside`: the weakest of the k best; `outside`: the
-    strongest of the rest; `separated`: no further run is needed to tell them apart."""
+    """`next`: the arm to run, None if nothing is to be run now. `inside`: the weakest of the k best; `outside`: the
+    strongest of the rest; `separated`: no further run is needed to distinguish them."""
 
     next: str | None
     inside: str | None = None
@@ -64,20 +64,20 @@ class BanditPick(NamedTuple):
 
 
 def order_sweep(priors: Mapping[str, float]) -> list[str]:
-    """The arms as they are measured first: the highest prior first, ties by name."""
+    """Return the arms in the order of the first measurements: highest prior first, ties by name."""
     return sorted(priors, key=lambda name: (-priors[name], name))
 
 
 def rank_arms(arms: Iterable[BanditArm]) -> list[BanditArm]:
-    """Those with a value, the most important first, ties by name."""
+    """Return the arms with a value, the most important first, ties by name."""
     return sorted((one for one in arms if one.effects), key=lambda one: (-abs(one.mean_effect), one.name))
 
 
 def pick_arm(arms: Sequence[BanditArm], *, sigma: float, k: int, tries: int = MAX_TRIES_WITHOUT_VALUE) -> BanditPick:
-    """What gave no value yet, in the order of the sweep, at most `tries` times; then the edge of the k best.
+    """Pick unmeasured arms in the order of the sweep, with at most `tries` runs each; then the boundary of the k best.
 
-    `sigma`: of one effect (`pooled_sigma`). Until every arm has a value or is given up, nothing is run twice for
-    precision: the pick is None while first values are under way.
+    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision until every arm
+    has a value or is given up: the pick is None while first values are pending.
     """
     unmeasured = [one for one in arms if not one.effects and not one.is_settled and one.failed_runs < tries]
     free = [one for one in unmeasured if not one.in_flight]
@@ -104,14 +104,14 @@ def _pick_at_edge(order: list[BanditArm], sigma: float, k: int) -> BanditPick:
 
 
 class PooledSigma(NamedTuple):
-    """Standard deviation of one effect, and the degrees of freedom behind it; infinite where nothing was repeated."""
+    """Standard deviation of one effect, and its degrees of freedom; infinite if nothing was repeated."""
 
     sigma: float
     df: int
 
 
 def compute_pooled_sigma(effects: Iterable[Sequence[float]], baseline: Sequence[float] = ()) -> PooledSigma:
-    """From arms that ran more than once, and from the baseline's seeds, their variance doubled: an effect is a
+    """Pool the variance of repeated arms and of the baseline's seeds, the latter doubled since an effect is a
     difference of two runs."""
     groups = [(variance(one), len(one) - 1) for one in effects if len(one) > 1]
     groups += [(2 * variance(baseline), len(baseline) - 1)] if len(baseline) > 1 else []
@@ -120,7 +120,8 @@ def compute_pooled_sigma(effects: Iterable[Sequence[float]], baseline: Sequence[
 
 
 class BudgetSplit(NamedTuple):
-    """Runs of a budget: parts that can be confirmed, runs left for the search, parts that it can look at."""
+    """How a budget of runs is split: parts that can be confirmed, runs left for the search, parts that it can
+    examine."""
 
     confirmed: int
     exploration_left: int
@@ -130,9 +131,10 @@ class BudgetSplit(NamedTuple):
 def split_budget(
     components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
 ) -> BudgetSplit:
-    """At most half of what the baselines leave goes to confirming.
+    """Split a budget: at most half of what the baselines leave is used for confirmation.
 
-    `baseline`: its runs beside those on the fresh seeds; `reserved`: runs kept for twins, joint sets and harmful parts.
+    `baseline`: its runs in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs, joint sets
+    and harmful parts.
     """
     left = max(0, budget - baseline - confirm_seeds)
     confirmed = min(k, left // 2 // confirm_seeds)
@@ -141,30 +143,29 @@ def split_budget(
 
 
 def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
-    """Runs for one sweep, baselines, the search for twins, and k parts, a harmful one and a joint set on
-    fresh seeds.
-    """
+    """Return the recommended number of runs: one sweep, baselines, the search for redundant pairs, and k parts, a
+    harmful one and a joint set on fresh seeds."""
     return components + confirm_seeds * (k + 2) + 18
 
 
 def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:
-    """The k parts that help most, the strongest first: what is reported as found, once fresh seeds confirm it."""
+    """Return the k parts that help most, the strongest first; they are reported once fresh seeds confirm them."""
     return [one.name for one in rank_arms(arms) if one.mean_effect > 0][:k]
 
 
 def find_harmful(arms: Iterable[BanditArm], sigma: float) -> list[str]:
-    """The arms without which the result was better, the strongest first: fresh seeds are to confirm them.
+    """Return the arms whose removal improved the result, the strongest first, to be confirmed with fresh seeds.
 
-    They compete for no place among those that help: `pick` is given the others.
+    They do not compete with helping parts: `pick_arm` only gets the others.
     """
     return [one.name for one in rank_arms(arms) if one.mean_effect < -_compute_standard_error(one, sigma)]
 
 
 def find_near_zero(arms: Sequence[BanditArm], sigma: float, k: int = 0) -> list[str]:
-    """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
+    """Return the arms that may mask each other, in the order of the sweep: alone, each shows little.
 
-    Not among them: an arm without a value, one that seems to harm by more than a trifle, and one of the k best that
-    shows more than chance does. What moved no digit is.
+    This excludes arms without a value, arms with more than negligible harm, and those of the k best with an effect
+    beyond chance. It includes arms that changed no digit.
     """
     slight = NEGLIGIBLE_EFFECT_SHARE * max((abs(one.mean_effect) for one in arms), default=0.0)
     best = find_helping(arms, k)
@@ -193,10 +194,10 @@ ArmSubset = tuple[str, ...]
 
 
 def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset]:
-    """The sets that are taken out together, one after another; sent whether each shows more than its parts alone.
+    """Yield the sets to ablate together, one after another; receive whether each shows more than its parts alone.
 
-    Returns a least set that does (of two that replace each other, both), empty where all together show nothing. One
-    run where there is none; 9 for a pair among 8.
+    Returns a minimal set that does (both of two redundant parts), empty if all together show nothing. Takes one run if
+    there is none; 9 for a pair among 8.
     """
     names = tuple(parts)
     if len(names) < 2 or not (yield names):
@@ -205,7 +206,7 @@ def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset
 
 
 def _halve(among: ArmSubset, beside: ArmSubset, names: ArmSubset) -> Generator[ArmSubset, bool, ArmSubset]:
-    """What of `among` is needed, where `among` and `beside` together show it."""
+    """Return which of `among` are needed, given that `among` and `beside` together show an effect."""
     if len(among) == 1:
         return among
     halves = among[: len(among) // 2], among[len(among) // 2 :]
@@ -220,32 +221,32 @@ def _order_subset(some: Iterable[str], names: ArmSubset) -> ArmSubset:
     return tuple(sorted(some, key=names.index))
 
 
-# As printed ----------------------------------------------------------------------------------------------------------
+# --- as printed in the paper ------------------------------------------------------------------------------------------
 
 
 def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
-    """Eq. 3: the size of the effect less what it cost in GPU-hours."""
+    """Return Eq. 3: the magnitude of the effect minus its cost in GPU hours."""
     return abs(baseline - ablated) - weight * hours
 
 
 def compute_beta(number: int, rounds: int, beta: float = 2.0) -> float:
-    """The weight of exploring in a round, counted from 0: half as much again early, half of it late."""
+    """Return the exploration weight of a round, counted from 0: 1.5 times early, 0.5 times late."""
     return beta * (1.5 if number < 0.3 * rounds else 0.5 if number >= 0.7 * rounds else 1.0)
 
 
 def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
-    """Candidates of one arm in a round, by the runs it had: the sizes are not published."""
+    """Return the number of candidates of one arm in a round, by its previous runs; the sizes are not published."""
     return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:
-    """What an arm is taken by once all were explored."""
+    """Return the index by which an arm is selected once all were explored."""
     return mean + beta * sqrt(log(total + 1) / runs)
 
 
 @dataclass
 class AlgorithmOneTrace:
-    """What Algorithm 1 did: the arm of each round, how often its index decided, runs by arm."""
+    """Trace of Algorithm 1: the arm of each round, how often the index decided, runs by arm."""
 
     arms: list[str] = field(default_factory=list[str])
     ucb_decisions: int = 0
@@ -255,9 +256,9 @@ class AlgorithmOneTrace:
 def run_algorithm_one(
     priors: Mapping[str, float], run: Callable[[str], float | None], *, rounds: int, size: int, beta: float = 2.0
 ) -> AlgorithmOneTrace:
-    """Algorithm 1: a round takes one arm (unexplored first, by prior; else by index) and runs `size` candidates of it.
+    """Run Algorithm 1: each round takes one arm (unexplored first, by prior; then by index) and runs `size` candidates.
 
-    `run` gives the reward of one run, None where the budget is spent, which ends it.
+    `run` returns the reward of one run, or None to stop when the budget is spent.
     """
     done, gained = AlgorithmOneTrace(), dict.fromkeys(priors, 0.0)
     for number in range(rounds):

@@ -1,8 +1,8 @@
-"""How nodes are ordered: by how much of their stage's panel they measured, then by the primary metric of the method.
+"""Rank nodes by how much of their stage's panel they measured, then by the primary metric of the method.
 
-A panel is fixed for a stage. Metrics are compared within one dataset and one condition only, as a gain relative to a
-reference node there; unlike metrics are never averaged. Validation data only. A difference counts for nothing while it
-is within the noise that replicates showed; before there are replicates, the noise is unknown.
+A panel is fixed for a stage. Metrics are only compared within one dataset and condition, as a gain relative to a
+reference node; different metrics are never averaged. Only validation data are used. A difference within the noise
+between replicates does not count; before there are replicates, the noise is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labwright.record.schema.nodes import Node, StageName
 
 
 class PanelEntry(NamedTuple):
-    """What is compared between nodes: one arm at one level (empty: the study has none) on one dataset."""
+    """The unit of comparison between nodes: one arm at one level (empty: the study has none) on one dataset."""
 
     dataset: str
     arm: str
@@ -28,40 +28,40 @@ class PanelEntry(NamedTuple):
 
 
 MIN_REPLICATES_FOR_NOISE = 3
-"""Replicates below which their spread says nothing."""
+"""Minimum number of replicates for estimating the noise."""
 CLOSE_CALL_STANDARD_ERRORS = 1.0
-"""Two nodes are a close call when they differ by less than so many standard errors of that difference.
+"""Two nodes are a close call if they differ by less than this many standard errors of the difference.
 
-After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what is that close, the simpler is taken.
+After the one-standard-error rule (Breiman et al. 1984, section 3.4.3), which prefers the simpler of close candidates.
 """
 
 
 @dataclass(frozen=True)
 class ComparisonPanel:
-    """What the nodes of a stage are compared over, whatever else they measured."""
+    """The entries over which the nodes of a stage are compared, whatever else they measured."""
 
     metric: MetricSpec
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
-    """Those whose entries decide, among nodes that measured as much."""
+    """Arms whose entries decide among nodes with equal coverage."""
 
     def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
-        """The panel with those of its entries alone."""
+        """Return the panel restricted to some entries."""
         kept = self.entries.intersection(entries)
         return self if len(kept) == len(self.entries) else replace(self, entries=kept)
 
 
 def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
-    """The datasets that a stage's nodes measure: the main one first, then two, then all."""
+    """Return the datasets that a stage's nodes measure: the main one first, then two, then all."""
     counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
     return tuple(use.name for use in plan.datasets)[: counts.get(stage)]
 
 
 def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
-    """Every arm that all experiments measure, at every level on the stage's datasets.
+    """Return the panel of a stage: every arm that all experiments measure, at every level on the stage's datasets.
 
-    Where the plan's objective is to `improve`, the methods decide. Where it is to `measure`, all compared arms do: each
-    at its best, so that neither size nor sign of an effect selects anything.
+    With objective `improve`, the methods decide. With `measure`, all compared arms do, each at its best, so that
+    neither size nor sign of an effect selects anything.
     """
     return _PANEL_MEMO.get_or_compute(stage, (plan,), lambda: _build_panel(stage, plan))
 
@@ -87,14 +87,14 @@ def _build_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
 
 
 def collect_values(node: Node, plan: DataPlan) -> dict[PanelEntry, float]:
-    """The primary metric of a node on validation data, in the panel or not."""
+    """Return the primary metric of a node on validation data, whether in the panel or not."""
     return _read_primary_values(node, plan.primary_metric.name)
 
 
 def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
-    """The entries of a panel whose training diverged in a node's last attempt, where the metric has a worst value.
+    """Return the panel entries whose training diverged in a node's last attempt, if the metric has a worst value.
 
-    They rank as that value. Where it has none, they are missing.
+    They rank as that value. Without a worst value they are missing.
     """
     lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
     lost = {PanelEntry(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged}
@@ -102,7 +102,8 @@ def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
 
 
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
-    """What a node is ranked by: its values in the panel, the worst one where training diverged. Not for print."""
+    """Return the values by which a node is ranked: panel values, with the worst value for diverged training. Not for
+    print."""
     return _RANKED_MEMO.get_or_compute(
         (node.id, panel.metric.name), (node.attempts, panel), lambda: _compute_ranked_values(node, panel)
     )
@@ -117,12 +118,12 @@ def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntr
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
-    """How much of a panel a node can be ranked by."""
+    """Return the number of panel entries by which a node can be ranked."""
     return len(compute_ranked_values(node, panel))
 
 
 def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
-    """The panel with what all these nodes can be ranked by."""
+    """Return the panel restricted to the entries by which all these nodes can be ranked."""
     if not nodes:
         return panel.restrict(())
     partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
@@ -130,11 +131,12 @@ def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> Compari
 
 
 def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
-    """Relative gain over the reference in the entries of the deciding arms that both have (all, where there are none).
+    """Return the relative gain over the reference in the common entries of the deciding arms (of all arms if there are
+    none).
 
-    In each dataset the mean over its entries is compared, then the relative gains of the datasets, of 1 at most in
-    size, are averaged, so that neither an entry near zero nor a dataset with large values decides alone. Positive is
-    better, whatever the metric's direction; 0.0 without a common entry.
+    In each dataset the means over its entries are compared; the datasets' relative gains, limited to 1 in magnitude,
+    are averaged, so that neither an entry near zero nor a dataset with large values dominates. Positive is better,
+    whatever the metric's direction; 0.0 without a common entry.
     """
     sign = 1.0 if panel.metric.higher_is_better else -1.0
     means = _compute_common_means(node, reference, panel)
@@ -146,9 +148,10 @@ def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
 
 
 def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[str, float]:
-    """Dataset -> standard deviation over replicates of what decides between nodes, of measured values alone.
+    """Return dataset -> standard deviation over replicates of the deciding values; only measured values count.
 
-    Empty with fewer than `FEWEST` replicates; a dataset on which all are identical is left out: its noise is unknown.
+    Empty with fewer than `MIN_REPLICATES_FOR_NOISE` replicates. Datasets with identical values are left out, since
+    their noise is unknown.
     """
     if len(replicates) < MIN_REPLICATES_FOR_NOISE:
         return {}
@@ -162,9 +165,10 @@ def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[s
 
 
 def is_close_call(a: Node, b: Node, panel: ComparisonPanel, noise_by_dataset: Mapping[str, float]) -> bool:
-    """Whether two nodes, one seed each, cannot be told apart on any dataset; where no noise is known, only if equal.
+    """Return whether two nodes with one seed each are indistinguishable on every dataset; without known noise, only if
+    equal.
 
-    Nodes that have nothing in common are not close.
+    Nodes without common entries are not close.
     """
     pairs = _compute_common_means(a, b, panel)
     return bool(pairs) and all(
@@ -176,10 +180,11 @@ def is_close_call(a: Node, b: Node, panel: ComparisonPanel, noise_by_dataset: Ma
 def compute_paired_differences(
     a: Sequence[Node], b: Sequence[Node], panel: ComparisonPanel
 ) -> dict[str, tuple[float, float]]:
-    """Dataset -> mean difference `a - b` over the seeds that both ran with, and its standard error.
+    """Return dataset -> mean difference `a - b` over common seeds, and its standard error.
 
-    `a` and `b` are a node and its good replicates. Runs with one seed share their draws, so that the spread of their
-    differences is what hides a difference, and not that of the runs. Empty with fewer than `FEWEST` shared seeds.
+    `a` and `b` are a node and its good replicates. Runs with the same seed share their random draws, so the noise is
+    the spread of their differences, not that of the runs. Empty with fewer than `MIN_REPLICATES_FOR_NOISE` common
+    seeds.
     """
     ours, theirs = ({one.seed: one for one in those} for those in (a, b))
     seeds = sorted(ours.keys() & theirs.keys())
@@ -198,7 +203,7 @@ def compute_paired_differences(
 
 
 def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str, tuple[float, ...]]:
-    """Dataset -> the mean of each node over the entries that both have."""
+    """Return dataset -> the mean of each node over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
     if any(len(values) < len(panel.entries) for values in found):
         return _compute_dataset_means(found, panel.deciding_arms)
@@ -226,7 +231,7 @@ def _read_primary_values(node: Node, metric: str) -> dict[PanelEntry, float]:
 def _compute_dataset_means(
     found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
 ) -> dict[str, tuple[float, ...]]:
-    """Dataset -> the mean of each over the entries that all of them have, of these arms where there are any."""
+    """Return dataset -> the mean of each over the common entries, of the given arms if these have any."""
     shared = set(found[0]).intersection(*found[1:])
     shared = {entry for entry in shared if entry.arm in arms} or shared
     return {

@@ -1,8 +1,8 @@
-"""What to do next, and when the search of a stage is over: pure functions of a view and a random source.
+"""Choose the next action, and decide when the search of a stage ends: pure functions of a snapshot and a random source.
 
 Source: AI-Scientist-v2, sections 3.2.1 and 3.2.2 (stages and their goals, node kinds, debug priority). Goals are
-computed where they can be: datasets from measurements, tuning from its trials, ablations from their plan.
-Best-first order is computed from verdicts and measurements; a model is asked for close calls alone.
+computed where possible: datasets from measurements, tuning from its trials, ablations from their plan. The best-first
+order is computed from verdicts and measurements; a model is only asked about close calls.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from labwright.search.stage_snapshot import StageSnapshot
 
 
 def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | None:
-    """Why the search of this stage is over, or None while it goes on.
+    """Return why the search of this stage is over, or None while it continues.
 
-    The first stage ends with a working prototype and no draft dropped for a bug that was not followed up; tuning when
-    every arm had what the plan gives it and the choices were measured together; ablation when every planned one was
-    taken up and none failed that could still be fixed.
+    The preliminary stage ends with a working prototype and no draft with an unfixed bug that was not followed up;
+    tuning when every arm received its planned effort and the choices were measured together; ablation when every
+    planned ablation was tried and none failed that could still be fixed.
 
-    Depends on search nodes alone: once all of them are finished and this is not None, it stays so.
+    Depends only on search nodes: once all of them are finished and this is not None, it stays so.
     """
     if view.limit_reason:
         return view.limit_reason
@@ -54,23 +54,23 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     if view.stage == "preliminary":
         drafted = len(view.list_nodes_of_kind("draft")) >= settings.num_drafts
         return (
-            "a prototype works, and every draft was followed to its end"
+            "a prototype works, and every draft was followed up"
             if (drafted and view.open_nodes and followed_up)
             else None
         )
     best = view.best_node
     if best is None:
-        return "nothing is left to build on: what was carried forward is suspect"
+        return "there is no node to build on: the selected node is suspect"
     if view.stage == "tuning" and (
         (base := tuning.find_tuning_base(view)) is None or not tuning.is_tunable(view, base)
     ):
         return "nothing can be tuned: " + (
             "no arm has hyperparameters"
             if not view.plan.tuned_arms
-            else "the program does all at once, and not cell by cell"
+            else "the program does not run cell by cell"
         )
     if view.stage == "agenda" and followed_up and is_agenda_exhausted(view):
-        return "nothing is left to try of any experiment"
+        return "no experiment has anything left to try"
     if (
         view.stage == "tuning"
         and followed_up
@@ -84,9 +84,8 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
 
 
 def is_agenda_exhausted(view: StageSnapshot) -> bool:
-    """Whether authors said of all that the agenda lists that nothing is left to try, and no baseline is to
-    be bettered.
-    """
+    """Return whether the authors reported for every agenda item that nothing is left to try, and no baseline
+    needs work."""
     return (
         view.stage == "agenda"
         and bool(view.exhausted_items)
@@ -101,23 +100,23 @@ NODE_KIND_BY_STAGE: dict[StageName, NodeKind] = {
     "agenda": "improve",
     "ablation": "ablate",
 }
-"""The kind of node that brings code to a stage; to stage 2 a person alone does, its search is `search.tuning`."""
+"""The kind of node that adds code in each stage; in tuning only the user does, its search is `search.tuning`."""
 
 
 class Policy(Protocol):
-    """Chooses one action from what may be seen."""
+    """Chooses one action from a snapshot."""
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction: ...
 
 
 def build_policy(settings: SearchSettings) -> Policy:
-    """The policy that the settings name."""
+    """Build the policy named in the settings."""
     return BestFirstPolicy(settings) if settings.policy == "best-first" else ChainPolicy(settings)
 
 
 @dataclass(frozen=True)
 class StagedPolicy:
-    """A policy in stages: what is owed, then a node more, then the end. Which node, the subclass says."""
+    """A policy in stages: follow-up work first, then further nodes, then the end. Subclasses choose the nodes."""
 
     settings: SearchSettings
 
@@ -135,7 +134,7 @@ class StagedPolicy:
             return WaitForResult()
         if (tuned := self.next_tuning_step(view)) is not None:
             return tuned
-        if (rerun := needs_paired_seeds(view)) is not None:  # settle close calls: by seeds, then by a model
+        if (rerun := needs_paired_seeds(view)) is not None:  # resolve close calls: by seeds, then by a model
             return rerun
         if any(one.parent in {node.id for node in view.contested_nodes} for one in view.in_flight):
             return WaitForResult()
@@ -144,21 +143,22 @@ class StagedPolicy:
             return WaitForResult() if view.pending_comparisons else CompareNodes(stage=view.stage, a=a, b=b)
         if (view.stage == "ablation" and view.has_pending_results) or (
             view.stage == "agenda" and not all(one.is_finished for one in find_pilot_replicates(view))
-        ):  # from the pilot follows what is locked
+        ):  # the lock depends on the pilot
             return WaitForResult()
         return EndStage(reason=reason if view.best_node is not None else f"{reason}; nothing worked", stage=view.stage)
 
     def next_tuning_step(self, view: StageSnapshot) -> SearchAction | None:
-        """What is due once a stage is searched: to tune arms again whose code changed, to measure what was chosen."""
+        """Return the next step after the search of a stage: tune arms whose code changed, and measure the
+        chosen settings."""
         node = {"tuning": tuning.find_tuning_base(view), "agenda": view.best_node}.get(view.stage)
         if (
             node is None or view.run_limit_reason or (view.stage == "agenda" and view.list_nodes_of_kind("tune"))
-        ):  # once a stage is enough
+        ):  # only once per stage
             return None
         return tuning.next_tuning_action(view, node) or (WaitForResult() if view.has_pending_trials else None)
 
     def next_common_repair(self, view: StageSnapshot) -> ExpandTree | None:
-        """What children of one node failed of alike is mended in that node, once, and not in each of them."""
+        """Repair a failure shared by several children once, in their common parent."""
         if not view.shared_failures.unrepaired_groups or not self.settings.max_debug_depth:
             return None
         children = view.shared_failures.unrepaired_groups[0]
@@ -168,11 +168,11 @@ class StagedPolicy:
 
     @abstractmethod
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
-        """The next search node of a stage that is not over; None to wait for a result."""
+        """Return the next search node of an unfinished stage; None to wait for a result."""
 
 
 class BestFirstPolicy(StagedPolicy):
-    """Debug buggy leaves first, with `debug_prob`; otherwise grow from the best."""
+    """Debug buggy leaves first, with probability `debug_prob`; otherwise build on the best node."""
 
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         leaves = view.list_debuggable(self.settings.max_debug_depth)
@@ -196,9 +196,9 @@ class BestFirstPolicy(StagedPolicy):
 
 
 class ChainPolicy(StagedPolicy):
-    """One line of work and no tree: fix the newest node, or go on from it, whether it was better or not.
+    """A single line of work without a tree: fix the newest node, or build on it, whether it was better or not.
 
-    What a tree search is to be compared with, and all that a policy needs to be.
+    Serves as the baseline for tree search, and as a minimal policy.
     """
 
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
@@ -219,7 +219,7 @@ class ChainPolicy(StagedPolicy):
 
 
 def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) -> ExpandTree:
-    """A search node of this stage, with the agenda item whose turn it is."""
+    """Build a search node of this stage, with the next agenda item."""
     ordinal = len(view.list_nodes_of_kind(kind))
     item = ""
     arm = tuning.undertuned_baseline(view) if kind == "improve" else ""
@@ -240,28 +240,31 @@ def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) ->
 
 @dataclass(frozen=True)
 class FollowUpPolicy:
-    """What settled stages still owe, and no search: replicates, aggregates, reports."""
+    """Only the follow-up work of settled stages, without search: replicates, aggregates, reports."""
 
     settings: SearchSettings
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
         due = pending_follow_up(view, self.settings)
         return due or (
-            WaitForResult() if view.has_pending_results else EndStage(reason="what the stages before owed is done")
+            WaitForResult()
+            if view.has_pending_results
+            else EndStage(reason="the follow-up work of earlier stages is done")
         )
 
 
 MAX_LATE_DEBUGS = 1
-"""Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
+"""Number of debug attempts for a failed ablation that was requested after the draft."""
 
 
 @dataclass(frozen=True)
 class MissingAblationsPolicy:
-    """What a reviewer of the draft asks for: each ablation, a debug attempt where it fails, then its replicates."""
+    """The ablations that a reviewer of the draft requested: each ablation, one debug attempt if it fails, its
+    replicates."""
 
     settings: SearchSettings
     is_affordable: Callable[[SearchAction], bool]
-    """Whether the budget has room for an action; what it has no room for is not begun, and limits nothing else."""
+    """Whether the budget has room for an action; one without room is skipped and does not affect others."""
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
         due: list[ExpandTree] = []
@@ -279,4 +282,6 @@ class MissingAblationsPolicy:
         first = None if view.run_limit_reason else next((one for one in due if self.is_affordable(one)), None)
         if first is not None:
             return first
-        return WaitForResult() if view.in_flight else EndStage(reason="what a reviewer asked for came to its end")
+        return (
+            WaitForResult() if view.in_flight else EndStage(reason="the ablations requested by a reviewer are finished")
+        )

@@ -1,7 +1,7 @@
-"""When running code cannot come to anything: its numbers broke down, it is far behind its peers, or it is silent.
+"""Stop code that cannot succeed: non-finite values, far behind its peers, or silent.
 
-Pure: what was logged decides, in its order, not when it was looked at; so a run that is looked at again gets the same
-answer at the same line. Silence is the exception, and is asked only where time may decide.
+These functions are pure: only the logged values and their order count, not when they are checked, so repeating the
+check gives the same answer at the same line. Silence is the exception, and is only checked where time may decide.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from math import inf, isfinite
 from statistics import median
 
 CurveKey = tuple[str, str, str, str]
-"""(dataset, condition, name, split)."""
+"""(dataset, condition, name, split)"""
 CurveSample = tuple[CurveKey, int, float]
-"""A curve, a step and its value there."""
+"""(curve, step, value)"""
 MIN_PEERS = 3
-"""Peers below which their median says nothing."""
+"""Minimum number of peers for comparing with their median."""
 MIN_STEP_SHARE = 0.3
 """Share of the peers' median last step before which no curve is judged."""
 MAX_DEVIATIONS_BEHIND = 3.0
-"""Spreads of the peers beyond their median at which a value is far from them."""
+"""Distance from the peers' median, in units of their spread, above which a value is far behind."""
 MIN_RELATIVE_SPREAD = 0.1
-"""The least that the peers' spread is taken for, as a share of their median."""
+"""Minimum spread of the peers, as a share of their median."""
 
 
 PeerValues = Mapping[CurveKey, Mapping[int, Sequence[float]]]
 """The values of comparable experiments on their loss curves, by step.
 
-A step counts where at least three peers have a value at that very step, and it is not too early.
+A step counts if at least three peers have a value at exactly that step, and it is not too early.
 """
 
 
 def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
-    """From what each peer logged; of two values of one curve at one step the later counts."""
+    """Collect the values logged by each peer; the later of two values at one step counts."""
     values: dict[CurveKey, dict[int, list[float]]] = {}
     lengths: dict[CurveKey, list[int]] = {}
     for points in logs:
@@ -55,20 +55,20 @@ def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
 
 
 def is_loss(curve: CurveKey) -> bool:
-    """Whether lower values of a curve are known to be better: its name says that it is a loss."""
+    """Return whether lower values of a curve are better, according to its name."""
     return "loss" in curve[2].lower()
 
 
 def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | None:
-    """Why an experiment that logged these points so far is hopeless, in one sentence; None where it is not.
+    """Explain in one sentence why an experiment with these logged points is hopeless; None if it is not.
 
-    It is once a value is not finite, or once it is left behind in at least half of the peers' curves: at the last step
-    that can be compared, no earlier than at 30 % of the peers' median length, its best loss so far is worse than that
-    of every peer, and by more than three times their spread (median absolute deviation, at least 10 % of the median)
-    worse than their median. Curves that it has not begun yet count as not left behind.
+    It is hopeless if a value is not finite, or if it is behind in at least half of the peers' curves: at the last
+    comparable step, at least 30 % of the peers' median length, its best loss so far is worse than that of every peer,
+    and worse than their median by more than three times their spread (median absolute deviation, at least 10 % of the
+    median). Curves without values so far do not count as behind.
 
-    Source: the median stopping rule (Golovin et al. 2017, Google Vizier, section 3.1), made stricter: it stops what is
-    worse than the median alone.
+    Source: the median stopping rule (Golovin et al. 2017, Google Vizier, section 3.1), made stricter: the rule stops
+    everything worse than the median.
     """
     best: dict[CurveKey, float] = {}
     behind: set[CurveKey] = set()
@@ -95,11 +95,11 @@ def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | 
 
 
 def explain_silence(quiet_seconds: float, limit_seconds: float) -> str | None:
-    """Why code is hopeless that showed no sign of life for so many seconds; None up to the limit."""
+    """Explain why code is hopeless that showed no activity for this long; None up to the limit."""
     if quiet_seconds <= limit_seconds:
         return None
     return (
-        f"it printed, logged and submitted nothing for {quiet_seconds:.0f} s, and may for {limit_seconds:g} "
+        f"it printed, logged and submitted nothing for {quiet_seconds:.0f} s; the limit is {limit_seconds:g} "
         "s (search.silent_timeout)"
     )
 

@@ -1,6 +1,6 @@
-"""When the ladder is due: its settings are tried beside stage 2, what was chosen runs beside the last stage.
+"""Schedule the reference models: their settings are tried during tuning, the selected ones run during ablation.
 
-A rung is no node of the search: it counts against no limit, nothing is built on it, and it selects nothing.
+A reference node is not a search node: it counts against no limit, nothing builds on it, and it selects nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labwright.search.stage_snapshot import StageSnapshot
 
 
 def next_reference_run(view: StageSnapshot) -> ExpandTree | None:
-    """The next rung that is due; None where there is none, or where it waits for what was tried."""
+    """Return the next reference node to run; None if there is none, or if it waits for results."""
     if not view.reference_space or view.stage == "preliminary" or "rung" in view.skipped_kinds:
         return None
     known = [one for one in view.nodes.values() if one.kind == "rung"]
@@ -37,9 +37,9 @@ def next_reference_run(view: StageSnapshot) -> ExpandTree | None:
 
 
 def sample_settings(view: StageSnapshot) -> tuple[Trial, ...]:
-    """The settings that are tried: the defaults of both models, then random ones, none twice.
+    """Return the settings to try: the defaults of both models, then random ones without repetition.
 
-    Where no arm of the plan is tuned, the defaults alone.
+    If no arm of the plan is tuned, only the defaults.
     """
     plan = view.plan.model_copy(
         update={"space": view.reference_space, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})}

@@ -1,16 +1,16 @@
-"""What settled stages are built on and still owe: replicates of their best, an aggregate of those, a summary.
+"""Follow-up work of settled stages: replicates of their best node, an aggregate of those, a summary.
 
-A stage settles again on its next best node where the best turned out suspect, only while later stages are searched.
+A stage settles again on its next best node if the best becomes suspect, but only while later stages are searched.
 
-Replicates run the same code with other seeds. Those of the tuned node are the pilot: from their spread alone follows
-how many fresh seeds decide the plan's hypotheses (`record.claims.hypothesis_tests.n_planned`), never from what they
-show.
-When the agenda settles that number is locked, and the winner runs with seeds that nothing has run with before; what is
-ablated from it runs with the first of them. Stopping when a result looks good would make it look better than it is.
+Replicates run the same code with other seeds. Those of the tuned node are the pilot: only their spread, never their
+results, determines how many fresh seeds decide the plan's hypotheses
+(`record.claims.hypothesis_tests.compute_planned_n`). When the main experiments end, that number is locked, and the
+winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as soon as a result
+looks good would bias it.
 
-A seed that was cancelled, since time or budget were spent, is owed again as soon as there is more. One that failed, or
-that a person ended, is replaced by the next fresh one, whatever it had shown, for a quarter of the seeds at most.
-Training that diverged is a result, and no failure.
+A seed that was cancelled because time or budget ran out is run again once there is more. One that failed, or that the
+user ended, is replaced by the next fresh one, whatever it had shown, for at most a quarter of the seeds. Diverged
+training is a result, not a failure.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 def view_at_stage_end(
     state: RunState, stage: StageName, settings: SearchSettings, *, by_decision: int | None = None
 ) -> StageSnapshot | None:
-    """A stage as its search left it, with what people had marked when it was settled on what decision `by` found (None:
-    by now); None while its search goes on."""
+    """Return a stage as its search left it, with the user marks known when decision `by_decision` settled it (None:
+    now).
+
+    None while its search continues.
+    """
     end = state.find_stage_end(stage)
     if end is None:
         return None
@@ -52,7 +55,7 @@ def view_at_stage_end(
 
 
 def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnapshot | None:
-    """The first stage that must settle again, since its best node is suspect by now, as its search left it."""
+    """Return the first stage that must settle again because its best node is now suspect, as its search left it."""
     for stage in STAGES[:-1]:
         best = state.nodes.get(state.stages[stage].best or "")
         if best is not None and best.suspect:
@@ -61,24 +64,24 @@ def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnap
 
 
 MAX_CONTESTED_NODES = 3
-"""Nodes of a stage that are run with further seeds because noise hides which is better."""
+"""Maximum number of nodes of a stage that get further seeds because noise hides which is better."""
 FRESH_SEED_OFFSET = 10_000
-"""What the first fresh seed is more than the run's: searching and tuning use those just after it."""
+"""Offset of the first fresh seed from the run's seed: search and tuning use the seeds just after it."""
 MIN_FRESH_SEEDS = 3
-"""Replicates of a pilot below which their spread says nothing."""
+"""Minimum number of pilot replicates for estimating their spread."""
 MAX_REPLACED_SHARE = 1 / 4
-"""Of the locked seeds so many, and one at least, are replaced where they failed: with more the code is at fault."""
+"""Share of the locked seeds, at least one seed, that is replaced after failures; beyond it the code is at fault."""
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:
-    """The next step that is due and can be begun now; replicates first, since they wait for no model."""
+    """Return the next step that can start now; replicates first, since they need no model."""
     replicated = () if "replicate" in view.skipped_kinds else iterate_targets(view, settings)
     due = (one for target in replicated for one in next_replicate(view, *target))
     return next(due, None) or next(_iterate_conclusions(view, settings), None)
 
 
 def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
-    """The replicates of the tuned node, of which so many as are finished show the spread."""
+    """Return the replicates of the tuned node; the finished ones show the spread."""
     tuned = view.winner_by_stage.get("tuning") or view.winner_by_stage.get("preliminary")
     return (
         tuple(one for one in view.list_replicates(tuned.id) if one.seed < view.seed + FRESH_SEED_OFFSET)
@@ -88,9 +91,9 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
 
 
 def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
-    """Confirmatory hypothesis -> the fresh seeds that decide it, by the spread that the pilot showed on validation.
+    """Return confirmatory hypothesis -> fresh seeds needed to decide it, from the pilot's spread on validation data.
 
-    Those whose cells the pilot did not measure are not there.
+    Hypotheses whose cells the pilot did not measure are left out.
     """
     plan = view.plan
     asked = [one for one in plan.hypotheses if one.confirmatory]
@@ -121,7 +124,7 @@ def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
 
 
 def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
-    """How many fresh seeds the winner is to run with, as far as is known by now: as many as decide, within limits."""
+    """Return the number of fresh seeds for the winner, as currently known: as many as needed, within limits."""
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
@@ -129,19 +132,19 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
 
 
 def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
-    """What the replicates so far say of the seeds that a run's claim asks for, and of their time; no value counts."""
+    """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values play no part."""
     plan, stage = state.data_plan, state.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
     if not asked or stage is None:
-        return DecisionForecast(
-            name="", why="its plan has no claim to be confirmed" if stage else "nothing was planned"
-        )
+        return DecisionForecast(name="", why="its plan has no confirmatory hypothesis" if stage else "there is no plan")
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
     )
     runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
     found = compute_wanted_seeds(view)
-    why = "" if found else "its replicates measured nothing of its claim" if runs else "no replicate of a prototype ran"
+    why = (
+        "" if found else "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
+    )
     return DecisionForecast(
         name="",
         wanted=found,
@@ -153,10 +156,10 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
 
 
 def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float = inf) -> ConfirmationLocked | None:
-    """What is to be confirmed, where the agenda has settled on what is not locked yet: as many seeds as decide.
+    """Build the lock of what is confirmed, if the main experiments ended and it is not locked yet; with as many seeds
+    as needed.
 
-    With `left` seconds of the run, and where measured time may decide anything (`arrival`), no more than there is time
-    for.
+    If measured time may affect decisions (`arrival`), limited to the number of seeds for which `seconds_left` suffices.
     """
     view, best = view_at_stage_end(state, "agenda", settings), find_winner(state)
     if (
@@ -168,7 +171,7 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
     ):
         return None
     node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
-    why = [f"{name} asks for {count}" for name, count in asked.items() if count > n]
+    why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
     seconds = node.attempts[-1].seconds if node.attempts else 0.0
     if settings.order == "arrival" and isfinite(seconds_left) and n * seconds > seconds_left * settings.num_workers:
@@ -189,10 +192,10 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
-    """What is replicated, for which stage and with which seeds: every stage's best, and each ablation that worked.
+    """Yield what is replicated, for which stage and with which seeds: every stage's best, and each working ablation.
 
-    Ablations run with the seeds of what they are ablated from, so that differences are paired; with as many as a
-    comparison needs to be called, where the node that they are ablated from has as many.
+    Ablations use the seeds of the node they are ablated from, so that differences are paired; as many as a comparison
+    requires, if that node has as many.
     """
     for stage, best in view.winner_by_stage.items():
         if best is not None and stage != "agenda":
@@ -205,7 +208,7 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
 
 
 def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
-    """The fresh seeds of the winner: those that were locked, and the next one in the place of each that failed."""
+    """Return the fresh seeds of the winner: the locked ones, and the next one for each that failed."""
     if view.lock is None or not view.lock.seeds:
         return ()
     failed = sum(
@@ -217,18 +220,18 @@ def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
 
 
 def _is_cut_short(replicate: Node) -> bool:
-    """Whether a replicate came to nothing since time or budget were spent: neither its code nor a person ended it."""
+    """Return whether a replicate was cancelled because time or budget ran out, not by its code or by the user."""
     return replicate.status == "cancelled" and (replicate.failure is None or replicate.failure.kind != "killed")
 
 
 def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Those of the seeds that a node was not run with. What was cut short waits until the run has more again."""
+    """Return the seeds that a node still has to run with. Cancelled ones wait until the run has more time or budget."""
     done = {one.seed for one in view.list_replicates(target.id) if view.run_limit_reason or not _is_cut_short(one)}
     return tuple(seed for seed in seeds if seed not in done)
 
 
 def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequence[int]:
-    """The seeds that an ablation is to run with, the first of those that what it is ablated from runs with."""
+    """Return the seeds of an ablation: the first seeds of the node it is ablated from."""
     first = settings.count_seeds("ablation")
     if view.lock is None or not first:
         return ()
@@ -236,8 +239,9 @@ def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequen
 
 
 def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
-    """The next run of two nodes that noise keeps from being told apart, with the seeds that tell them apart: those
-    right after the run's own. They carry no claim. None where there is no such pair, or enough of them ran.
+    """Return the next run for two nodes that noise makes indistinguishable, with the seeds right after the run's own.
+
+    These runs carry no claim. None if there is no such pair, or enough of them ran.
     """
     if view.limit_reason or view.run_limit_reason or "replicate" in view.skipped_kinds:
         return None
@@ -251,7 +255,7 @@ def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
 
 
 def next_replicate(view: StageSnapshot, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[ExpandTree]:
-    """The next replicate of a node that is to have these seeds; none where it has them."""
+    """Yield the next missing replicate of a node, if any."""
     for seed in find_lacking_seeds(view, target, seeds)[:1]:
         yield ExpandTree(
             stage=stage,
@@ -263,17 +267,16 @@ def next_replicate(view: StageSnapshot, stage: StageName, target: Node, seeds: S
 
 
 def find_concluding_replicates(view: StageSnapshot, node: str, stage: StageName) -> tuple[Node, ...]:
-    """The replicates of a node that a stage is concluded from: the fresh ones once they are locked, else the others."""
+    """Return the replicates that conclude a stage: the fresh ones once seeds are locked, else the others."""
     late = stage in ("agenda", "ablation") and view.lock is not None
     return tuple(one for one in view.list_replicates(node) if (one.seed >= view.seed + FRESH_SEED_OFFSET) == late)
 
 
 def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Iterator[ExpandTree | RunTask]:
-    """The aggregate, then the summary, of each settled stage whose replicates are finished.
+    """Yield the aggregate, then the summary, of each settled stage whose replicates are finished.
 
-    One aggregate serves two stages that settled on one node with the same replicates.
-
-    A stage in which nothing is left that counts is reported on alone, while other stages have something.
+    One aggregate serves two stages that settled on the same node with the same replicates. A stage without any valid
+    node only gets a report, while other stages have one.
     """
     for stage, best in view.winner_by_stage.items():
         replicates = find_concluding_replicates(view, best.id, stage) if best is not None else ()

@@ -1,6 +1,6 @@
-"""Requests of a person to what is under way: stop, pause, go on, and end one node.
+"""User requests to the work in progress: stop, pause, resume, and kill a node.
 
-What is paused is what would be begun: a decision, a step outside the search. What was begun goes on.
+Pausing affects only new work: decisions, and steps outside the search. Work in progress continues.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 class NodeKilled(Exception):
-    """A person ended a node; the work on it is cancelled when this is raised."""
+    """Raised when the user ended a node, after its work was cancelled."""
 
 
 @dataclass
 class RunControl:
-    """Settable at any time: `stop` ends the search early, `pause` holds what is to begin until `go_on`."""
+    """Settable at any time: `stop_event` ends the search early, `pause` delays new work until `resume`."""
 
     stop_event: asyncio.Event = field(default_factory=asyncio.Event)
     go_event: asyncio.Event = field(default_factory=asyncio.Event)
@@ -30,34 +30,34 @@ class RunControl:
         self.go_event.set()
 
     def pause(self) -> None:
-        """Hold what is to begin. Idempotent."""
+        """Delay new work. Idempotent."""
         if self.go_event.is_set():
             self._paused_since = _read_loop_time()
             self.go_event.clear()
 
     def resume(self) -> None:
-        """Let go of it again. Idempotent."""
+        """Allow new work again. Idempotent."""
         if not self.go_event.is_set():
             self._paused_seconds += _read_loop_time() - self._paused_since
             self.go_event.set()
 
     def read_clock(self) -> float:
-        """Seconds that never go back and that stand still while paused."""
+        """Return monotonic seconds that do not advance while paused."""
         return (_read_loop_time() if self.go_event.is_set() else self._paused_since) - self._paused_seconds
 
     async def wait_to_continue(self) -> bool:
-        """Whether to begin something more; waits while paused."""
+        """Wait while paused; return whether to start new work."""
         while not self.stop_event.is_set() and not self.go_event.is_set():
             await wait_first(self.go_event.wait(), self.stop_event.wait())
         return not self.stop_event.is_set()
 
     def kill_node(self, node: str) -> None:
-        """End the work on a node that is under way now; what is not is left alone."""
+        """End the work in progress on a node; no effect if there is none."""
         if node in self._tasks_by_node and self._tasks_by_node[node].cancel():
             self._killed_nodes.add(node)
 
     async def run_unless_killed(self, node: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work on a node. Raises `NodeKilled` when a person ends it, once all of it is cancelled."""
+        """Do the work on a node. Raises `NodeKilled` if the user ended it, after all of it was cancelled."""
         task = self._tasks_by_node[node] = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task})
@@ -74,7 +74,7 @@ class RunControl:
 
 
 async def wait_first(*awaitables: Awaitable[object]) -> None:
-    """Wait until one is done. Coroutines given are cancelled afterwards, tasks are left alone."""
+    """Wait until one is done. Coroutines are cancelled afterwards, tasks are left running."""
     futures = [asyncio.ensure_future(one) for one in awaitables]
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -1,10 +1,10 @@
-"""Settings of one arm: a study over its trials, asked by the number of the next one.
+"""Sample settings of one arm from a study over its trials, by the number of the next trial.
 
-The study is built anew from the record each time, in memory; so equal views give equal settings, in `ticket` order
-whatever the number of workers.
+The study is rebuilt in memory from the record each time, so equal snapshots give equal settings; in `ticket` order
+independently of the number of workers.
 
 Source: Rasmussen and Williams 2006 (Gaussian processes), Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous
-successive halving), all as Optuna has them; McKay et al. 1979 (Latin hypercubes).
+successive halving), as implemented in Optuna; McKay et al. 1979 (Latin hypercubes).
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from labwright.record.tuning_results import TrialResult, compute_scores
 from labwright.search.stage_snapshot import StageSnapshot
 
 BATCH_SIZE = 4
-"""Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
+"""Number of settings of one arm per node: few enough that later ones learn from them, enough to share a kernel."""
 STARTUP_TRIALS = 5
-"""Trials of an arm that are spread over its space, the defaults among them, before a sampler learns of them."""
+"""Number of trials of an arm, including the defaults, that cover its space before a sampler uses their results."""
 REDUCTION_FACTOR = 3
-"""Of the trials at a rung, one in so many goes on."""
+"""Of the trials at a rung, one in this many continues."""
 MAX_GAP_BELOW_MEDIAN = 3
-"""Scores count down to so many times below the median as the best is above it."""
+"""Scores further below the median than this many times the best's distance above it are clipped."""
 MAX_SAMPLING_TRIES = 10
-"""Times that a setting is asked for that was not tried before."""
+"""Maximum attempts to sample a setting that was not tried before."""
 
 
 def sample_setting(
     view: StageSnapshot, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[HyperparameterSetting]
 ) -> HyperparameterSetting | None:
-    """The setting of a trial that was not tried before; None where none is found. Arms that are alike in their spaces
-    and in what their trials came to are asked alike."""
+    """Return the setting of a trial that was not tried before; None if none is found.
+
+    Arms with equal spaces and trial results get equal settings.
+    """
     space, sampler = view.find_space(arm), view.plan.tuning.sampler
     if sampler == "gp" and view.plan.tuning.rungs:
-        sampler = "tpe"  # which learns of trials that were cut short
+        sampler = "tpe"  # TPE can use trials that were stopped early
     for attempt in range(MAX_SAMPLING_TRIES):
         if sampler == "sobol":
             setting = _map_point(space, _sample_sobol(len(space), view.seed, number + attempt * BATCH_SIZE))
@@ -59,20 +61,23 @@ def sample_setting(
 
 
 def _hash_seed(*of: object) -> int:
-    """A seed."""
+    """Hash some values into a seed."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
 
 
 def _sample_sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
-    """A point of a scrambled Sobol sequence."""
+    """Return a point of a scrambled Sobol sequence."""
     from scipy.stats import qmc  # half a second
 
     return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
 
 
 def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
-    """One of the first points of a study: a Latin hypercube, so that they lie in different parts of every range and
-    have all options. In a dimension that arms share they all begin at the same values."""
+    """Return one of the first points of a study, from a Latin hypercube, so that they cover every range and all
+    options.
+
+    Arms that share a dimension start with the same values in it.
+    """
     point: list[float] = []
     for one in space:
         rng = Random(_hash_seed(seed, one.name))
@@ -82,7 +87,7 @@ def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: 
 
 
 def _map_point(space: Sequence[Hyperparameter], point: Sequence[float]) -> HyperparameterSetting:
-    """The setting at a point of the unit cube."""
+    """Return the setting at a point of the unit cube."""
     found: HyperparameterSetting = {}
     for one, share in zip(space, point, strict=True):
         low, high = one.low or 0.0, one.high or 0.0
@@ -97,7 +102,7 @@ def _map_point(space: Sequence[Hyperparameter], point: Sequence[float]) -> Hyper
 
 
 def _keep_active(setting: HyperparameterSetting, space: Sequence[Hyperparameter]) -> HyperparameterSetting:
-    """Those of its dimensions that count for it."""
+    """Return the active dimensions of a setting."""
     found: HyperparameterSetting = {}
     for one in space:
         if not one.given or found.get(one.given) in one.among:
@@ -106,13 +111,13 @@ def _keep_active(setting: HyperparameterSetting, space: Sequence[Hyperparameter]
 
 
 class _KnownTrial(NamedTuple):
-    """What a sampler is told of a trial."""
+    """A trial as seen by a sampler."""
 
     setting: tuple[tuple[str, Scalar], ...]
     score: float | None
-    """None while it runs."""
+    """None while it is running."""
     rung: int | None
-    """At which it was cut short; None: it was measured in full."""
+    """The rung at which it was stopped; None: measured in full."""
 
 
 def _collect_known(
@@ -121,10 +126,10 @@ def _collect_known(
     space: Sequence[Hyperparameter],
     tried: Sequence[HyperparameterSetting],
 ) -> tuple[_KnownTrial, ...]:
-    """The trials of a study, and settings that were decided on since; what does not count stands at its default.
+    """Return the trials of a study, and settings decided on since; inactive dimensions have their defaults.
 
-    What failed is as bad as the worst that did not. Far below the rest all are alike: one that diverged would make the
-    others look equal.
+    Failed trials count as the worst successful one. Scores far below the others are clipped, since one diverged trial
+    would otherwise make the others look equal.
     """
     score = compute_scores(study, plan)
     middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
@@ -151,7 +156,7 @@ def _fill_defaults(setting: HyperparameterSetting, space: Sequence[Hyperparamete
 def _suggest(
     sampler: str, known: tuple[_KnownTrial, ...], space: tuple[Hyperparameter, ...], seed: int
 ) -> HyperparameterSetting:
-    """What a sampler tries next, of four digits; decisions ask more than once."""
+    """Return the next setting of a sampler, rounded to four digits; cached since decisions ask repeatedly."""
     trial = _build_study(sampler, known, space, seed=seed).ask(_build_distributions(space))
     return {
         one.name: trial.params[one.name]
@@ -164,7 +169,7 @@ def _suggest(
 def _build_study(
     sampler: str = "random", known: Sequence[_KnownTrial] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0
 ) -> Any:
-    """An Optuna study, in memory, that was told of these trials."""
+    """Build an in-memory Optuna study with these trials."""
     optuna = _import_optuna()
     samplers: dict[str, Callable[[], Any]] = {
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
@@ -204,19 +209,19 @@ def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
 
 
 def round_four_digits(value: float) -> float:
-    """Rounded: settings are printed as they are."""
+    """Round to four significant digits, since settings are printed as they are."""
     return float(f"{value:.4g}")
 
 
 def _round_in_range(value: float, one: Hyperparameter) -> float:
-    """The same, and within the range: its ends may have more digits."""
+    """Round within the range, whose ends may have more digits."""
     assert one.low is not None and one.high is not None
     return min(max(round_four_digits(value), one.low), one.high)
 
 
 @cache
 def _import_optuna() -> ModuleType:
-    """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
+    """Import Optuna on first use, since most commands never tune, and silence its log."""
     import optuna  # half a second
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -224,7 +229,7 @@ def _import_optuna() -> ModuleType:
 
 
 def find_promotions(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
-    """The trials of a study that go on from a rung to the next, as asynchronous successive halving has it."""
+    """Return the trials of a study that continue at the next rung, by asynchronous successive halving."""
     if not plan.tuning.rungs:
         return []
     shares = (*plan.tuning.rungs, 1.0)

@@ -1,11 +1,11 @@
-"""The search loop: decide, record the decision, start it; writing, running and judging of nodes overlap.
+"""The search loop: decide, record the decision, start it. Writing, running and judging of nodes overlap.
 
-So do the search of a stage and what the stages before it still owe: replicates, their aggregate, a summary.
+So do the search of a stage and the follow-up work of earlier stages: replicates, their aggregate, a summary.
 
-`arrival` decides as soon as there is room, on all results so far: the fastest. `ticket` makes decision k only when the
-results up to k - window are in, and on those alone: one tree for one seed and window, whatever finishes first and
-however many workers there are. Both are resumed the same way: decisions that were recorded and not finished are
-started again under their number, and nothing is ever picked twice.
+`arrival` decides as soon as there is room, on all results so far; it is fastest. `ticket` makes decision k only when
+the results up to k - window are in, and uses only those: one seed and window give one tree, whatever finishes first and
+however many workers there are. Both resume in the same way: decisions that were recorded but not finished are started
+again under their number, and nothing is picked twice.
 """
 
 from __future__ import annotations
@@ -39,31 +39,32 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits, estimate_seconds, has_nothing_working
 
 ReleaseSlot = Callable[[], None]
-"""To be called once, when a node needs no place to run in any more: its code has run."""
+"""Call once when a node no longer needs a slot because its code has run."""
 
 PerformDecision = Callable[[DecisionMade, ReleaseSlot], Awaitable[None]]
-"""Does what was decided: makes a node, from its plan to its verdict; compares two; plans ablations; reports on a stage.
+"""Carries out a decision: makes a node, from its plan to its verdict; compares two; plans ablations; reports on a
+stage.
 
-Events are the only thing it gives back, and the last of them finishes the decision.
+It returns only events, the last of which finishes the decision.
 """
 
 
 OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES))
-"""Work that the scheduler begins beside nodes and comparisons; all other work is done between stages."""
+"""Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
-"""Nodes written ahead of free places at most, where one takes longer to write than to run: more would be chosen from
-too few results."""
+"""Maximum number of nodes written in advance, if writing takes longer than running: more would be chosen from too few
+results."""
 
 
 class SearchError(Exception):
-    """The search cannot go on: the policy waits for results that nobody is working on."""
+    """The search cannot continue: the policy waits for results, but no work is in progress."""
 
 
 @dataclass
 class Scheduler:
-    """Searches one stage after the other. `perform` is handed in: the search knows neither kernels nor models.
+    """Searches one stage after the other. `perform` is injected: the search depends on neither kernels nor models.
 
-    What is under way for an earlier stage when one ends goes on; the last stage ends when all is done.
+    Work in progress for an earlier stage continues after its end; the last stage ends when all work is done.
     """
 
     recorder: Recorder
@@ -75,24 +76,24 @@ class Scheduler:
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     check_room: RoomCheck = lambda _: None
     settle: Callable[[], None] = lambda: None
-    """Called before each decision: has stages settle again whose best node turned out suspect."""
+    """Called before each decision: lets stages settle again whose best node became suspect."""
     visible_through: int = 0
-    """The decision up to which every result may be used in any order: all were in before the work began."""
+    """The decision up to which every result may be used in any order, since all were available at the start."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _holding_slot: set[int] = field(default_factory=set[int])
-    """Decisions whose node still needs a place: being written, waiting for one, or running."""
+    """Decisions whose node still needs a slot: being written, waiting for one, or running."""
     _offset: float = 0.0
-    """Active seconds of the run when the clock of the signals was at 0; the record knows them up to its last event."""
+    """Active seconds of the run when the run control's clock was at 0; the record knows them up to its last event."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stage: StageName, limits: TimeLimits | None = None) -> DecisionMade | None:
-        """The decision that ended the stage's search; None when it was asked to stop: nothing is under way then."""
+        """Return the decision that ended the stage's search; None if it was asked to stop, after all work has ended."""
         self.time_limits = limits or TimeLimits()
         end = self.recorder.state.find_stage_end(stage)
-        return end or await self.run_until_end(stage)  # killed after this decision, nothing is decided twice
+        return end or await self.run_until_end(stage)  # after a kill following this decision, nothing is decided twice
 
     async def run_until_end(self, stage: StageName) -> DecisionMade | None:
-        """Do what the policy picks in a stage until it ends it; like `run`, also in a stage that has ended before."""
+        """Do what the policy picks until it ends the stage; like `run`, but also in a stage that ended before."""
         self.stage, end = stage, None
         self._offset = self.recorder.state.active_seconds - self.run_control.read_clock()
         state = self.recorder.state
@@ -128,12 +129,12 @@ class Scheduler:
             self.recorder.append(decided)
             if isinstance(action, EndStage):
                 return decided
-            if not isinstance(action, WaitForResult | WidenDimension):  # both are done with their decision
+            if not isinstance(action, WaitForResult | WidenDimension):  # both are finished with their decision
                 self._start(decided)
         return None
 
     async def close(self) -> None:
-        """Cancel what is under way; a resumed run begins it again. Idempotent."""
+        """Cancel work in progress; a resumed run starts it again. Idempotent."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -145,9 +146,9 @@ class Scheduler:
         return self.recorder.state.last_decision + 1
 
     def _pick(self, seen: VisibleDecisions) -> SearchAction | None:
-        """The policy's action; None where a result must come in before there is room for it.
+        """Return the policy's action; None if a result must arrive before there is room for it.
 
-        What a limit or the budget refuses makes that an event, and the policy is asked again.
+        If a limit or the budget refuses an action, this is recorded as an event, and the policy is asked again.
         """
         action, view = self._pick_with_view(seen)
         while (refused := self._find_refusal(action, view)) is not None:
@@ -155,14 +156,14 @@ class Scheduler:
                 return None
             if (
                 refused.may_fit_later and view.unfinished_search_nodes
-            ):  # `ticket`: the result is there, and may not be seen yet
+            ):  # `ticket`: the result exists but is not visible yet
                 return WaitForResult()
             owed = isinstance(action, ExpandTree) and action.kind not in SEARCH_KINDS
             without = (action.kind,) if isinstance(action, ExpandTree) and owed else ()
             self.recorder.append(LimitReached(reason=refused.reason, stage=refused.stage, skipped_kinds=without))
             action, view = self._pick_with_view(seen)
         if isinstance(action, WaitForResult) and not self._tasks and not view.has_pending_results:
-            raise SearchError(f"stage {self.stage!r}: the policy waits, and nothing is in flight")
+            raise SearchError(f"stage {self.stage!r}: the policy waits, but nothing is in progress")
         return action
 
     def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
@@ -184,7 +185,7 @@ class Scheduler:
         ), view
 
     async def _wait_for_visible(self) -> VisibleDecisions:
-        """The results that the next decision may use; in `ticket` order, waits for them."""
+        """Return the results that the next decision may use; in `ticket` order, wait for them."""
         if self.settings.order == "ticket":
             through = max(self.visible_through, self._next_decision_id - self.settings.effective_window)
             while not self.run_control.stop_event.is_set() and (late := [k for k in self._tasks if k <= through]):
@@ -202,9 +203,9 @@ class Scheduler:
         self._tasks[decided.k] = asyncio.ensure_future(self.perform(decided, freed))
 
     async def _wait_for_room(self) -> None:
-        """Wait until a node may be begun: all places taken and some nodes ahead of them is enough.
+        """Wait until a node may be started: not while all slots are taken and enough nodes are written in advance.
 
-        Nodes that are plotted, reviewed or judged hold nobody up.
+        Nodes that are plotted, reviewed or judged do not count.
         """
         while not self.run_control.stop_event.is_set() and len(
             self._holding_slot
@@ -216,7 +217,7 @@ class Scheduler:
             self._collect_finished()
 
     async def _wait_for_result(self, among: Iterable[int] | None = None) -> None:
-        """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
+        """Wait for one task (of those given) or a request to stop; a task's exception is raised here."""
         await wait_first(
             *[self._tasks[k] for k in (self._tasks if among is None else among)], self.run_control.stop_event.wait()
         )
@@ -229,7 +230,7 @@ class Scheduler:
 
 
 def list_all_results(state: RunState) -> VisibleDecisions:
-    """Every decision that is finished."""
+    """Return every finished decision."""
     through = 0
     while through + 1 in state.finished_decisions:
         through += 1
@@ -237,9 +238,9 @@ def list_all_results(state: RunState) -> VisibleDecisions:
 
 
 def lookahead_count(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
-    """How many nodes are made ahead of free places: so many that code is written as fast as it is run.
+    """Return how many nodes are written in advance of free slots, so that code is written as fast as it runs.
 
-    `placed` are the decisions whose node still needs a place.
+    `placed` are the decisions whose node still needs a slot.
     """
     if not settings.lookahead:
         return 0

@@ -1,4 +1,4 @@
-"""Settings of the search. Counts of nodes are limits; replicates and aggregates come on top."""
+"""Settings of the search. Counts of nodes are limits; replicates and aggregates are additional."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import StageName
 
 RETRY_FACTOR = 1.5
-"""How many times the limit an attempt gets that ran out of time: twice would double the longest wait of a run."""
+"""Factor on the time limit of a retry after a timeout; 2 would double the longest wait of a run."""
 STAGE_TIME_SHARE = 0.4
-"""Share of the run's time limit that a stage without a limit of its own may take: one that drags on leaves the others
-more than half."""
+"""Share of the run's time limit for a stage without its own limit; so one slow stage leaves the others more
+than half."""
 
 
 class StageLimits(FrozenModel):
-    """Hard limits of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
+    """Hard limits of one stage, including all its attempts. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit"
     )
-    num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")
+    num_seeds: int | None = Field(default=None, ge=0, description="replicates per target; None: search.num_seeds")
 
 
 class SearchSettings(FrozenModel):
-    """How the tree is searched."""
+    """Settings of the tree search."""
 
     policy: Literal["best-first", "chain"] = Field(
-        default="best-first", description="chain: one line of work without a tree, for comparison"
+        default="best-first", description="chain: a single line of work without a tree, for comparison"
     )
-    num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run at the same time")
+    num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run in parallel")
     lookahead: int = Field(
-        default=2, ge=0, description="least number of nodes written ahead while all workers are busy; 0: none"
+        default=2, ge=0, description="minimum number of nodes written in advance while all workers are busy; 0: none"
     )
     order: Literal["arrival", "ticket"] = Field(
         default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree"
@@ -44,32 +44,34 @@ class SearchSettings(FrozenModel):
     )
     num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
     max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
-    debug_prob: float = Field(default=1.0, ge=0, le=1, description="chance of debugging a buggy leaf first; table 3")
+    debug_prob: float = Field(
+        default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; table 3"
+    )
     num_seeds: int = Field(
         default=5,
         ge=0,
-        description="replicates of a stage's best, each with another seed; those of the tuned one are the pilot",
+        description="replicates of a stage's best, each with another seed; those of the tuned node are the pilot",
     )
     max_seeds: int = Field(
         default=20,
         ge=0,
-        description="most fresh seeds of what the paper reports, where the pilot's spread asks for "
-        "more than agenda.num_seeds",
+        description="maximum number of fresh seeds for the paper's results, if the pilot's spread requires more than "
+        "agenda.num_seeds",
     )
     planned_ablations: int = Field(
         default=5,
         ge=0,
         le=12,
-        description="ablations planned before the last stage, which runs them in order; 0: "
-        "none, it follows the idea's risk factors",
+        description="number of ablations planned before the ablation stage, run in order; 0: none, it uses the idea's "
+        "risk factors",
     )
-    ladder: bool = Field(default=True, description="measure two reference arms of the program's own (docs/search.md)")
-    prune: bool = Field(default=True, description="stop experiments that have no prospect of success (docs/search.md)")
+    ladder: bool = Field(default=True, description="measure two reference models (docs/search.md)")
+    prune: bool = Field(default=True, description="stop experiments without prospect of success (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None,
         gt=0,
-        description="arrival: seconds without output after which code is stopped; by default "
-        "half of sandbox.timeout, and 60 at least",
+        description="arrival: seconds without output after which code is stopped; default: half of sandbox.timeout, at "
+        "least 60",
     )
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
@@ -78,11 +80,11 @@ class SearchSettings(FrozenModel):
     ablation: StageLimits = StageLimits()
 
     def find_limits(self, stage: StageName) -> StageLimits:
-        """The limits of a stage."""
+        """Return the limits of a stage."""
         return getattr(self, stage)
 
     def count_seeds(self, stage: StageName) -> int:
-        """How many replicates a target of this stage gets at least."""
+        """Return the minimum number of replicates of a target in this stage."""
         own = self.find_limits(stage).num_seeds
         return self.num_seeds if own is None else own
 

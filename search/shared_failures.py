@@ -1,8 +1,8 @@
-"""Failures that children of one node have in common: mended once, in the node itself, instead of in each child.
+"""Failures shared by several children of one node: fixed once, in the node itself, instead of in each child.
 
-Pure. Two children that failed with one signature met something that their parent does not get along with; every further
-child would meet it too. What looks alike and is not costs one node: the signature keeps names, and drops only what
-differs between runs of one mistake.
+All functions are pure. Two children that failed with the same signature hit a problem that comes from their parent;
+every further child would hit it too. A wrong match only costs one node: the signature keeps names, and drops only what
+differs between occurrences of one error.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import cached_property
 from labwright.record.schema.nodes import ErrorClass, Failure, Node
 
 FailureSignature = tuple[ErrorClass, str]
-"""Class of a failure, and the last line of its message without what differs from run to run."""
+"""Class of a failure, and the last line of its message without parts that vary between runs."""
 NodeGroup = tuple[Node, ...]
-"""Nodes that failed alike, in the order of their decisions."""
+"""Nodes with the same failure, in decision order."""
 UNSHARED_ERROR_CLASSES: frozenset[ErrorClass] = frozenset({"no answer", "suspect", "figure"})
-"""Failures that say nothing of the parent: a program that nobody wrote, numbers that were typed, a poor drawing."""
+"""Failures unrelated to the parent: no program was written, typed-in numbers, a poor figure."""
 MIN_GROUP_SIZE = 2
-"""Children that must have failed alike."""
+"""Minimum number of children with the same failure."""
 
 _QUOTES = re.compile(r"[\"`‘’“”]")
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?:[\w.~+-]*[/\\])+[\w.~+-]*")
@@ -29,14 +29,14 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
 def compute_signature(failure: Failure) -> FailureSignature:
-    """What a failure is recognised by: quotation marks are made alike, paths and numbers replaced by one sign."""
+    """Return the signature of a failure: quotation marks are unified, paths and numbers replaced by placeholders."""
     last = next((line for line in reversed(failure.message.splitlines()) if line.strip()), "")
     last = _NUMBERS.sub("#", _PATHS.sub("PATH", _QUOTES.sub("'", last)))
     return failure.kind, " ".join(last.split())
 
 
 def has_same_failure(node: Node, others: NodeGroup) -> bool:
-    """Whether a node failed as one of these did."""
+    """Return whether a node has the same failure as one of these."""
     return node.failure is not None and compute_signature(node.failure) in {
         compute_signature(one.failure) for one in others if one.failure is not None
     }
@@ -44,20 +44,20 @@ def has_same_failure(node: Node, others: NodeGroup) -> bool:
 
 @dataclass(frozen=True)
 class SharedFailures:
-    """What children of one node failed of alike, in one stage, and what became of it."""
+    """Failures shared by children of one node, in one stage, and their repairs."""
 
     searched_nodes: tuple[Node, ...] = ()
-    """The stage's search nodes, in the order of their decisions."""
+    """The stage's search nodes, in decision order."""
     working_nodes: frozenset[str] = frozenset()
-    """The nodes, of any stage, that work and may be built on; what their children failed of can be mended in them."""
+    """The working nodes, of any stage, that may be built on; failures shared by their children can be fixed in them."""
     item_by_node: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Node -> the item that it took up, of those that took one up."""
+    """Node -> the agenda item that it took up, if any."""
 
     @cached_property
     def groups(self) -> tuple[NodeGroup, ...]:
-        """Nodes of one parent that failed alike, the group that was complete first coming first.
+        """Groups of siblings with the same failure, the group that was complete first coming first.
 
-        Failures that are a child's own, what a person closed or marked, and repairs themselves are in none.
+        Excludes failures of the child alone, nodes that the user closed or marked, and repairs themselves.
         """
         found: dict[tuple[str | None, FailureSignature], list[Node]] = {}
         for node in self.searched_nodes:
@@ -75,7 +75,7 @@ class SharedFailures:
 
     @cached_property
     def group_node_by_node(self) -> dict[str, str]:
-        """The nodes of all groups, and what debugged one of them -> that one. No line is debugged any further."""
+        """Node of a group, or a node that debugged one -> that node of the group. These are not debugged further."""
         found = {node.id: node.id for group in self.groups for node in group}
         for node in self.searched_nodes:
             if node.kind == "debug" and node.parent in found:
@@ -84,27 +84,27 @@ class SharedFailures:
 
     @cached_property
     def unrepaired_groups(self) -> tuple[NodeGroup, ...]:
-        """The groups whose failure was not taken up yet."""
+        """The groups without a repair so far."""
         return tuple(group for group in self.groups if not self._is_repair_of_group(set(self._repair_by_node), group))
 
     @cached_property
     def repaired_node_by_repair(self) -> dict[str, str]:
-        """Repair that works -> the node that it stands for."""
+        """Working repair -> the node that it replaces."""
         return {
             name: origin.parent or "" for name, origin in self._repair_by_node.items() if name in self.working_nodes
         }
 
     @cached_property
     def nodes_under_repair(self) -> frozenset[str]:
-        """The nodes whose repair is being made: further children of theirs would fail alike."""
+        """The nodes under repair: further children of them would fail in the same way."""
         unfinished = {node.id for node in self.searched_nodes if not node.is_finished}
         return frozenset(origin.parent or "" for name, origin in self._repair_by_node.items() if name in unfinished)
 
     @cached_property
     def superseded_nodes(self) -> tuple[Node, ...]:
-        """The nodes of the groups that a repair that works mends: others take their items up.
+        """The nodes of groups fixed by a working repair: other nodes take up their items.
 
-        Without those that debugging had made work before.
+        Excludes nodes that debugging had already fixed.
         """
         alone = {member for name, member in self.group_node_by_node.items() if name in self.working_nodes}
         return tuple(
@@ -117,7 +117,7 @@ class SharedFailures:
 
     @cached_property
     def reopened_items(self) -> tuple[str, ...]:
-        """The items of dropped nodes that no other node took up since."""
+        """The items of superseded nodes that no other node has taken up since."""
         since = {
             self.item_by_node[node.id]: node.decision
             for node in self.searched_nodes
@@ -130,7 +130,7 @@ class SharedFailures:
 
     @cached_property
     def _repair_by_node(self) -> dict[str, Node]:
-        """Each repair, and what debugged one that failed -> the repair."""
+        """Each repair, and each node that debugged a failed one -> the repair."""
         found: dict[str, Node] = {}
         for node in self.searched_nodes:
             if node.repairs_children:
@@ -140,6 +140,6 @@ class SharedFailures:
         return found
 
     def _is_repair_of_group(self, repairs: set[str], group: NodeGroup) -> bool:
-        """Whether one of these repairs is of the group."""
+        """Return whether one of these repairs is for the group."""
         ids = {node.id for node in group}
         return any(ids.intersection(self._repair_by_node[name].repairs_children) for name in repairs)

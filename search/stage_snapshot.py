@@ -1,4 +1,4 @@
-"""Queries on the tree as one decision may see it. A `View` is a value: equal views give equal picks."""
+"""Queries on the tree as visible to one decision. A `StageSnapshot` is a value: equal snapshots give equal picks."""
 
 from __future__ import annotations
 
@@ -54,65 +54,65 @@ NodePair = tuple[str, str]
 AblationPlanStatus = Literal["no", "due", "asked", "done"]
 
 MAX_COMPARISONS = 2
-"""Close calls a stage that a model may decide; what noise hides matters too little for more."""
+"""Maximum number of close calls per stage that a model may decide; differences within noise matter little."""
 
 
 @dataclass(frozen=True)
 class StageSnapshot:
-    """A stage as decision k may see it: nodes whose results are not in `seen` show as running, and nothing more."""
+    """Snapshot of a stage as of decision k: nodes whose results are not visible appear as running, without details."""
 
     stage: StageName
     plan: DataPlan
     nodes: dict[str, Node]
-    """Every node of the run by id, in the order of decisions."""
+    """Every node of the run by id, in decision order."""
     root: Node | None
-    """The best of the stage before, or of an earlier one where that is suspect."""
+    """The best node of the previous stage, or of an earlier one if that is suspect."""
     winner_by_stage: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
-    """The best node of every stage before this one; None where all in it turned out suspect."""
+    """The best node of every earlier stage; None if all its nodes are suspect."""
     report_written_by_stage: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
-    """The stages whose report was decided on since they settled, and whether it may be seen to be written."""
+    """The stages whose report was decided on since they settled, and whether it is visibly written."""
     summary_by_stage: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
-    """The reports that may be seen."""
+    """The visible reports."""
     sounder_by_pair: dict[NodePair, str | None] = field(default_factory=dict[NodePair, str | None])
-    """Which of two nodes of this stage a comparison found the sounder one; None: neither."""
+    """Which of two nodes of this stage a comparison found sounder; None: neither."""
     pending_comparisons: frozenset[NodePair] = frozenset()
     """Comparisons whose answer may not be known yet."""
     item_by_node: dict[str, str] = field(default_factory=dict[str, str])
-    """Node -> the item that it took up, of those that took one up."""
+    """Node -> the agenda item that it took up, if any."""
     agenda_items: tuple[str, ...] = ()
-    """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
+    """The agenda: the idea's experiments; in ablation the planned ablations, else the idea's risk factors."""
     ablation_plan_status: AblationPlanStatus = "no"
-    """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
+    """Whether the ablations are planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
     missing_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
-    """What a reviewer of the draft asks for and nothing refuses: item -> the node that took it up, and its debugs."""
+    """Ablations requested by a reviewer and not refused: item -> the node that took it up, and its debug nodes."""
     trials: tuple[TrialResult, ...] = ()
-    """What settings came to, in the stages that tune; of those whose results may not be seen, that they run."""
+    """Results of trials, in the stages that tune; trials without visible results appear as running."""
     code_hashes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """Node of cells -> arm -> hash of the code that its cells see."""
+    """Node with cells -> arm -> hash of the code that its cells see."""
     widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
     """Dimensions that were widened."""
     spent_by_arm: dict[str, float] = field(default_factory=dict[str, float])
-    """Arm -> what it was given of the plan's currency."""
+    """Arm -> effort spent on it, in the plan's currency."""
     version_count_by_arm: dict[str, int] = field(default_factory=dict[str, int])
-    """Arm -> versions of its code that were measured."""
+    """Arm -> number of measured versions of its code."""
     decided_trials: frozenset[tuple[str, int]] = frozenset()
     """Trials that were decided on, by arm and number."""
     improved_arm_by_node: dict[str, str] = field(default_factory=dict[str, str])
-    """Node -> the arm that it was to make better."""
+    """Node -> the arm that it should improve."""
     seed: int = 0
-    """The run's seed; search nodes run with it, replicates with the seeds after it."""
+    """The run's seed, used by search nodes; replicates use the seeds after it."""
     limit_reason: str | None = None
     """The limit that was reached, of the run or of this stage."""
     run_limit_reason: str | None = None
-    """The same of the whole run alone."""
+    """The limit of the whole run that was reached."""
     skipped_kinds: frozenset[NodeKind] = frozenset()
-    """Nodes after the search that the budget has no room for."""
+    """Kinds of follow-up nodes for which the budget has no room."""
     reference_space: tuple[Hyperparameter, ...] = ()
-    """The space of the ladder's tuned rung (`record.reference_baselines`); empty where there is no ladder."""
+    """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
-    """What is confirmed and with which seeds, once the agenda settled."""
+    """What is confirmed with which seeds, once the main experiments ended."""
     prefers_cheaper: bool = False
-    """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
+    """Whether ties go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
     @cached_property
     def searched_nodes(self) -> tuple[Node, ...]:
@@ -121,7 +121,7 @@ class StageSnapshot:
 
     @cached_property
     def in_flight(self) -> tuple[Node, ...]:
-        """Nodes of any stage that are not finished."""
+        """Unfinished nodes of any stage."""
         return tuple(node for node in self.nodes.values() if not node.is_finished)
 
     @cached_property
@@ -131,12 +131,12 @@ class StageSnapshot:
 
     @property
     def has_pending_trials(self) -> bool:
-        """Whether settings are being tried whose results may not be seen yet."""
+        """Whether trials without visible results are running."""
         return any(node.kind == "trial" for node in self.in_flight)
 
     @property
     def has_pending_results(self) -> bool:
-        """Whether a result may come in that is not known yet."""
+        """Whether further results may arrive."""
         return (
             bool(self.in_flight or self.pending_comparisons)
             or self.ablation_plan_status == "asked"
@@ -149,7 +149,7 @@ class StageSnapshot:
 
     @cached_property
     def unfinished_search_nodes(self) -> tuple[Node, ...]:
-        """Search nodes of this stage that are not finished, as far as may be seen."""
+        """Search nodes of this stage without visible results."""
         return tuple(node for node in self.searched_nodes if not node.is_finished)
 
     @cached_property
@@ -159,12 +159,13 @@ class StageSnapshot:
 
     @cached_property
     def open_nodes(self) -> tuple[Node, ...]:
-        """Those of them that may be built on, and that no repair stands for."""
+        """Good nodes that may be built on and are not replaced by a repair."""
         return tuple(node for node in self.good_nodes if not node.closed and node.id not in self.superseded_nodes)
 
     @cached_property
     def shared_failures(self) -> SharedFailures:
-        """What children of one node failed of alike; in the last stage, nothing takes the place of what is ablated."""
+        """Failures shared by several children of one node; none in ablation, where nothing may replace the
+        ablated node."""
         return (
             SharedFailures()
             if self.stage == "ablation"
@@ -181,7 +182,7 @@ class StageSnapshot:
 
     @cached_property
     def superseded_nodes(self) -> frozenset[str]:
-        """The nodes for which a repair stands that works, or the same program with settings that were chosen."""
+        """Nodes replaced by a working repair, or by the same program with chosen settings."""
         return frozenset(
             (
                 *self.shared_failures.repaired_node_by_repair.values(),
@@ -191,7 +192,7 @@ class StageSnapshot:
 
     @cached_property
     def widest_nodes(self) -> tuple[Node, ...]:
-        """The nodes among which the best is chosen: those that measured most of the panel, earliest first."""
+        """The candidates for the best node: those that measured most of the panel, earliest first."""
         candidates = (
             *([self.root] if self.root and self.root.id not in self.superseded_nodes else ()),
             *self.open_nodes,
@@ -202,17 +203,17 @@ class StageSnapshot:
 
     @cached_property
     def panel(self) -> ComparisonPanel:
-        """What the nodes of this stage are compared over."""
+        """The panel over which the nodes of this stage are compared."""
         return get_panel(self.stage, self.plan)
 
     @cached_property
     def shared_panel(self) -> ComparisonPanel:
-        """What of the panel all of the widest nodes have: over it their gains are of the same cells."""
+        """The panel restricted to what all of the widest nodes measured, so that their gains are comparable."""
         return restrict_to_common(self.widest_nodes, self.panel)
 
     @cached_property
     def noise(self) -> dict[str, float]:
-        """Dataset -> standard deviation between seeds, from the latest best node with replicates enough; or empty."""
+        """Dataset -> standard deviation between seeds, from the latest best node with enough replicates; or empty."""
         for best in reversed(self.winner_by_stage.values()):
             replicates = self.list_replicates(best.id) if best is not None else ()
             if len(done := [node for node in replicates if node.status == "good"]) >= MIN_REPLICATES_FOR_NOISE:
@@ -221,7 +222,7 @@ class StageSnapshot:
 
     @cached_property
     def indistinguishable_nodes(self) -> tuple[Node, ...]:
-        """The widest nodes that cannot be told from the one with the largest gain, cheapest (or earliest) first."""
+        """The widest nodes that are indistinguishable from the top node, cheapest (or earliest) first."""
         if not self.widest_nodes:
             return ()
         same = [node for node in self.widest_nodes if node is self.top_node or not self.is_distinguishable(node)]
@@ -231,15 +232,15 @@ class StageSnapshot:
 
     @cached_property
     def top_node(self) -> Node:
-        """Of the widest nodes the one with the largest gain at the run's seed."""
+        """The widest node with the largest gain at the run's seed."""
         return max(
             self.widest_nodes,
             key=lambda node: (compute_gain(node, self.widest_nodes[0], self.shared_panel), -node.decision),
         )
 
     def is_distinguishable(self, node: Node) -> bool:
-        """Whether the top is better than a node by more than noise: by the seeds that both ran with, where these are
-        enough, else by the spread of the latest best node."""
+        """Return whether the top is better than a node by more than noise: by common seeds if there are enough, else by
+        the spread of the latest best node."""
         found = compute_paired_differences(
             self.list_good_runs(self.top_node), self.list_good_runs(node), self.shared_panel
         )
@@ -249,7 +250,7 @@ class StageSnapshot:
         return not is_close_call(node, self.top_node, self.shared_panel, self.noise)
 
     def list_good_runs(self, node: Node) -> tuple[Node, ...]:
-        """A node and its replicates that worked."""
+        """Return a node and its working replicates."""
         return (
             node,
             *(one for one in self._replicates_by_node.get(node.id, ()) if one.status == "good" and not one.suspect),
@@ -257,7 +258,7 @@ class StageSnapshot:
 
     @cached_property
     def contested_nodes(self) -> tuple[Node, ...]:
-        """The top and the node that noise would have it give way to, both to be run with a few seeds more; or none."""
+        """The top node and the node preferred because of noise, which both need more seeds; or empty."""
         if not self.noise or len(self.indistinguishable_nodes) < 2 or self.indistinguishable_nodes[0] is self.top_node:
             return ()
         return (
@@ -268,13 +269,12 @@ class StageSnapshot:
 
     @cached_property
     def best_node(self) -> Node | None:
-        """The node to carry forward: most of the panel, largest gain; of a close call the one found sounder."""
+        """The node to carry forward: most of the panel, largest gain; in a close call the sounder one."""
         return self._find_champion()[0]
 
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
-        """Items of the agenda, and arms that were to be bettered, of which an author said that nothing is left to try:
-        they are taken up no more."""
+        """Agenda items, and arms to improve, for which an author reported that nothing is left to try."""
         said = (
             node.id
             for node in self.list_nodes_of_kind("improve")
@@ -284,22 +284,22 @@ class StageSnapshot:
 
     @cached_property
     def open_items(self) -> tuple[str, ...]:
-        """What the agenda lists without these."""
+        """Agenda items that are not exhausted."""
         return tuple(item for item in self.agenda_items if item not in self.exhausted_items)
 
     @property
     def undecided_pair(self) -> NodePair | None:
-        """The next close call that nobody has decided yet, while this stage may ask for more."""
+        """The next undecided close call, while this stage may have more comparisons."""
         return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
 
     def _find_champion(self) -> tuple[Node | None, NodePair | None]:
-        """The champion of the closest nodes so far, and the first pair among them that was not compared."""
+        """Return the champion of the close nodes so far, and the first pair among them that was not compared."""
         if self.stage == "ablation" or not self.indistinguishable_nodes:
             return self.root, None
         champion, *others = self.indistinguishable_nodes
         for other in [
             node for node in others if not is_close_call(node, champion, self.shared_panel, {})
-        ]:  # equal is a tie
+        ]:  # equal nodes are a tie
             pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
             if pair not in self.sounder_by_pair:
                 return champion, pair
@@ -312,15 +312,17 @@ class StageSnapshot:
         return frozenset(node.parent for node in self.nodes.values() if node.kind in SEARCH_KINDS)
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
-        """The dimensions of an arm, as wide as they are by now."""
+        """Return the dimensions of an arm with their current ranges."""
         return widen_space(self.plan, arm, self.widened_dimensions)
 
     def list_nodes_of_kind(self, kind: NodeKind) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
     def count_turns(self, kind: NodeKind) -> int:
-        """How many nodes of this kind took up an item: none that a person wrote, that ablates an earlier root, or whose
-        item is taken up again."""
+        """Count the nodes of this kind that took up an item.
+
+        Excludes nodes that the user wrote, that ablate an earlier root, or whose item is taken up again.
+        """
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         dropped = {node.id for node in self.shared_failures.superseded_nodes}
         return sum(
@@ -332,7 +334,8 @@ class StageSnapshot:
         )
 
     def count_debug_depth(self, node: Node) -> int:
-        """How many debug attempts in a row end in this node; a repair of what children failed of is the first."""
+        """Return the number of consecutive debug attempts ending in this node; a repair of a shared failure is
+        the first."""
         is_debug = node.kind == "debug" and node.parent is not None
         return (
             1 + (0 if node.repairs_children else self.count_debug_depth(self.nodes[node.parent or ""]))
@@ -341,7 +344,7 @@ class StageSnapshot:
         )
 
     def has_repeated_failure(self, node: Node) -> bool:
-        """Whether a debugged program failed in the very same way again."""
+        """Return whether a debugged program failed in exactly the same way again."""
         if node.repairs_children:
             return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
@@ -352,8 +355,8 @@ class StageSnapshot:
         )
 
     def list_debuggable(self, max_depth: int) -> tuple[Node, ...]:
-        """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time, nor
-        alike with a sibling."""
+        """Return buggy leaves worth another try: with code to fix, not too deep, without a repeated or shared
+        failure."""
         return tuple(
             node
             for node in self.searched_nodes
@@ -368,7 +371,7 @@ class StageSnapshot:
         )
 
     def list_replicates(self, node: str) -> tuple[Node, ...]:
-        """The replicates of a node, of any stage, failed ones included."""
+        """Return the replicates of a node, of any stage, including failed ones."""
         return tuple(self._replicates_by_node.get(node, ()))
 
     @cached_property
@@ -389,10 +392,10 @@ def build_snapshot(
     marks_before: int | None = None,
     settings: SearchSettings | None = None,
 ) -> StageSnapshot:
-    """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
+    """Build the tree as visible to decision `before` (None: the next one). The state must have a data plan and a start.
 
-    Decisions made later are left out, so that a prompt rendered again shows what it showed the first time. So are marks
-    and settlements that came later, or, where `marks_before` is given, those that came after that decision was made.
+    Later decisions are left out, so that a prompt rendered again is unchanged. So are later marks and settlements or,
+    if `marks_before` is given, those after that decision.
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
@@ -402,7 +405,7 @@ def build_snapshot(
     nodes = {
         node.id: node
         if node.decision in visible
-        else Node(  # what the decision itself says, and nothing after it
+        else Node(  # only what the decision itself says
             id=node.id,
             decision=node.decision,
             parent=node.parent,
@@ -502,7 +505,7 @@ def build_snapshot(
 
 
 def _build_agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
-    """The idea's experiments; those that the plan's arms answer in full come last."""
+    """Return the idea's experiments; those fully answered by the plan's arms come last."""
     numbers = sorted(range(1, len(idea.experiments) + 1), key=lambda number: number in plan.covered)
     return tuple(idea.experiments[number - 1] for number in numbers)
 
@@ -510,7 +513,7 @@ def _build_agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
 def _find_ablation_plan_status(
     state: RunState, earlier: Mapping[int, SearchAction], seen: VisibleDecisions, settings: SearchSettings
 ) -> AblationPlanStatus:
-    """How far the plan of the ablations is. A stage that began without one goes on without."""
+    """Return the status of the ablation plan. A stage that started without one continues without."""
     k = next((k for k, action in earlier.items() if action == ABLATION_PLAN_TASK), None)
     if k is None:
         begun = any(
@@ -524,7 +527,7 @@ def _find_ablation_plan_status(
 
 
 def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
-    """The nodes as they are, but without the marks of people that came after decision k."""
+    """Return the nodes without the user marks that came after decision k."""
     nodes = dict(state.nodes)
     for mark in state.list_marks_since(decision_id):
         for name, reason in collect_mark_reasons(state, mark).items():
@@ -538,7 +541,7 @@ def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
 
 
 def _collect_reports(state: RunState, earlier: Mapping[int, SearchAction], before: int | None) -> dict[StageName, int]:
-    """For each stage the decision to report on what it settled on last; none where it settled again since."""
+    """Return stage -> the decision to report on its last settlement; none if it settled again since."""
     works: dict[str, StageName] = {build_summary_task(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
         works[action.task]: k for k, action in earlier.items() if isinstance(action, RunTask) and action.task in works

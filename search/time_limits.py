@@ -1,8 +1,8 @@
-"""Limits of a stage and of the run on time. They hold because what is expected is set aside.
+"""Time limits of stages and of the run, met by reserving the expected time.
 
-Reaching one is an event (`Limited`), since time decides it: a resumed run, in `ticket` order too, decides as before.
-What is begun has time to be finished, with the replicates that it owes. How long code runs is expected from what ran
-before; as long as no node works there is nothing to set time aside for.
+Reaching one is an event (`LimitReached`), since it depends on time: a resumed run, also in `ticket` order, decides as
+before. Nodes are only started if there is time to finish them and their replicates. Run times are estimated from
+earlier runs; as long as no node works there is nothing to reserve time for.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 
 @dataclass(frozen=True)
 class LimitHit:
-    """Why something may not be begun, in one stage or (None) in the whole run.
+    """Why an action may not start, in one stage or (None) in the whole run.
 
-    `later`: it may, or something else instead, once what is under way has come to its end.
+    `may_fit_later`: it, or something else instead, may start once work in progress has ended.
     """
 
     reason: str
@@ -34,21 +34,21 @@ class LimitHit:
 
 
 RoomCheck = Callable[[SearchAction], LimitHit | None]
-"""Whether the run's budget has room for the most that an action may take."""
+"""Check whether the run's budget has room for the maximum cost of an action."""
 
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """What one stage may take.
+    """Time limits of one stage.
 
-    While the first stage has nothing that works, its first debug only has to end within the time of the whole run.
+    While the first stage has no working node, its first debug attempt only has to end within the time of the whole run.
     """
 
     seconds: float | None = None
     run_seconds: float | None = None
 
     def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> str | None:
-        """Why a search node may not be begun, or None. `now`: active seconds of the run."""
+        """Return why a search node may not start, or None. `now`: active seconds of the run."""
         began = state.stages[action.stage].began_at
         if self.seconds is None or began is None:
             return None
@@ -60,19 +60,19 @@ class TimeLimits:
             None
             if expected <= left
             else (
-                f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, and another node is expected to run "
+                f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s left, but another node is expected to take "
                 f"{expected:.0f} s"
             )
         )
 
 
 def has_nothing_working(view: StageSnapshot) -> bool:
-    """Whether the first stage has nothing that works, and nothing was debugged yet."""
+    """Return whether the first stage has no working node, and nothing was debugged yet."""
     return view.stage == "preliminary" and not view.good_nodes and not view.list_nodes_of_kind("debug")
 
 
 def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
-    """How long the code of a node is expected to run: as long as its parent's, or as usual here, or as planned."""
+    """Estimate the run time of a node: that of its parent, else the median of the stage, else the planned time."""
     parent = view.nodes.get(action.parent or "")
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
         last = parent.attempts[-1]
@@ -87,12 +87,12 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
 def explain_too_late(
     action: SearchAction, state: RunState, settings: SearchSettings, *, seconds_left: float
 ) -> str | None:
-    """Why an action is not begun with so many seconds left of the run, or None.
+    """Return why an action is not started with this time left in the run, or None.
 
-    A search node needs time for what is under way and for the replicates owed by then, too.
+    A search node also needs time for the work in progress and for the replicates due by then.
     """
     if seconds_left <= 0:
-        return "it was reached"
+        return "the limit was reached"
     if not isinstance(action, ExpandTree) or action.kind == "aggregate":
         return None
     view = build_snapshot(state, action.stage, VisibleDecisions(through=state.last_decision), settings=settings)
@@ -101,7 +101,7 @@ def explain_too_late(
         return (
             None
             if seconds <= seconds_left
-            else (f"{seconds_left:.0f} s are left, and a {action.kind} is expected to run {seconds:.0f} s")
+            else (f"{seconds_left:.0f} s left, but a {action.kind} is expected to take {seconds:.0f} s")
         )
     running = 1 + sum(node.kind != "aggregate" for node in view.in_flight)
     rounds = ceil(running / settings.num_workers) + ceil(
@@ -112,15 +112,15 @@ def explain_too_late(
         None
         if needed <= seconds_left
         else (
-            f"{seconds_left:.0f} s are left, and another node with the replicates that are owed by then is "
-            f"expected to take "
+            f"{seconds_left:.0f} s left, but another node with the replicates due by then is expected to take "
             f"{needed:.0f} s"
         )
     )
 
 
 def _count_pending_replicates(view: StageSnapshot, settings: SearchSettings) -> int:
-    """Replicates that are due once this stage has one node more; until seeds are locked, those that decide, too."""
+    """Count the replicates due once this stage has one more node; including the deciding ones until seeds are
+    locked."""
     seeds: dict[str, set[int]] = {}
     for _, target, of in iterate_targets(view, settings):
         seeds.setdefault(target.id, set()).update(of)

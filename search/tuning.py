@@ -1,7 +1,7 @@
-"""Which settings are tried next for which arm, and when a choice stands.
+"""Decide which settings are tried next for which arm, and when a choice is final.
 
-Numbers go to the study (`search.sampling`); what a model writes stays with the tree. A study belongs to one arm on one
-version of its code. Every arm gets as much of the plan's currency as the others.
+The study (`search.sampling`) chooses numbers; code written by models stays in the tree. A study belongs to one arm on
+one version of its code. Every arm gets the same amount of the plan's currency.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from labwright.search.sampling import BATCH_SIZE, find_promotions, round_four_di
 from labwright.search.stage_snapshot import StageSnapshot
 
 WIDENED_BUDGET_SHARE = 1 / 3
-"""Of the budget, what each arm gets on top once a dimension is widened."""
+"""Share of the budget added for each arm when a dimension is widened."""
 MAX_BUDGET_FACTOR, BUDGET_STEPS = 2, 6
-"""So many times its budget an arm gets at most while one still gains, in so many steps for each budget."""
+"""Maximum factor on an arm's budget while an arm is still gaining, and number of steps per budget."""
 NEGLIGIBLE_TRIAL_SHARE = 0.2
-"""Of a trial, what is not worth another one."""
+"""Remaining budget, as a share of a trial's cost, that is not worth another trial."""
 
 
 def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | WidenDimension | None:
-    """What tuning a node's program takes next; None where it waits for results, or is through.
+    """Return the next tuning action for a node's program; None if it waits for results, or is finished.
 
-    First every arm is given what it is owed; then, in the stage of tuning, a dimension is widened where a choice lies
-    at its edge; then the best of each arm are tried again with other seeds, and the choices are measured together.
+    First every arm gets its due trials; then, in the tuning stage, a dimension is widened if a choice lies at its edge;
+    then the best of each arm are repeated with other seeds, and the choices are measured together.
     """
     if node is None or not is_tunable(view, node):
         return None
@@ -58,7 +58,8 @@ def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | W
 
 
 def find_tuning_base(view: StageSnapshot) -> Node | None:
-    """The node whose program stage 2 tunes: what a person wrote there, else what the stage before settled on."""
+    """Return the node whose program the tuning stage tunes: the user's own, else the selection of the previous
+    stage."""
     written = [
         node
         for node in view.open_nodes
@@ -68,17 +69,17 @@ def find_tuning_base(view: StageSnapshot) -> Node | None:
 
 
 def _find_study(view: StageSnapshot, node: Node, arm: str) -> tuple[TrialResult, ...]:
-    """The trials of an arm on the code that it has in a node."""
+    """Return the trials of an arm on its code in a node."""
     return view.studies.get((arm, view.code_hashes[node.id].get(arm, "")), ())
 
 
 def is_tunable(view: StageSnapshot, node: Node) -> bool:
-    """Whether trials can be measured of a node's program: it measures by cells, and an arm has a space."""
+    """Return whether trials can be measured for a node's program: it runs by cells, and an arm has a space."""
     return bool(view.plan.tuned_arms) and node.id in view.code_hashes
 
 
 def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
-    """The node that measures what was chosen for every arm; None where there is one, or nothing new was chosen."""
+    """Return the node that measures the chosen setting of every arm; None if it exists, or nothing new was chosen."""
     if any(one.parent == node.id for one in view.list_nodes_of_kind("tune")):
         return None
     best = {arm: find_best(_find_study(view, node, arm), view.plan) for arm in view.plan.tuned_arms}
@@ -89,14 +90,14 @@ def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 MAX_FINALISTS, FINALIST_SEEDS = 3, 2
-"""So many settings of an arm are tried again, with so many seeds: one seed alone may have been lucky."""
+"""Number of settings of an arm that are repeated, and number of seeds, since a result with one seed may be luck."""
 FINALIST_SEED_OFFSET = 1000
-"""Seeds of finals begin so far from the run's: replicates, which carry the claims, have others."""
+"""Offset of the final seeds from the run's seed, so that replicates, which carry the claims, have other seeds."""
 
 
 def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> ExpandTree | None:
-    """The best settings of each arm, to be tried with another seed; None where that is done, where studies are small,
-    and where arms get equally many seconds: so many settings do not cost them the same."""
+    """Return the best settings of each arm, to be repeated with another seed; None if done, if studies are small, or if
+    the currency is seconds, since equally many settings then have unequal costs."""
     studies = [_find_study(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.list_nodes_of_kind("trial"))
     if (
@@ -114,11 +115,11 @@ def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> Exp
     return _build_expansion(view, node, "trial", trials, seed=view.seed + FINALIST_SEED_OFFSET + len(before))
 
 
-# --- who is owed what ------------------------------------------------------------------------------------------------
+# --- effort due to each arm ------------------------------------------------------------------------------------------
 
 
 def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
-    """The next settings of the arm that is furthest behind what it is owed."""
+    """Return the next settings of the arm that is furthest behind."""
     owed = {arm: amount for arm, amount in count_pending_trials(view, node).items() if amount > 0}
     for arm in sorted(owed, key=lambda arm: -owed[arm]):
         batches = ceil(owed[arm] / BATCH_SIZE)  # of equal size
@@ -136,7 +137,7 @@ def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) -> tuple[Trial, ...]:
-    """So many new settings of an arm, numbered on; fewer where its space has no more."""
+    """Return up to `max_count` new settings of an arm with consecutive numbers; fewer if its space has no more."""
     study = _find_study(view, node, arm)
     rungs = view.plan.tuning.rungs
     tried = list({one.number: one.setting for one in study}.values())
@@ -154,7 +155,7 @@ def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) ->
 def _build_expansion(
     view: StageSnapshot, node: Node, kind: NodeKind, trials: tuple[Trial, ...], *, seed: int | None = None
 ) -> ExpandTree:
-    """A node that runs another one's program with these settings."""
+    """Build a node that runs another node's program with these settings."""
     return ExpandTree(
         stage=view.stage,
         kind=kind,
@@ -166,9 +167,9 @@ def _build_expansion(
 
 
 def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
-    """Arm -> how many trials more it is to have on a node's program: its budget, and as much as the arm with most.
+    """Return arm -> how many more trials it needs on a node's program: its budget, and as much as the arm with most.
 
-    In a later stage than tuning an arm is owed a budget of its own only where its code changed what it computes.
+    After the tuning stage an arm only gets a new budget if a code change altered its results.
     """
     plan = view.plan
     budget = _compute_budget(view, node) if view.stage == "tuning" else plan.tuning.budget
@@ -193,8 +194,8 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
 
 
 def _compute_budget(view: StageSnapshot, node: Node) -> float:
-    """What every arm is to have in stage 2: the plan's budget, more of it for each dimension that was widened, and as
-    long as an arm is still gaining more for all, up to `MOST` times the budget."""
+    """Return the effort due to every arm in the tuning stage: the budget, more for each widened dimension, and more for
+    all while one arm is still gaining, up to `MAX_BUDGET_FACTOR` times the budget."""
     plan, budget = view.plan, view.plan.tuning.budget
     amount = budget * (
         1 + WIDENED_BUDGET_SHARE * sum(one.stage == view.stage for one in view.widened_dimensions.values())
@@ -217,20 +218,20 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
 
 
 def _take_spent_part(study: Sequence[TrialResult], plan: DataPlan, amount: float) -> Sequence[TrialResult] | None:
-    """The first trials of a study that take so much of the plan's currency; None where they are not all measured."""
+    """Return the first trials of a study that use this amount of the currency; None if not all are measured."""
     numbers, seconds = set[int](), 0.0
     for end, one in enumerate(study, 1):
         if one.outcome == "running":
             return None
         numbers.add(one.number)
         seconds += one.seconds
-        if (seconds if plan.tuning.currency == "seconds" else len(numbers)) >= amount:  # as `spent_on`
+        if (seconds if plan.tuning.currency == "seconds" else len(numbers)) >= amount:  # same as `compute_study_cost`
             return study[:end]
     return None
 
 
 def _estimate_trial_cost(view: StageSnapshot, arm: str) -> float:
-    """What a trial of an arm takes of the currency: 1, or the mean of its seconds so far (1 before there are any)."""
+    """Estimate the cost of a trial of an arm: 1 trial, or its mean seconds so far (1 before there are any)."""
     if view.plan.tuning.currency == "trials":
         return 1.0
     known = [one.seconds for one in view.trials if one.arm == arm and one.outcome == "measured" and one.seconds]
@@ -243,9 +244,9 @@ def _count_running(study: Sequence[TrialResult]) -> int:
 
 
 def undertuned_baseline(view: StageSnapshot) -> str:
-    """The baseline whose code is to be bettered next, since others had so many more looks; empty: none.
+    """Return the baseline whose code should be improved next because others had many more tries; empty: none.
 
-    One whose better version is on its way waits for it.
+    A baseline that is already being improved waits for that result.
     """
     under_way = {view.improved_arm_by_node.get(node.id) for node in view.in_flight}
     most = max(view.spent_by_arm.values(), default=0.0)
@@ -264,7 +265,7 @@ def undertuned_baseline(view: StageSnapshot) -> str:
 
 
 def _next_widening(view: StageSnapshot, node: Node) -> WidenDimension | None:
-    """A dimension that is widened, since the choice of an arm lies at its edge; each once."""
+    """Return a dimension to widen because an arm's choice lies at its edge; each is widened once."""
     for arm in view.plan.tuned_arms:
         best = find_best(_find_study(view, node, arm), view.plan)
         space = {one.name: one for one in view.find_space(arm)}
@@ -276,7 +277,7 @@ def _next_widening(view: StageSnapshot, node: Node) -> WidenDimension | None:
 
 
 def _compute_widened_range(one: Hyperparameter, value: object) -> tuple[float, float]:
-    """The range with half its width more at the end where a value lies; no sign changes by it."""
+    """Return the range extended by half its width at the end where a value lies; its sign does not change."""
     assert one.low is not None and one.high is not None and isinstance(value, int | float)
     if one.kind == "log":
         factor = (one.high / one.low) ** 0.5
