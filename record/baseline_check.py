@@ -53,8 +53,8 @@ def _explain_ambiguity(text: str, match: re.Match[str]) -> str:
     value, points = float(match[1]), float(match[3] or 100 * DEFAULT_RELATIVE_TOLERANCE)
     share = f"{100 * points / abs(value):.2g}" if value else "5"
     return (
-        f"{text!r} is ambiguous: in the metric's own unit, write {match[1]}±{points:g} for an absolute tolerance, "
-        f"which is the relative tolerance {match[1]}±{share}%"
+        f"{text!r} is ambiguous: in the metric's own unit write {match[1]}±{points:g} for this absolute tolerance, or "
+        f"{match[1]}±{share}% for the same as a relative tolerance"
     )
 
 

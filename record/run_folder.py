@@ -182,11 +182,11 @@ def open_regular(path: str | Path, folder: int | None = None) -> int:
         if error.errno in (errno.ENXIO, errno.ENODEV) and not stat.S_ISREG(
             os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
         ):  # a socket, or a missing device
-            raise OSError(errno.EINVAL, "it is not a regular file") from error
+            raise OSError(errno.EINVAL, "not a plain file") from error
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file")
+        raise OSError(errno.EINVAL, "not a plain file")
     return file
 
 

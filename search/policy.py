@@ -65,9 +65,7 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
         (base := tuning.find_tuning_base(view)) is None or not tuning.is_tunable(view, base)
     ):
         return "nothing can be tuned: " + (
-            "no arm has hyperparameters"
-            if not view.plan.tuned_arms
-            else "the program does not run cell by cell"
+            "no arm has hyperparameters" if not view.plan.tuned_arms else "the program does not run cell by cell"
         )
     if view.stage == "agenda" and followed_up and is_agenda_exhausted(view):
         return "no experiment has anything left to try"

@@ -180,7 +180,7 @@ def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["resume", str(recorded_run())]) == 0
     assert "done (exit code 0)" in capsys.readouterr().out
     assert main(["pause", str(recorded_run())]) == 2
-    assert "the run is over" in capsys.readouterr().err
+    assert "the run has finished" in capsys.readouterr().err
     assert _files(recorded_run()) == before
 
 
@@ -264,7 +264,7 @@ def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
     for part in ("tree", "reports", "paper", "checked", "costs", "events"):
         assert f'id="{part}"' in page
     assert "every number, figure and citation is bound to the record" in page and "by ada" in page
-    assert "the run is over" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
+    assert "the run has finished" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
     calls = web.get("/runs/recorded-run/calls").text
     for key in list(state.answers)[:: max(1, len(state.answers) // 12)]:
         answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")

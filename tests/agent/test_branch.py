@@ -151,7 +151,7 @@ def test_points_that_are_none_are_refused_in_words() -> None:
         (events, "n9999", "neither a stage"),
         (events, "writing", "neither a stage"),
         (events[:1], "ablation", "no data"),
-        (events[:begun], "tuning", "has not begun"),
+        (events[:begun], "tuning", "has not started"),
         (events[:begun], "n0001", "not finished"),
         (events[:2], "n0001", "no nodes yet"),
     ):

@@ -283,13 +283,13 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     damaged = tmp_path / "damaged"
     shutil.copytree(parent, damaged)
     next(damaged.glob("nodes/*/attempt1/arrays/loss.npy")).write_bytes(b"other")
-    with pytest.raises(RecordError, match=r"loss\.npy is missing, or not what the record says"):
+    with pytest.raises(RecordError, match=r"loss\.npy is missing or differs from the record"):
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     shutil.rmtree(damaged / "data" / "labels")
     with pytest.raises(RecordError):
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     assert list((tmp_path / "runs").iterdir()) == []
-    with pytest.raises(BranchPointError, match="has not begun"):
+    with pytest.raises(BranchPointError, match="has not started"):
         read_origin(parent, "ablation")
 
     def killed(*_: object, **__: object) -> None:

@@ -68,12 +68,12 @@ ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value":
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{'Name': 1}", "is not JSON in UTF-8: Expecting property name"),
-        ("", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("{'Name': 1}", "is not valid UTF-8 JSON: Expecting property name"),
+        ("", "is not valid UTF-8 JSON"),
+        ("[" * 100_000, "is not valid UTF-8 JSON"),
         ([], "is an empty list"),
-        ("7", "an idea is a JSON object with Name, Title and Experiments"),
-        (["text"], "an idea is a JSON object"),
+        ("7", "an idea must be a JSON object with Name, Title and Experiments"),
+        (["text"], "an idea must be a JSON object"),
         (without("Title"), "Title: Field required"),
         ({**IDEA, "Title": "  "}, "Title: Field required"),
         ({**IDEA, "Title": None}, "Title: Field required"),
@@ -102,13 +102,13 @@ def test_an_idea_that_cannot_be_used(
 
 def test_an_idea_that_is_not_utf8(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_bytes(b'{"Name": "\xff"}')
-    assert "is not JSON in UTF-8" in refused(capsys, "run", "--idea", "bad.json")
+    assert "is not valid UTF-8 JSON" in refused(capsys, "run", "--idea", "bad.json")
 
 
 def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two = [IDEA, {**IDEA, "Name": "bold\x1b[31m\n"}]
     assert "choose one with --idea-idx (0: calm, 1: bold )" in idea_said(capsys, two)
-    assert "--idea-idx 2 is not in bad.json, which holds 2" in idea_said(capsys, two, "--idea-idx", "2")
+    assert "--idea-idx 2 is not in bad.json, which has 2" in idea_said(capsys, two, "--idea-idx", "2")
     assert "--idea-idx -1" in idea_said(capsys, two, "--idea-idx", "-1")
     assert "idea 1: Title: Field required" in idea_said(capsys, [IDEA, without("Title")], "--idea-idx", "1")
 
@@ -257,7 +257,7 @@ def test_a_field_that_is_almost_one_of_an_idea_is_refused_with_its_name(
     field: str, meant: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "typo.json").write_text(json.dumps(IDEA | {field: ["digits"]}))
-    assert f"there is no field {field!r}: call it {meant!r}" in refused(
+    assert f"unknown field {field!r}: call it {meant!r}" in refused(
         capsys, "run", "--idea", "typo.json", "--model", "offline"
     )
 

@@ -216,11 +216,11 @@ def test_a_key_that_stands_twice_in_a_configuration_is_refused(
     (place / "try.py").write_text("import lab\n")
     (place / "run.yaml").write_text("seed: 3\nsearch:\n  num_workers: 1\n  num_workers: 4\n")
     assert (
-        "cannot read the configuration file run.yaml: the key 'num_workers' stands in line 3 and again in line 4: "
+        "cannot read the configuration file run.yaml: the key 'num_workers' is in line 3 and again in line 4: "
         "remove one"
     ) in refused(capsys, *words, "run.yaml")
     (place / "plan.yaml").write_text("task: a\ntask: b\n")
-    assert "the key 'task' stands in line 1 and again in line 2" in refused(
+    assert "the key 'task' is in line 1 and again in line 2" in refused(
         capsys, "run", "--idea", "idea.json", "--plan", "plan.yaml"
     )
 

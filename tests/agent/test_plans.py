@@ -81,17 +81,17 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(
 @pytest.mark.parametrize(
     ("estimand", "fields", "why"),
     [
-        ("tuned(plain, over=levels, by=test)", {}, "by=test: a level is chosen by its values on dev or validation"),
-        ("tuned(plain, over=levels, by=zz)", {}, "by=zz: a level is chosen by its values on dev or validation"),
-        ("tuned(plain, over=datasets, by=dev)", {}, "tuned goes over levels, and not over datasets"),
-        ("mean(plain, over=[])", {}, "over=[] must name levels or datasets, each once"),
-        ("mean(plain, over=[noise0, noise0])", {}, "over=[noise0, noise0] must name levels or datasets, each once"),
-        ("", {"unit": "seeds and clusters", "cluster": "ward"}, "'ward' is no column of"),
+        ("tuned(plain, over=levels, by=test)", {}, "by=test: use by=dev or by=validation"),
+        ("tuned(plain, over=levels, by=zz)", {}, "by=zz: use by=dev or by=validation"),
+        ("tuned(plain, over=datasets, by=dev)", {}, "tuned selects among levels, not datasets"),
+        ("mean(plain, over=[])", {}, "over=[] must list levels or datasets without repetition"),
         (
-            "",
-            {"unit": "datasets", "diverged": "worst value"},
-            "with datasets as its unit seeds that diverged are left out",
+            "mean(plain, over=[noise0, noise0])",
+            {},
+            "over=[noise0, noise0] must list levels or datasets without repetition",
         ),
+        ("", {"unit": "seeds and clusters", "cluster": "ward"}, "has no column 'ward'"),
+        ("", {"unit": "datasets", "diverged": "worst value"}, "with unit 'datasets' diverged seeds must be left out"),
         ("", {"diverged": "zero"}, "diverged"),
     ],
 )
@@ -139,7 +139,7 @@ def test_too_few_clusters_of_a_users_own_data_are_refused_before_anything_is_run
         == 2
     )
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "have 4 clusters by 'ward', and fewer than 5 decide nothing" in said, said
+    assert said.count("\n") == 1 and "form 4 clusters by 'ward', but at least 5 are needed" in said, said
 
 
 @pytest.mark.parametrize("text", ["", "- a list", ": : :", "a: &x [*x]"])
@@ -181,7 +181,7 @@ def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_pat
     assert read_plan(folder.root / "data_plan.json") == log.state.data_plan
     send_command(folder.root, stronger(ASKED))
     steering.process_commands()
-    assert len(log.state.amendments) == 1 and log.state.ignored_command_count == 1, "the plan is as it was"
+    assert len(log.state.amendments) == 1 and log.state.ignored_command_count == 1, "the plan is unchanged"
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_pat
     [
         (amended(ASKED, expected_seconds=9.0), "expected_seconds of the plan cannot change"),
         (amended(ASKED, hypotheses=()), "no hypothesis is confirmatory"),
-        (amended(ASKED), "the plan is as it was"),
-        (CommandReceived(verb="amend", text="w"), "no plan was given"),
+        (amended(ASKED), "the plan is unchanged"),
+        (CommandReceived(verb="amend", text="w"), "no plan given"),
     ],
 )
 def test_what_may_not_be_amended_is_refused(command: CommandReceived, why: str) -> None:

@@ -123,7 +123,7 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
     def listen(event: Event, _: RunState) -> None:
         if event.type == "proposed" and not locked:
             locked.append(True)
-            with pytest.raises(RunLockedError, match="is being worked on by process"), acquire_lock(tmp_path / "run"):
+            with pytest.raises(RunLockedError, match="is in use by process"), acquire_lock(tmp_path / "run"):
                 pass
             threading.Timer(0.7, interrupt_twice).start()  # a kernel is starting then, or runs
 
@@ -261,9 +261,9 @@ def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) ->
     with closing(EventLog(disk / "run.db")) as log:
         log.append(CommandReceived(verb="note", text="one"))
     remount(disk, "ro")
-    with pytest.raises(RecordError, match="cannot be written to: fix its permissions"):
+    with pytest.raises(RecordError, match="is not writable: fix its permissions"):
         EventLog(disk / "run.db").append(CommandReceived(verb="note", text="two"))
-    with pytest.raises(RecordError, match="cannot be written to"), acquire_lock(disk):
+    with pytest.raises(RecordError, match="is not writable"), acquire_lock(disk):
         pass
     remount(disk, "rw")
     with acquire_lock(disk), closing(EventLog(disk / "run.db")) as log:
@@ -352,7 +352,7 @@ def test_a_damaged_database_says_how_to_mend_it(tmp_path: Path) -> None:
             log.append(CommandReceived(verb="note", text="x" * 500))
     whole = (tmp_path / "run.db").read_bytes()
     (tmp_path / "run.db").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RecordError, match="the file is damaged: put a copy of it back"):
+    with pytest.raises(RecordError, match="the file is damaged: restore a copy"):
         EventLog(tmp_path / "run.db")
     (tmp_path / "run.db").write_bytes(whole)
     assert len(read_state(tmp_path).notes) == 200

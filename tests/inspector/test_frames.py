@@ -88,7 +88,7 @@ def test_a_run_that_has_only_begun_has_all_columns(tmp_path: Path, events: int) 
 
 
 def test_no_run_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="holds no run"):
+    with pytest.raises(RecordError, match="is not the folder of a run"):
         open_run(tmp_path)
 
 

@@ -177,7 +177,7 @@ def test_a_run_that_is_over_and_one_that_nobody_works_on_say_why(tmp_path: Path)
     record_story(tmp_path / "alone", make_sample())
     with running_server(tmp_path) as web:
         over = web.get(RUN).text
-        assert "the run is over" in over and 'id="act-' not in over
+        assert "the run has finished" in over and 'id="act-' not in over
         assert set(re.findall(r'id="act-(\w+)-run"', web.get("/runs/alone").text)) == {"note"}
 
 

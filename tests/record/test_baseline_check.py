@@ -35,7 +35,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(text: str) -> None:
 
 
 def test_percent_of_percent_is_refused_with_both_ways_to_write_it() -> None:
-    with pytest.raises(ExpectedError, match=r"79\.2±1 for points.*79\.2±1\.3% as a share"):
+    with pytest.raises(ExpectedError, match=r"79\.2±1 for this absolute tolerance.*79\.2±1\.3% .* a relative"):
         parse_expected("79.2%±1%")
 
 

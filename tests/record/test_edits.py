@@ -41,12 +41,12 @@ def told(*edits: tuple[str, str], path: str = "experiment.py") -> str:
 def test_a_miss_is_told_with_the_nearest_lines_and_their_numbers() -> None:
     said = told(("RATE  = 0.1\nEPOCHS = 30", "x"), ("import lab", "import lab"), ("def trains():\n", ""))
     assert said.splitlines() == [
-        "edit 1 of experiment.py: find does not occur ('RATE  = 0.1'); nearest is",
+        "edit 1 of experiment.py: find does not occur ('RATE  = 0.1'); the nearest lines are",
         "    3| RATE = 0.1",
         "    4| EPOCHS = 20",
-        "edit 3 of experiment.py: find does not occur ('def trains():'); nearest is",
+        "edit 3 of experiment.py: find does not occur ('def trains():'); the nearest lines are",
         "    7| def train():",
-        "nothing was changed: give the whole answer again, with what is named here mended",
+        "nothing was changed: give the whole answer again with these errors fixed",
     ]
 
 
@@ -60,7 +60,7 @@ def test_what_occurs_twice_is_told_with_its_lines() -> None:
 
 def test_a_large_file_is_searched_in_bounded_time() -> None:
     text = "".join(f"value_{k} = {k} * scale + offset\n" for k in range(25_000))
-    with pytest.raises(SourceTreeError, match="nearest is\n"):
+    with pytest.raises(SourceTreeError, match="the nearest lines are\n"):
         replace_text(text, [SourceEdit(path="", find="value_12 = 12 * scale - offset\n" * 40, replace="")], "a.py")
 
 
@@ -70,7 +70,7 @@ def test_a_large_file_is_searched_in_bounded_time() -> None:
         ({"../up.py": "x"}, (), "leads out"),
         ({"/x.py": "x"}, (), "leads out"),
         ({"a.csv": "x" * (MAX_FILE_BYTES + 1)}, (), "more"),
-        ({}, ("other.py",), "removed: there is no file 'other.py', only experiment.py"),
+        ({}, ("other.py",), "removed: there is no file 'other.py'; there are experiment.py"),
     ],
 )
 def test_what_leaves_the_tree_is_refused(files: dict[str, str], removed: tuple[str, ...], said: str) -> None:
@@ -79,10 +79,10 @@ def test_what_leaves_the_tree_is_refused(files: dict[str, str], removed: tuple[s
 
 
 def test_edits_of_what_is_not_there_or_given_whole_are_refused() -> None:
-    assert "there is no file 'arms/a.py', only experiment.py" in told(("x", "y"), path="arms/a.py")
+    assert "there is no file 'arms/a.py'; there are experiment.py" in told(("x", "y"), path="arms/a.py")
     whole = WholeFile(path="experiment.py", text="pass\n")
     edit = SourceEdit(path="experiment.py", find="import lab", replace="")
-    with pytest.raises(SourceTreeError, match="given whole and edited"):
+    with pytest.raises(SourceTreeError, match="given both as a whole file and as an edit"):
         apply_edits(PARENT, files=[whole], edits=[edit])
     with pytest.raises(SourceTreeError, match="given twice"):
         apply_edits(PARENT, files=[whole, whole])

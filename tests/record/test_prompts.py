@@ -99,12 +99,12 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
 def test_a_true_question_of_a_later_form_is_not_called_changed(tmp_path: Path) -> None:
     later = json.dumps({**json.loads(TEXT), "tools": []})
     kept = planted(tmp_path, gzip.compress(later.encode()), later)
-    assert kept == PromptLookup(asked=None, changed="of a form that this version does not know")
+    assert kept == PromptLookup(asked=None, changed="unknown format (written by another version?)")
 
 
 def test_a_bomb_is_read_to_the_limit_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = planted(tmp_path, gzip.compress(bytes(4 * prompt_store.MAX_PROMPT_BYTES)))
-    assert kept is not None and kept.asked is None and "larger than a question" in kept.changed
+    assert kept is not None and kept.asked is None and "damaged or too large" in kept.changed
     monkeypatch.setattr(prompt_store, "MAX_PROMPT_BYTES", len(TEXT.encode()))
     assert planted(tmp_path, gzip.compress(TEXT.encode())) == PromptLookup(asked=PromptRecord.model_validate_json(TEXT))
 

@@ -175,15 +175,18 @@ def test_what_can_have_an_effect_is_not_refused() -> None:
     ("command", "why"),
     [
         (CommandReceived(verb="resume"), "not paused"),
-        (CommandReceived(verb="kill", target="n0001", text=""), "say why"),
-        (CommandReceived(verb="kill", target="n0001", text="  \n"), "say why"),
+        (CommandReceived(verb="kill", target="n0001", text=""), "no reason given"),
+        (CommandReceived(verb="kill", target="n0001", text="  \n"), "no reason given"),
         (CommandReceived(verb="kill", target="n9999", text="r"), "no node 'n9999': the run has n0001 to"),
         (CommandReceived(verb="kill", target="n0001", text="r"), "is finished"),
         (CommandReceived(verb="mark", target="../x", text="r"), "no node"),
-        (CommandReceived(verb="mark", target="n0001", text="x" * (MAX_COMMAND_TEXT_LENGTH + 1)), "too many"),
+        (
+            CommandReceived(verb="mark", target="n0001", text="x" * (MAX_COMMAND_TEXT_LENGTH + 1)),
+            "shorten it to at most",
+        ),
         (CommandReceived(verb="note", text=" "), "the note is empty"),
-        (CommandReceived(verb="note", target="paper", text="r"), "no stage 'paper': name preliminary, "),
-        (CommandReceived(verb="note", target="preliminary", text="r"), "the search of preliminary is over"),
+        (CommandReceived(verb="note", target="paper", text="r"), "no stage 'paper': use preliminary, "),
+        (CommandReceived(verb="note", target="preliminary", text="r"), "the search of preliminary has ended"),
     ],
 )
 def test_what_has_no_effect_is_refused_in_one_line(command: CommandReceived, why: str) -> None:
@@ -201,7 +204,7 @@ def test_a_node_without_a_verdict_is_not_marked(mark: Literal["suspect", "closed
     said = find_refusal(
         state_of(story=story), CommandReceived(verb="mark", mark=mark, target=killed, text="r"), is_running=True
     )
-    assert said is not None and said.startswith(f"{killed} was ended before it had a verdict")
+    assert said is not None and said.startswith(f"{killed} was cancelled before it had a verdict")
 
 
 def test_asking_for_the_same_twice_is_refused() -> None:
@@ -231,14 +234,14 @@ def test_a_node_that_was_carried_forward_is_not_closed() -> None:
     best = state.stages["preliminary"].best
     assert best is not None
     said = find_refusal(state, CommandReceived(verb="mark", mark="closed", target=best, text="r"), is_running=True)
-    assert "preliminary settled on" in str(said)
+    assert "preliminary selected" in str(said)
 
 
 def test_an_ended_run_and_one_that_did_not_begin_are_not_steered() -> None:
     for verb in ("stop", "pause", "note"):
         command = CommandReceived.model_validate({"verb": verb, "text": "r"})
-        assert "over" in str(find_refusal(state_of(story=make_ended()), command, is_running=True))
-        assert "not begun" in str(find_refusal(RunState(), command, is_running=True))
+        assert "has finished" in str(find_refusal(state_of(story=make_ended()), command, is_running=True))
+        assert "not started" in str(find_refusal(RunState(), command, is_running=True))
 
 
 # --- what it makes of the state ---------------------------------------------------------------------------------------

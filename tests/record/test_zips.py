@@ -38,16 +38,16 @@ def _link(name: str) -> zipfile.ZipInfo:
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ([("run/../../out", b"")], "leads elsewhere"),
-        ([("/etc/out", b"")], "leads elsewhere"),
-        ([("run//out", b"")], "leads elsewhere"),
-        ([("run\\out", b"")], "leads elsewhere"),
-        ([(_link("run/run.db"), b"/etc/passwd")], "is a link"),
+        ([("run/../../out", b"")], "leads outside the folder"),
+        ([("/etc/out", b"")], "leads outside the folder"),
+        ([("run//out", b"")], "leads outside the folder"),
+        ([("run\\out", b"")], "leads outside the folder"),
+        ([(_link("run/run.db"), b"/etc/passwd")], "is not a regular file"),
         ([("run/run.db", b"a"), ("run/run.db", b"b")], "is in it twice"),
         ([("run/run.db", b"a"), ("run/run.db/a", b"b")], "as a file and as a folder"),
-        ([("run/run.db", b"\0" * (zips.FREE_BYTES + 1))], "which no run does"),
-        ([("run/notes.txt", b"a")], "it holds no run"),
-        ([("a/run.db", b"a"), ("b/run.db", b"a")], "it holds several runs"),
+        ([("run/run.db", b"\0" * (zips.FREE_BYTES + 1))], "implausible for a run"),
+        ([("run/notes.txt", b"a")], "it contains no run"),
+        ([("a/run.db", b"a"), ("b/run.db", b"a")], "it contains several runs"),
     ],
 )
 def test_a_zip_that_is_no_run_is_refused(
@@ -126,7 +126,7 @@ def test_a_small_zip_is_checked_as_any_other(tmp_path: Path, capsys: pytest.Capt
     inner = _zip(tmp_path / "inner.zip", ("../out", b"text"))
     small = _zip(tmp_path / "a.zip", (zips.INNER, inner.read_bytes()), compression=zipfile.ZIP_LZMA)
     assert main(["status", str(small)]) == 2
-    assert "leads elsewhere" in capsys.readouterr().err
+    assert "leads outside the folder" in capsys.readouterr().err
     small = _zip(tmp_path / "b.zip", (zips.INNER, b"no zip"), compression=zipfile.ZIP_LZMA)
     assert main(["status", str(small)]) == 2
     assert "it is damaged" in capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_a_small_zip_is_checked_as_any_other(tmp_path: Path, capsys: pytest.Capt
 def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(RECORDED) if word == "RUN" else word for word in words]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "is a zip" in said
+    assert said.count("\n") == 1 and "is a read-only zip" in said
     assert f"(scientist export {RECORDED} --zip recorded-run-plain.zip --with-data && unzip recorded-run-plain" in said
 
 

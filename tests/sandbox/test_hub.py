@@ -89,8 +89,8 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
     assert (again.returncode, again.stdout) == (0, first.stdout), again
     cached = program(hub, tmp_path / "hf", "-c", LOOK, network=False)
     assert cached.stdout.splitlines() == [
-        f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, no licence is told",
-        "qa: tiny/qa at main, size not told, no licence is told",
+        f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence unknown",
+        "qa: tiny/qa at main, size unknown, licence unknown",
     ], cached
 
 

@@ -16,7 +16,7 @@ def test_a_node_that_is_not_expected_to_end_in_time_is_not_begun() -> None:
     given = make_settings(num_drafts=8, num_workers=1, lookahead=0, order="arrival")
     virtual_time.run(run_search(log, world, given, ("preliminary",), limits=TimeLimits(seconds=70.0)))
     stage = log.state.stages["preliminary"]
-    assert stage.limit_reason is not None and "another node is expected to run 20 s" in stage.limit_reason
+    assert stage.limit_reason is not None and "another node is expected to take 20 s" in stage.limit_reason
     assert stage.is_settled and stage.end_reason == stage.limit_reason
     assert len(log.state.list_stage_nodes("preliminary")) == 3  # begun at 0, 20 and 40 s; at 60 s only 10 s are left
 

@@ -80,7 +80,7 @@ def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: floa
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
     assert explain_silence(60.0, 60.0) is None
     assert explain_silence(61.2, 60.0) == (
-        "it printed, logged and submitted nothing for 61 s, and may for 60 s (search.silent_timeout)"
+        "it printed, logged and submitted nothing for 61 s; the limit is 60 s (search.silent_timeout)"
     )
 
 

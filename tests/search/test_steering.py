@@ -277,7 +277,7 @@ def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
             )
 
     virtual_time.run(stages())
-    assert "nothing is left to build on" in str(log.state.stages["ablation"].end_reason)
+    assert "there is no node to build on" in str(log.state.stages["ablation"].end_reason)
     assert log.state.stages["ablation"].best is None
 
 

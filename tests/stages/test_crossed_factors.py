@@ -88,11 +88,11 @@ def test_a_level_of_one_factor_stands_for_it_where_levels_are_crossed(text: str,
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("shrunk@n0.5_k2", "is left out of the plan"),
-        ("moved@n0.1_k2", "is left out of the plan"),
+        ("shrunk@n0.5_k2", "is excluded from the plan"),
+        ("moved@n0.1_k2", "is excluded from the plan"),
         ("shrunk@n0.1", "leaves other factors open: write shrunk@n0.1_k1"),
-        ("slope(shrunk, over=[n0.1_k1, n0.1_k2, n0.5_k1])", "slope goes over the levels of one factor"),
-        ("shrunk@n9", "there is no level 'n9'; there are n0.1, n0.5, k1, k2, n0.1_k1"),
+        ("slope(shrunk, over=[n0.1_k1, n0.1_k2, n0.5_k1])", "slope needs the levels of one factor"),
+        ("shrunk@n9", "there is no level 'n9'; the plan has n0.1, n0.5, k1, k2, n0.1_k1"),
     ],
 )
 def test_what_is_no_place_of_crossed_levels_is_said(text: str, complaint: str) -> None:

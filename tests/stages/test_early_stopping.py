@@ -115,7 +115,7 @@ def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
         assert f"submits nothing for {quiet:g} s is ended as hopeless" in prompt
         watch = build_watch(bench, decided)
         assert watch is not None and watch(replace(QUIET, quiet_seconds=quiet)) is None
-        assert f"may for {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")
+        assert f"the limit is {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")
 
 
 def test_without_peers_there_is_nothing_to_watch_for_in_ticket_order(story: Story) -> None:

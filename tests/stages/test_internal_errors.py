@@ -38,7 +38,7 @@ async def test_what_nobody_expected_is_the_nodes_failure_with_our_traceback(tmp_
     bench, _ = search(tmp_path, lost_figure("n0004"), nodes=3)
     first, *others = await agenda(bench)
     assert first.status == "buggy" and first.failure is not None
-    assert "the program could not work on what the code left (FileNotFoundError:" in first.failure.message
+    assert "the program could not process the experiment's output (FileNotFoundError:" in first.failure.message
     assert "stages/nodes/node_plots.py" in first.failure.traceback and str(Path.cwd()) not in first.failure.traceback
     assert first.failure.ours.startswith("FileNotFoundError < stages/nodes/node_plots.py:")
     assert all(one.status == "good" for one in others)
