@@ -68,7 +68,7 @@ def check_program(files: Mapping[str, str]) -> None:
     check_source(files)
     if not files.get(ENTRY_FILE, "").strip():
         present = ", ".join(sorted(files)[:10]) or "none"
-        raise SourceTreeError(f"{ENTRY_FILE}, the file that is run, is missing (files: {present})")
+        raise SourceTreeError(f"there is no {ENTRY_FILE}, the file that is run (files: {present})")
 
 
 def select_code(files: Mapping[str, str]) -> dict[str, str]:

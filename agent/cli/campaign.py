@@ -365,5 +365,5 @@ def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
 
 def list_queue(args: QueueList) -> int:
     if not is_campaign(args.campaign):
-        raise UsageError(f"{args.campaign} is no campaign: give the folder of one")
+        raise UsageError(f"{args.campaign} is not a campaign: give the folder of a campaign")
     return show_campaign(args.campaign, json=args.json)

@@ -314,7 +314,7 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
         (["--set", "data=[]"], "fixed when it begins"),
         (["--code", str(tmp_path)], "contains no experiment.py"),
         (["--name", "../out"], "cannot name a folder"),
-        (["--note", "x" * 2000], "too many"),
+        (["--note", "x" * 2000], "shorten it"),
         (["--set", "nothing=1"], "unknown setting"),
     ):
         where = [] if "taken" in arguments else ["--runs", str(runs)]

@@ -263,7 +263,7 @@ def test_a_line_that_a_kill_cut_short_is_as_if_not_written(tmp_path: Path) -> No
     CampaignLog(folder).append(EntryQueued(name="c"))
     assert list(read_campaign(folder).entries) == ["a", "c"]
     log.write_bytes(b"nonsense\n" + whole)
-    with pytest.raises(UsageError, match="line 1: it was damaged"):
+    with pytest.raises(UsageError, match="line 1 is damaged"):
         read_campaign(folder)
 
 

@@ -164,12 +164,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (["pause"], "no process works"),
         (["kill", "n0001", "--reason", "r"], "no process works"),
         (["mark", "n0404", "--reason", "r"], "there is no node 'n0404'"),
-        (["mark", "n0001", "--reason", " "], "say why"),
+        (["mark", "n0001", "--reason", " "], "no reason given"),
         (["note", ""], "the note is empty"),
         (["note", "x", "--stage", "paper"], "there is no stage 'paper'"),
         (["kill", "n0001"], "--reason"),
         (["mark", "n0001", "--reason", "r", "--as", "odd"], "odd"),
-        (["note", "x" * 1001], "1001 characters are too many"),
+        (["note", "x" * 1001], "has 1001 characters: shorten it"),
     ],
 )
 def test_what_has_no_effect_is_one_line_and_exit_2(

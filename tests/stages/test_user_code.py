@@ -48,7 +48,7 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
         ({"experiment_py": "\0"}, "is not valid Python: source"),
         ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
         ({"experiment_py": "#" * (MAX_FILE_BYTES + 1)}, "more than"),
-        ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
+        ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is reserved for the harness"),
         ({"experiment_py": "from labwright.record.schema.idea import Idea"}, "imports 'labwright.record.schema.idea'"),
         ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
         ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
