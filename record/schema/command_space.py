@@ -11,7 +11,7 @@ from labwright.record.schema.data_plan import Arm, DataPlan, Level
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.tuning import Hyperparameter
 
-SpaceItem = TypeVar("One", Hyperparameter, Arm, Level)
+SpaceItem = TypeVar("SpaceItem", Hyperparameter, Arm, Level)
 
 
 class CommandSpace(FrozenModel):
