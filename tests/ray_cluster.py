@@ -143,11 +143,11 @@ def _start_once(nodes: int, cpus: int) -> RayCluster:
 
 
 def find_worker_processes(cluster: RayCluster) -> list[psutil.Process]:
-    """The processes of places on its machines, as Ray calls them."""
+    """Return the worker processes on the cluster's machines, found by their Ray names."""
     found: list[psutil.Process] = []
     for one in (process for machine in cluster.machines for process in _find_descendants(machine.process.pid)):
         with suppress(psutil.Error):
-            if "ray::Node" in " ".join(one.cmdline()):
+            if "ray::WorkerActor" in " ".join(one.cmdline()):
                 found.append(one)
     return found
 

@@ -1,1 +1,1 @@
-"""Cells on many machines, with Ray as the engine. Ray is imported in `sandbox.cluster.ray` alone."""
+"""Run cells on several machines with Ray. Only `sandbox.cluster.ray_cluster` imports Ray."""

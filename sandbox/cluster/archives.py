@@ -1,7 +1,7 @@
-"""Folders and files as they travel between machines: a tar of plain files, folders, links and pipes, and nothing else.
+"""Pack folders and files for transfer between machines: a tar of plain files, folders, links and pipes only.
 
-Kept: what arrives is what was sent, by its sha256; nothing is written outside of the folder, nor through a link in it;
-bytes alone are moved, and nothing is unpickled. Times are those of the file system that receives.
+Guarantees: the archive is verified by its sha256; nothing is written outside the folder or through a link in it;
+nothing is unpickled. File times are those of the receiving file system.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from labwright.sandbox.safe_io import (
 )
 
 MAX_FILE_TIME = 2.0**60
-"""Seconds since 1970 that a file may be from: code may set times that no call takes."""
+"""Largest modification time in seconds since 1970; experiment code can set times that system calls reject."""
 CHUNK_BYTES = 8 * 2**20
-"""Bytes that travel at once."""
+"""Bytes per transfer call."""
 MAX_INLINE_BYTES = 2**20
-"""Bytes that travel with what is said of them."""
+"""Archives up to this size travel inside the message."""
 
 
 def pack_archive(
@@ -40,53 +40,53 @@ def pack_archive(
     excluded: Collection[str] = (),
     follow: Collection[Path] = (),
 ) -> None:
-    """Write a folder (or one file) to a parcel, but for what is named at its top.
+    """Write a folder (or target_folder file) to an archive, except the top-level names in `excluded`.
 
-    `shift` is added to the times of files (seconds). Links into `follow` travel as what they point to. Raises `BadFile`
-    where files hold more than `most` bytes, `OSError`.
+    `clock_shift` (seconds) is added to file times. Links into `follow` are replaced by their targets. Raises `BadFile`
+    if the files hold more than `max_bytes`, and `OSError`.
     """
     size = 0
     root, entries = folder, iterate_entries(folder)
     if not folder.is_dir():
         root, entries = folder.parent, iter([(folder.name, folder.stat())])
-    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as parcel:
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for name, status in entries:
             if name.partition("/")[0] in excluded:
                 continue
             place, inner = root, name
             if stat.S_ISLNK(status.st_mode):
-                path = Path(os.path.realpath(root / name))  # of links in a circle too
-                if any(path.is_relative_to(one) for one in follow) and path.is_file():
+                path = Path(os.path.realpath(root / name))  # also resolves circular links
+                if any(path.is_relative_to(target_folder) for target_folder in follow) and path.is_file():
                     place, inner, status = path.parent, path.name, path.stat()
             info = _build_tar_info(name, root / name, status, clock_shift)
             if info is None:
                 continue
             if not info.isreg():
-                parcel.addfile(info)
+                archive.addfile(info)
                 continue
             if (size := size + info.size) > max_bytes:
-                raise BadFile(f"what it left holds more than {max_bytes / 1e9:g} GB (sandbox.disk_gb)")
+                raise BadFile(f"the output files exceed {max_bytes / 1e9:g} GB (sandbox.disk_gb)")
             with open_regular(place, inner, max_bytes) as file:
-                parcel.addfile(info, file)
+                archive.addfile(info, file)
 
 
 def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62) -> None:
-    """Put what a parcel holds into a folder, `most` bytes of it at most. Raises `BadFile`, `OSError`."""
+    """Extract an archive of at most `max_bytes` into a folder. Raises `BadFile`, `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
     try:
-        with tarfile.open(source, "r:") as parcel:
-            for number, member in enumerate(parcel):
+        with tarfile.open(source, "r:") as archive:
+            for number, member in enumerate(archive):
                 size += member.size
                 if size > max_bytes or number > MAX_ENTRIES:
-                    raise BadFile(f"a parcel holds more than {max_bytes / 1e9:g} GB, or {MAX_ENTRIES} files")
-                _extract_member(parcel, member, folder)
+                    raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
+                _extract_member(archive, member, folder)
     except (tarfile.TarError, ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise BadFile(f"a parcel cannot be read: {error}") from error
+        raise BadFile(f"the archive cannot be read: {error}") from error
 
 
 def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
-    """None for what does not travel: sockets and devices, and what is gone."""
+    """Return the tar header of a file, or None for sockets and devices, which are not sent."""
     info = tarfile.TarInfo(name)
     info.mtime, info.mode = (
         min(max(status.st_mtime + shift, -MAX_FILE_TIME), MAX_FILE_TIME),
@@ -105,8 +105,8 @@ def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float)
     return info
 
 
-def _extract_member(parcel: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Links to other members and devices are passed over."""
+def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Extract one member; hard links and devices are skipped."""
     if member.isdir():
         make_folder(folder, member.name)
         return
@@ -115,7 +115,7 @@ def _extract_member(parcel: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
             os.symlink(member.linkname, name, dir_fd=place)
         elif member.isfifo():
             os.mkfifo(name, 0o600, dir_fd=place)
-        elif member.isreg() and (content := parcel.extractfile(member)) is not None:
+        elif member.isreg() and (content := archive.extractfile(member)) is not None:
             with create_file(place, name) as file:
                 shutil.copyfileobj(content, file)
                 os.fchmod(file.fileno(), member.mode & 0o777 | 0o600)

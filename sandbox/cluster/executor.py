@@ -1,7 +1,7 @@
-"""An `Executor` whose experiments run on the machines of a Ray cluster: one writer, labels and record stay here.
+"""An `Executor` that runs experiments on a Ray cluster; the labels and the record stay on the head node.
 
-A slot is held while work is out, as on one machine, so that order, stopping and campaigns are the same. Not kept: what
-asks language models (`subjects`) does not run there; scorers of your own run here, on the CPU.
+Remote work occupies a slot, as on a single machine, so order, stopping and campaigns work the same way. Limits:
+experiments that call language models (`subjects`) do not run on a cluster; user scorers run on the head node's CPU.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ from labwright.sandbox.settings import SandboxSettings
 
 
 class RayExecutor(LocalExecutor):
-    """An `Executor` over a cluster. Raises `ClusterError` where it cannot be used as it is, and as `LocalExecutor`."""
+    """An `Executor` over a cluster. Raises `ClusterError` if the cluster is unusable, and the errors of
+    `LocalExecutor`."""
 
     def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, cache: Path, **rest: Any) -> None:
         if rest.get("subjects") is not None:
             raise ClusterError(
-                "experiments that ask language models do not run on a cluster: run this one without --ray"
+                "experiments that call language models cannot run on a cluster: run this one without --ray"
             )
         machines = list_machines(settings)
         rest |= {"gpus": GpuLeases(None, (), settings)}
-        super().__init__(min(slots, sum(one.slots for one in machines)), views, settings=settings, cache=cache, **rest)
-        held = hashlib.sha256(f"{socket.gethostname()}:{self.config.cache}".encode()).hexdigest()[:16]
-        places: Counter[str] = Counter()
-        for one in machines:
-            places[one.host] += one.slots
+        super().__init__(
+            min(slots, sum(machine.slots for machine in machines)), views, settings=settings, cache=cache, **rest
+        )
+        run_id = hashlib.sha256(f"{socket.gethostname()}:{self.config.cache}".encode()).hexdigest()[:16]
+        slots_by_host: Counter[str] = Counter()
+        for machine in machines:
+            slots_by_host[machine.host] += machine.slots
         terms = WorkerTerms(
             settings=settings,
-            run=held,
-            slots=dict(places),
+            run=run_id,
+            slots=dict(slots_by_host),
             secret=self.config.secret,
             watch_seconds=monitor.WATCH_SECONDS,
         )
@@ -56,30 +59,30 @@ class RayExecutor(LocalExecutor):
         self.file_transfer = FileTransfer(
             self.cluster,
             ContentStore(settings.store or default_store_root()),
-            cache.absolute().parent / "parcels",
+            cache.absolute().parent / "archives",
             self.config.packages,
             int(settings.disk_gb * 1e9),
         )
         local = self._runner
         self._runner = RemoteRunner(
-            **{one.name: getattr(local, one.name) for one in fields(JobRunner)}, file_transfer=self.file_transfer
+            **{f.name: getattr(local, f.name) for f in fields(JobRunner)}, file_transfer=self.file_transfer
         )
 
     @property
     def device(self) -> str:
-        """As `LocalExecutor.device`."""
-        devices = [device for one in self.cluster.machines for device in one.devices]
+        """Describe the devices of the cluster, as `LocalExecutor.device` does."""
+        devices = [device for machine in self.cluster.machines for device in machine.devices]
         return describe_devices(devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu)
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
-        """The most that one cell can have, on the machine with most."""
+        """The most resources that one cell can have, on the largest machine."""
         return compute_max_cell_capacity(self.cluster.machines, self._settings)
 
     @property
     def environment_fingerprint(self) -> str:
-        """Of all machines; that of one where they are alike."""
-        found = {self._add_package_fingerprint(one.environment_fingerprint) for one in self.cluster.machines}
+        """The fingerprint shared by all machines, or the list of fingerprints if they differ."""
+        found = {self._add_package_fingerprint(machine.environment_fingerprint) for machine in self.cluster.machines}
         return found.pop() if len(found) == 1 else json.dumps(sorted(found))
 
     async def close(self) -> None:
@@ -89,6 +92,6 @@ class RayExecutor(LocalExecutor):
     def _open_host(self, folder: Path) -> ScriptHost:
         return RemoteHost(self.file_transfer, folder)
 
-    def _add_package_fingerprint(self, ground: str) -> str:
+    def _add_package_fingerprint(self, fingerprint: str) -> str:
         installed = {"installed": self.packages.installed.sha256} if self.packages and self.packages.folder else {}
-        return json.dumps(json.loads(ground) | installed, sort_keys=True)
+        return json.dumps(json.loads(fingerprint) | installed, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The machines of a cluster, and whether experiments may run there: all is refused before anything starts."""
+"""Check before a run starts that experiments can run on every machine of a cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from labwright.sandbox.isolation.limits import DEFAULT_MEMORY_SHARE
 from labwright.sandbox.settings import SandboxSettings
 
 COMPARED_FIELDS = ("python", "packages")
-"""What of the ground must be the same on every machine."""
+"""Fields of the environment fingerprint that must be equal on all machines."""
 
 
 _machines_by_address: dict[str, tuple[MachineFacts, ...]] = {}
-"""Settings -> machines, asked for once a process."""
+"""Settings (JSON) -> machines, surveyed once per process."""
 
 
 def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
-    """The machines of the cluster that the settings name, each fit for experiments. Raises `ClusterError`."""
+    """Return the machines of the configured cluster after checking each. Raises `ClusterError`."""
     terms = settings.model_dump_json()
     if terms not in _machines_by_address:
         _machines_by_address[terms] = _survey_machines(settings)
@@ -34,68 +34,71 @@ def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
 def _survey_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
     if settings.gpus:
         raise ClusterError(
-            "--gpus names GPUs of one machine, and Ray leases those of all: leave it out, with "
+            "--gpus selects GPUs of a single machine, but Ray assigns the GPUs of a cluster: omit it and use "
             "--set sandbox.device=cuda"
         )
     if settings.device == "cuda" and settings.gpus_per_node > 1 and settings.slots_per_gpu > 1:
-        raise ClusterError("experiments on several GPUs each do not share them: set sandbox.slots_per_gpu to 1")
+        raise ClusterError("experiments that use several GPUs cannot share them: set sandbox.slots_per_gpu to 1")
     connect(settings.ray)
     return check_machines(survey_machines(WorkerTerms(settings=settings, run="survey", watch_seconds=1.0)), settings)
 
 
 def check_machines(machines: tuple[MachineFacts, ...], settings: SandboxSettings) -> tuple[MachineFacts, ...]:
-    """The same machines. Raises `ClusterError` where experiments cannot run there."""
+    """Return the machines unchanged. Raises `ClusterError` if experiments cannot run on one of them."""
     here = json.loads(compute_environment_fingerprint(settings, ()))
-    for one in machines:
-        if (why := _find_unfitness(one, here, settings)) is not None:
-            raise ClusterError(f"machine {one.address} of the Ray cluster at {settings.ray} {why}")
-    if not any(one.slots for one in machines):
-        wanted = f"{settings.threads} processors" + (
+    for machine in machines:
+        if (why := _find_unfitness(machine, here, settings)) is not None:
+            raise ClusterError(f"machine {machine.address} of the Ray cluster at {settings.ray} {why}")
+    if not any(machine.slots for machine in machines):
+        needed = f"{settings.threads} processors" + (
             f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
         )
         raise ClusterError(
-            f"no machine of the Ray cluster at {settings.ray} has room for one cell, which takes "
-            f"{wanted}: add machines, or ask for less"
+            f"no machine of the Ray cluster at {settings.ray} has room for one cell, which needs "
+            f"{needed}: add machines, or request less"
         )
     return machines
 
 
-def _find_unfitness(one: MachineFacts, here: dict[str, Any], settings: SandboxSettings) -> str | None:
-    """Why no experiment may run on a machine, and what to do about it."""
-    if one.version != compute_code_version():
+def _find_unfitness(machine: MachineFacts, here: dict[str, Any], settings: SandboxSettings) -> str | None:
+    """Return why experiments cannot run on a machine and how to fix it, or None."""
+    if machine.version != compute_code_version():
         return (
-            f"has another version of scientist ({one.version}, here {compute_code_version()}): install this one there"
+            f"has a different version of scientist ({machine.version}, here {compute_code_version()}): "
+            "install the same version there"
         )
-    if one.isolation_fault:
+    if machine.isolation_fault:
         return (
-            f"cannot isolate experiments: {one.isolation_fault}. Mend that there, or run all without isolation: "
-            "--set sandbox.isolation=none"
+            f"cannot isolate experiments: {machine.isolation_fault}. Fix this on that machine, or run "
+            "everything without isolation: --set sandbox.isolation=none"
         )
-    if not is_private(one.address):
-        return "has a public address, and whoever reaches a Ray port can run code: keep Ray in a private network"
-    if not one.tokens and not one.address.startswith("127."):
+    if not is_private(machine.address):
+        return "has a public address, and anyone who can reach a Ray port can run code: use a private network"
+    if not machine.tokens and not machine.address.startswith("127."):
         return (
-            "takes commands from whoever reaches its port: start every machine with RAY_AUTH_MODE=token, as "
-            "docs/hardware.md says"
+            "accepts commands from anyone who can reach its port: start Ray on every machine with "
+            "RAY_AUTH_MODE=token (see docs/hardware.md)"
         )
-    there = json.loads(one.environment_fingerprint or "{}")
+    there = json.loads(machine.environment_fingerprint or "{}")
     for name in COMPARED_FIELDS:
         if there.get(name) != here[name]:
-            return f"has another {_describe_difference(name, there.get(name), here[name])}: install the same"
+            return (
+                f"has a different {_describe_difference(name, there.get(name), here[name])}: install the same version"
+            )
     return None
 
 
 def _describe_difference(name: str, there: Any, here: Any) -> str:
     if name != "packages" or there is None:
         return f"{name} ({there}, here {here})"
-    held, ours = dict(there), dict(here)
-    first = min(one for one in {*held, *ours} if held.get(one) != ours.get(one))
-    return f"{first} ({held.get(first, 'none')}, here {ours.get(first, 'none')})"
+    remote, local = dict(there), dict(here)
+    first = min(package for package in {*remote, *local} if remote.get(package) != local.get(package))
+    return f"{first} ({remote.get(first, 'none')}, here {local.get(first, 'none')})"
 
 
 def compute_max_cell_capacity(machines: Sequence[MachineFacts], settings: SandboxSettings) -> ResourceNeeds:
-    """The most that one cell can have, on the machine with most GPUs and memory."""
-    largest = max(machines, key=lambda one: (one.gpus, one.memory))
+    """Return the most resources that one cell can have, on the machine with the most GPUs and memory."""
+    largest = max(machines, key=lambda machine: (machine.gpus, machine.memory))
     memory = settings.memory_gb or DEFAULT_MEMORY_SHARE * largest.memory / 1e9
     return ResourceNeeds(
         gpus=int(largest.gpus) if settings.device == "cuda" else 0, memory_gb=memory, hours=settings.timeout / 3600
@@ -103,11 +106,10 @@ def compute_max_cell_capacity(machines: Sequence[MachineFacts], settings: Sandbo
 
 
 def describe_differences(machines: Sequence[MachineFacts]) -> tuple[str, ...]:
-    """What is to be said of machines that may give other digits than each other."""
-    grounds = {one.environment_fingerprint for one in machines}
-    if len(grounds) == 1:
+    """Return a warning if the machines may produce different final digits."""
+    if len({machine.environment_fingerprint for machine in machines}) == 1:
         return ()
     return (
-        "the machines differ in processor, GPU or driver: a cell may have other last digits on another one, and "
-        "nothing that was measured is taken over from other clusters",
+        "the machines differ in processor, GPU or driver: the last digits of a cell may depend on the machine, "
+        "and measurements from other clusters are not reused",
     )

@@ -1,4 +1,4 @@
-"""What is said between the head and a place on another machine: JSON, and never a pickled object."""
+"""Messages between the head node and a remote worker: JSON, never pickled objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WireMessage(BaseModel):
 
     @property
     def encoded(self) -> bytes:
-        """As it travels."""
+        """The JSON bytes of the message."""
         return self.model_dump_json().encode()
 
     @classmethod
@@ -35,59 +35,59 @@ class WireMessage(BaseModel):
 
 
 class MachineFacts(WireMessage):
-    """What a machine of the cluster says of itself."""
+    """Facts that a machine of the cluster reports about itself."""
 
     node: str = ""
-    """Ray's id of it."""
+    """Ray's node id."""
     host: str
     address: str = ""
     version: str
-    """Of our own code: a hash of it."""
+    """Hash of the installed `scientist` code."""
     environment_fingerprint: str
-    """As `Executor.ground`; empty where the interpreter does not run."""
+    """As `Executor.environment_fingerprint`; empty if the interpreter does not run."""
     isolation_fault: str
-    """Empty where code is isolated as the settings want it; else why not."""
+    """Why code cannot be isolated as the settings require; empty if it can."""
     tokens: bool
-    """Whether its Ray asks for a token."""
+    """Whether its Ray requires a token."""
     cpus: float = 0.0
     gpus: float = 0.0
     devices: tuple[GpuDevice, ...] = ()
     memory: int
-    """Bytes."""
+    """Memory in bytes."""
     slots: int = 0
-    """Experiments that fit at a time."""
+    """Number of experiments that can run at once."""
 
 
 class WorkerTerms(WireMessage):
-    """On what terms code runs at a place."""
+    """Settings under which a worker runs code."""
 
     settings: SandboxSettings
     run: str
-    """What tells this run's folders on a machine from others'."""
+    """Identifies the folders of this run on a machine."""
     slots: dict[str, int] = {}
-    """Machine -> experiments that share its memory."""
+    """Machine -> number of experiments that share its memory."""
     secret: tuple[Path, ...] = ()
     watch_seconds: float
-    """Between two looks at what running code logs."""
+    """Seconds between two checks of logged progress."""
 
 
 class RemoteTaskSpec(WireMessage):
-    """One script or command, whose folder travels before it."""
+    """One script or command; its folder is sent before it."""
 
     name: str
     now: float
-    """Seconds since 1970, by the clock of the head."""
+    """Seconds since 1970 by the head node's clock."""
     needs: ResourceNeeds
     alone: bool
     command: CommandJob | None = None
     packages: str = ""
-    """Key of what was installed for it beside the interpreter's; empty: nothing was."""
+    """Store key of the packages installed in addition to the interpreter's; empty if there are none."""
     script_fields: dict[str, Any] = {}
-    """Of its `Script` and `Job`, those that are plain."""
+    """Fields of its `KernelScript` and `Job` that are plain JSON values."""
     cell: Cell | None = None
     visible_datasets: tuple[str, ...] = ()
     views: dict[str, str] = {}
-    """Dataset -> key."""
+    """Dataset -> store key of its view."""
     pretrained: dict[str, str] = {}
     watched: bool = False
     setting: dict[str, Any] = {}
@@ -99,7 +99,7 @@ _SCRIPT_FIELDS = ("artifacts", "scorers", "resumed", "readable", "tree", "arms")
 
 
 def build_task_spec(script: KernelScript, **more: Any) -> RemoteTaskSpec:
-    """The order for a script."""
+    """Build the task that runs a script."""
     job = script.job
     return RemoteTaskSpec(
         name=job.name,
@@ -116,7 +116,7 @@ def build_task_spec(script: KernelScript, **more: Any) -> RemoteTaskSpec:
 def build_script(
     spec: RemoteTaskSpec, folder: Path, *, views: dict[str, str], pretrained: dict[str, str]
 ) -> KernelScript:
-    """The script of an order, in its folder on this machine."""
+    """Rebuild the script of a task in its folder on this machine."""
     fields, cell = spec.script_fields, spec.cell
     job = Job(
         name=spec.name,
@@ -127,25 +127,28 @@ def build_script(
         **{name: fields[name] for name in _JOB_FIELDS},
     )
     job = replace(job, subjects=tuple(job.subjects))
-    held: dict[str, Any] = {name: fields[f"script_{name}"] for name in _SCRIPT_FIELDS}
-    held |= {"readable": tuple(map(Path, held["readable"])), "scorers": tuple(held["scorers"])}
-    return KernelScript(job, folder, views=views, pretrained=pretrained, cell=cell, **held)
+    script_fields: dict[str, Any] = {name: fields[f"script_{name}"] for name in _SCRIPT_FIELDS}
+    script_fields |= {
+        "readable": tuple(map(Path, script_fields["readable"])),
+        "scorers": tuple(script_fields["scorers"]),
+    }
+    return KernelScript(job, folder, views=views, pretrained=pretrained, cell=cell, **script_fields)
 
 
 class PollRequest(WireMessage):
-    """What the head asks of a place that works: to say what is new within so many seconds."""
+    """Request for a worker's news; the worker answers within `seconds`."""
 
     seconds: float
     reason: str = ""
-    """Why the code is to be ended."""
+    """Why the code must be stopped; empty if it may continue."""
 
 
 class TaskResult(WireMessage):
-    """What came of an order; its folder is fetched next."""
+    """Result of a task; its output folder is fetched separately."""
 
     size: int
     sha256: str
-    """Of the parcel."""
+    """Of the output archive."""
     seconds: float = 0.0
     failure: Failure | None = None
     transcript_state: dict[str, Any] = {}
@@ -156,15 +159,23 @@ class TaskResult(WireMessage):
     training: TrainingCounts | None = None
     is_first_cell: bool = False
     command_outcome: CommandOutcome | None = None
-    """Of a command."""
+    """Set for commands only."""
 
     @classmethod
-    def from_execution(cls, execution: KernelExecution, **parcel: Any) -> Self:
-        names = ("seconds", "failure", "peak_host_bytes", "peak_gpu_bytes", "over", "training", "first")
+    def from_execution(cls, execution: KernelExecution, **archive: Any) -> Self:
+        names = (
+            "seconds",
+            "failure",
+            "peak_host_bytes",
+            "peak_gpu_bytes",
+            "kernel_unusable",
+            "training",
+            "is_first_cell",
+        )
         return cls(
             **{name: getattr(execution, name) for name in names},
             transcript_state=execution.transcript.to_state(),
-            **parcel,
+            **archive,
         )
 
     @property
@@ -182,15 +193,15 @@ class TaskResult(WireMessage):
 
 
 class PollResponse(WireMessage):
-    """What a place says while it works."""
+    """News from a worker while it runs a task."""
 
     has_started: bool = False
     output: str = ""
-    """Output since the last time."""
+    """Output since the last poll."""
     progress: tuple[ExecutionProgress, ...] = ()
     result: TaskResult | None = None
     error: str = ""
-    """Why the order could not be carried out: an `ExecutorError` there."""
+    """Message of the `ExecutorError` that stopped the task on the worker."""
 
 
 ContentKind = Literal["view", "pretrained", "packages"]

@@ -1,9 +1,9 @@
-"""The cluster as Ray knows it: who is in it, and processes in it that we call. Ray is imported here alone.
+"""Connect to a Ray cluster, list its machines and call worker processes on them. Only this module imports Ray.
 
-Kept: nothing is retried or built again by Ray (`max_retries`, `max_restarts` are 0); every call has a limit; a machine
-or process that goes away is a `PlaceLost`, a head that goes away a `ClusterDown`. Not kept: where the Ray process of
-this very machine dies, Ray may end ours with it; the record is then as a kill leaves it. Ray wraps its own messages and
-exceptions in pickle: all who have the cluster's token can run code in it, and on this machine.
+Guarantees: Ray retries and restarts nothing (`max_retries`, `max_restarts` are 0); every call has a timeout; losing a
+machine or process raises `WorkerLost`, losing the head raises `ClusterDown`. Limits: if the Ray process on this machine
+dies, Ray may end this process too, which is equivalent to a kill. Ray pickles its own messages and exceptions, so
+anyone with the cluster's token can run code on the cluster and on this machine.
 
 Sources: docs.ray.io, "Fault tolerance", "Ray token authentication".
 """
@@ -30,17 +30,17 @@ from labwright.sandbox.settings import SandboxSettings
 
 INSTALL_ADVICE = "pip install 'labwright[ray]'"
 CALL_TIMEOUT_SECONDS = 60.0
-"""Seconds that any call may take beyond what it was asked to wait."""
+"""Timeout of a call in seconds, in addition to any requested wait."""
 _CONNECT_TIMEOUT_SECONDS = 3.0
-"""Seconds for a connection to the cluster's head."""
+"""Timeout for connecting to the cluster's head, in seconds."""
 END_TIMEOUT_SECONDS = 10.0
-"""Seconds for a place to end what it runs by itself; then it is killed."""
+"""Seconds a worker has to stop by itself before it is killed."""
 _WATCH_INTERVAL_SECONDS = 2.0
-"""Seconds between two looks at whether the head is there."""
+"""Seconds between two checks of the head."""
 _MAX_MISSED_CHECKS = 3
-"""Looks in a row after which a head that does not answer is gone."""
+"""Consecutive failed checks after which the head counts as lost."""
 _MAX_IDLE_SECONDS = 10.0
-"""Seconds for which a place without work is kept."""
+"""Seconds an idle worker is kept."""
 
 
 def connect(address: str) -> None:
@@ -57,25 +57,25 @@ def connect(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except OSError as error:
         raise ClusterError(
-            f"no Ray cluster answers at {address} ({error.strerror or error}): start it as "
-            "docs/hardware.md says, or run without --ray"
+            f"no Ray cluster answers at {address} ({error.strerror or error}): start one "
+            "(see docs/hardware.md), or run without --ray"
         ) from None
-    if ray.is_initialized():  # of a run before this one in the same process
+    if ray.is_initialized():  # by an earlier run in this process
         ray.shutdown()
     try:
         with _silence_ray():
             ray.init(address=address, namespace="scientist", log_to_driver=False, logging_level=logging.ERROR)
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise ClusterError(
-            f"the Ray cluster at {address} cannot be joined: {told[:300]}; this machine must be in it "
+            f"the Ray cluster at {address} cannot be joined: {message[:300]}; this machine must belong to it "
             "(ray start --address), with the same Python, Ray and token"
         ) from None
 
 
 @contextmanager
 def _silence_ray() -> Generator[None]:
-    """While inside, what Ray's C++ says on stderr is not shown: what comes of it is said in one line."""
+    """Suppress what Ray's C++ code writes to stderr; the caller reports failures in one line."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -93,47 +93,47 @@ def disconnect() -> None:
 
 
 def _import_ray() -> Any:
-    """The library, which only runs on a cluster load. What it prints of processes that died is said by us instead."""
+    """Import Ray, which only cluster runs load, and silence its reports of dead processes."""
     import ray
     import ray._private.worker as worker
 
-    worker.print_to_stdstream = lambda *_, **__: None  # pyright: ignore  no option of Ray's turns these off
+    worker.print_to_stdstream = lambda *_, **__: None  # pyright: ignore  Ray has no option for this
     return ray
 
 
 def survey_machines(terms: WorkerTerms) -> tuple[MachineFacts, ...]:
-    """What each machine of the cluster that has processors to lend says of itself. Raises `ClusterError`."""
+    """Return the facts of each machine of the cluster that offers processors. Raises `ClusterError`."""
     from labwright.sandbox.cluster.worker_actor import describe_machine
 
     ray = _import_ray()
-    there: list[dict[str, Any]] = ray.nodes()
-    nodes = [one for one in there if one["Alive"] and one["Resources"].get("CPU", 0)]
-    asking, on = ray.remote(num_cpus=0, max_retries=0)(describe_machine), ray.util.scheduling_strategies
-    asked = [
-        asking.options(scheduling_strategy=on.NodeAffinitySchedulingStrategy(one["NodeID"], soft=False)).remote(
-            terms.encoded
-        )
-        for one in nodes
+    known: list[dict[str, Any]] = ray.nodes()
+    nodes = [node for node in known if node["Alive"] and node["Resources"].get("CPU", 0)]
+    describe, strategies = ray.remote(num_cpus=0, max_retries=0)(describe_machine), ray.util.scheduling_strategies
+    refs = [
+        describe.options(
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote(terms.encoded)
+        for node in nodes
     ]
-    return tuple(_build_facts(node, ref, terms.settings) for node, ref in zip(nodes, asked, strict=True))
+    return tuple(_build_facts(node, ref, terms.settings) for node, ref in zip(nodes, refs, strict=True))
 
 
 def _build_facts(node: dict[str, Any], ref: Any, settings: SandboxSettings) -> MachineFacts:
     ray = _import_ray()
     try:
-        told = MachineFacts.decode(ray.get(ref, timeout=2 * CALL_TIMEOUT_SECONDS))
+        facts = MachineFacts.decode(ray.get(ref, timeout=2 * CALL_TIMEOUT_SECONDS))
     except (ray.exceptions.RayError, ValueError) as error:
         cause = " ".join(str(getattr(error, "cause", None) or error).split())
         raise ClusterError(
-            f"machine {node['NodeManagerAddress']} of the cluster cannot run our code: {cause[-300:]}; "
-            "install scientist there, in the version that is here"
+            f"machine {node['NodeManagerAddress']} of the cluster cannot run scientist: {cause[-300:]}; "
+            "install the same version of scientist there"
         ) from None
-    held = node["Resources"]
-    cpus, gpus = float(held.get("CPU", 0)), float(held.get("GPU", 0))
+    resources = node["Resources"]
+    cpus, gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
     places = cpus // settings.threads
     if settings.device == "cuda":
         places = min(places, gpus * settings.slots_per_gpu // settings.gpus_per_node)
-    return told.model_copy(
+    return facts.model_copy(
         update={
             "node": node["NodeID"],
             "address": node["NodeManagerAddress"],
@@ -145,7 +145,7 @@ def _build_facts(node: dict[str, Any], ref: Any, settings: SandboxSettings) -> M
 
 
 def is_private(address: str) -> bool:
-    """Whether nobody outside can reach it; names are taken to be of a private network."""
+    """Return whether an address is in a private network; host names are assumed to be."""
     with suppress(ValueError):
         return not ipaddress.ip_address(address).is_global
     return True
@@ -153,7 +153,7 @@ def is_private(address: str) -> bool:
 
 @dataclass(eq=False)
 class RemoteWorker:
-    """A place: a process on a machine of the cluster, which is called in its main thread."""
+    """A worker process on a machine of the cluster; calls run in its main thread."""
 
     node: str
     needs: ResourceNeeds
@@ -162,28 +162,28 @@ class RemoteWorker:
     free_since: float = 0.0
 
     async def call(self, method: str, *arguments: bytes | int | bool, timeout: float = CALL_TIMEOUT_SECONDS) -> bytes:
-        """What a method of `Node` answers. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
+        """Call a method of `WorkerActor`. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
         return await self.cluster.wait_for_answer(getattr(self.actor, method).remote(*arguments), timeout)
 
     async def end(self) -> None:
-        """End it, gently where it still answers."""
+        """Stop the worker, cleanly if it still answers."""
         with suppress(ExecutorError):
             await self.call("close", timeout=END_TIMEOUT_SECONDS)
-        with suppress(Exception):  # where it is gone, so be it
-            if _import_ray().is_initialized():  # else Ray would start a cluster of its own
+        with suppress(Exception):  # it may be gone already
+            if _import_ray().is_initialized():  # otherwise Ray would start a new cluster
                 await asyncio.wait_for(asyncio.to_thread(_import_ray().kill, self.actor), _CONNECT_TIMEOUT_SECONDS)
         self.cluster.workers.discard(self)
 
 
 @dataclass(eq=False)
 class RayCluster:
-    """The machines that were joined, and our places in them."""
+    """The machines of the cluster and the workers started on them."""
 
     address: str
     machines: tuple[MachineFacts, ...]
     terms: WorkerTerms
     workers: set[RemoteWorker] = field(default_factory=set[RemoteWorker])
-    """All that there are."""
+    """All workers, busy and idle."""
     _idle: list[RemoteWorker] = field(default_factory=list[RemoteWorker])
     _down: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -192,72 +192,72 @@ class RayCluster:
 
     @property
     def slots(self) -> int:
-        """Experiments that fit at a time."""
-        return sum(one.slots for one in self.machines)
+        """Number of experiments that can run at once."""
+        return sum(machine.slots for machine in self.machines)
 
     def get_transfer_lock(self, node: str, key: str) -> asyncio.Lock:
-        """Held by whoever brings something to a machine."""
+        """Return the lock that serializes transfers of one item to one machine."""
         return self._locks[node, key]
 
     async def acquire_worker(self, needs: ResourceNeeds) -> RemoteWorker:
-        """A place with these means; waits for one. Raises `ExecutorError`, `ClusterDown`."""
+        """Return a worker with these resources, waiting if necessary. Raises `ExecutorError`, `ClusterDown`."""
         if self._watching is None:
-            self._watching = asyncio.create_task(self._watch(), name="watch of the cluster")
+            self._watching = asyncio.create_task(self._watch(), name="cluster watch")
         while self._idle:
-            hand = self._idle.pop()
-            if hand.needs == needs and await self._is_alive(hand):
-                return hand
-            await self.run_in_background(hand.end())
+            worker = self._idle.pop()
+            if worker.needs == needs and await self._is_alive(worker):
+                return worker
+            await self.run_in_background(worker.end())
         return await self._start_worker(needs)
 
-    async def _is_alive(self, hand: RemoteWorker) -> bool:
-        """Whether a place that was idle is still there."""
+    async def _is_alive(self, worker: RemoteWorker) -> bool:
+        """Return whether an idle worker still answers."""
         try:
-            await hand.call("hello", timeout=END_TIMEOUT_SECONDS)
+            await worker.call("ping", timeout=END_TIMEOUT_SECONDS)
         except WorkerLost:
             return False
         except BaseException:
-            self.run_in_background(hand.end())
+            self.run_in_background(worker.end())
             raise
         return True
 
     def release_worker(self, worker: RemoteWorker) -> None:
-        """Take a place back, for the next who wants one like it. Does not wait: who gives may be cancelled."""
+        """Return a worker to the idle pool. Does not wait, since the caller may be cancelled."""
         self.run_in_background(self._rest_worker(worker))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Do something to its end, whatever becomes of who wants it."""
+        """Run a coroutine to its end even if the caller is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return asyncio.shield(task)
 
-    async def _rest_worker(self, hand: RemoteWorker) -> None:
-        """A place without work: one with GPUs is ended, so that others can have them."""
-        if self._build_resources(hand.needs)["num_gpus"] or self._down.is_set():
-            await hand.end()
+    async def _rest_worker(self, worker: RemoteWorker) -> None:
+        """Make a worker idle; one with GPUs is stopped to free them."""
+        if self._build_resources(worker.needs)["num_gpus"] or self._down.is_set():
+            await worker.end()
             return
         try:
-            await hand.call("rest", timeout=END_TIMEOUT_SECONDS)
+            await worker.call("go_idle", timeout=END_TIMEOUT_SECONDS)
         except ExecutorError:
-            await hand.end()
+            await worker.end()
             return
-        hand.free_since = time.monotonic()
-        self._idle.append(hand)
+        worker.free_since = time.monotonic()
+        self._idle.append(worker)
 
     async def close(self) -> None:
-        """End all our places. Idempotent."""
+        """Stop all workers. Idempotent."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})
             self._watching = None
         self._idle.clear()
-        await asyncio.gather(*(hand.end() for hand in list(self.workers)))
+        await asyncio.gather(*(worker.end() for worker in list(self.workers)))
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def wait_for_answer(self, ref: Any, timeout: float) -> bytes:
-        """What a call comes to. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
+        """Wait for the answer to a call. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
         failed = _import_ray().exceptions
         waiting, down = asyncio.ensure_future(_await_ref(ref)), asyncio.ensure_future(self._down.wait())
         try:
@@ -265,7 +265,7 @@ class RayCluster:
             if waiting.done():
                 return waiting.result()
             if self._down.is_set():
-                raise ClusterDown(f"the Ray cluster at {self.address} is gone: start it again, and resume the run")
+                raise ClusterDown(f"the Ray cluster at {self.address} is gone: restart it and resume the run")
             raise WorkerLost(f"no answer for {timeout:.0f} s")
         except failed.RayTaskError as error:
             raise ExecutorError(" ".join(str(error.cause or error).split())[-300:]) from None
@@ -285,22 +285,22 @@ class RayCluster:
             .options(**self._build_resources(needs), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")
             .remote(self.terms.encoded)
         )
-        hand = RemoteWorker("", needs, actor, self)
-        self.workers.add(hand)
+        worker = RemoteWorker("", needs, actor, self)
+        self.workers.add(worker)
         try:
-            await self._wait_until_started(hand)
+            await self._wait_until_started(worker)
         except BaseException:
-            self.run_in_background(hand.end())
+            self.run_in_background(worker.end())
             raise
-        return hand
+        return worker
 
-    async def _wait_until_started(self, hand: RemoteWorker) -> None:
-        """Wait until a place has room and is there: as long as others of ours are at work, and then for so long."""
+    async def _wait_until_started(self, worker: RemoteWorker) -> None:
+        """Wait until a worker has started: while other workers are busy, and then up to `sandbox.gpu_wait` seconds."""
         wait, began = self.terms.settings.gpu_wait, time.monotonic()
-        greeting = hand.actor.hello.remote()
+        greeting = worker.actor.ping.remote()
         while True:
             try:
-                hand.node = (await self.wait_for_answer(greeting, CALL_TIMEOUT_SECONDS)).decode()
+                worker.node = (await self.wait_for_answer(greeting, CALL_TIMEOUT_SECONDS)).decode()
                 return
             except WorkerLost as error:
                 if not str(error).startswith("no answer"):
@@ -310,7 +310,7 @@ class RayCluster:
                 if time.monotonic() - began > wait:
                     raise ClusterDown(
                         f"no machine of the Ray cluster at {self.address} had room for {wait:.0f} s "
-                        "(sandbox.gpu_wait): free some, and resume the run"
+                        "(sandbox.gpu_wait): free some resources and resume the run"
                     ) from None
 
     def _build_resources(self, needs: ResourceNeeds) -> dict[str, Any]:
@@ -323,16 +323,16 @@ class RayCluster:
         return {"num_cpus": settings.threads, "num_gpus": gpus, **memory}
 
     async def _watch(self) -> None:
-        """Look after the head and places without work."""
-        away = 0
+        """Detect the loss of the head and stop workers that stay idle."""
+        missed = 0
         while not self._down.is_set():
             await asyncio.sleep(_WATCH_INTERVAL_SECONDS)
-            away = 0 if await _is_reachable(self.address) else away + 1
-            if away >= _MAX_MISSED_CHECKS:
+            missed = 0 if await _is_reachable(self.address) else missed + 1
+            if missed >= _MAX_MISSED_CHECKS:
                 self._down.set()
-            for hand in [one for one in self._idle if time.monotonic() - one.free_since > _MAX_IDLE_SECONDS]:
-                self._idle.remove(hand)
-                await hand.end()
+            for worker in [idle for idle in self._idle if time.monotonic() - idle.free_since > _MAX_IDLE_SECONDS]:
+                self._idle.remove(worker)
+                await worker.end()
 
 
 async def _await_ref(ref: Any) -> bytes:
@@ -351,5 +351,5 @@ async def _is_reachable(address: str) -> bool:
 
 
 def _first_error_line(error: Exception) -> str:
-    """The first line of what Ray says."""
+    """Return the first line of a Ray error."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:200]

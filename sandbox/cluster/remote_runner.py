@@ -1,8 +1,8 @@
-"""Scripts and commands that run on other machines: their folder travels there, and what they left comes back.
+"""Run scripts and commands on other machines: send their folder and fetch the output folder.
 
-Kept: everything that prepares and judges an experiment is done here, where labels and record are; what a place left is
-copied, compared with its sha256 and only then given up there. A place that goes away leaves nothing behind here: its
-cell begins again in another one, `LOSSES` times at most. Not kept: checkpoints of a cell whose place went away.
+Guarantees: experiments are prepared and scored on the head node, where the labels and the record are; output is copied
+and verified by sha256 before the worker deletes it. If a worker is lost, its cell restarts on another one, up to
+`MAX_LOST_WORKERS` times. Limits: the checkpoints of a cell are lost with its worker.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.safe_io import BadFile, make_harmless, remove_path
 
 MAX_LOST_WORKERS = 3
-"""Places that one cell may lose before it counts as what ended them."""
+"""Workers that one cell may lose before it counts as the cause."""
 POLL_SECONDS = 1.0
-"""Seconds for which a place is left to itself, where it has no news."""
+"""Seconds a poll waits for news."""
 _UNLIMITED_BYTES = 2**60
 
 
 @dataclass
 class FileTransfer:
-    """Brings folders to places and back."""
+    """Sends folders to workers and fetches them back."""
 
     cluster: RayCluster
     store: ContentStore
     scratch: Path
     packages: Callable[[], Path | None]
-    """What was installed for the run."""
+    """Returns the folder of packages installed for the run."""
     max_bytes: int
-    """Bytes that one order may leave."""
+    """Limit of the output of one task, in bytes."""
     _keys: dict[tuple[Path, int, int], str] = field(default_factory=dict[tuple[Path, int, int], str])
 
     async def add_to_store(self, path: Path, kind: ContentKind) -> str:
-        """The key of a file or folder, which is in the store of this machine then. Raises `ExecutorError`."""
+        """Add a file or folder to the local store and return its key. Raises `ExecutorError`."""
         status = await asyncio.to_thread(path.stat)
         known = path, status.st_mtime_ns, status.st_size
         if known not in self._keys or self.store.find(self._keys[known]) is None:
@@ -70,85 +70,87 @@ class FileTransfer:
         return self._keys[known]
 
     async def provide_contents(self, worker: RemoteWorker, contents: Mapping[str, tuple[ContentKind, str]]) -> None:
-        """Have what these keys name in the store of a place's machine: brought once. Raises `ExecutorError`."""
+        """Send the contents that the worker's store does not have yet. Raises `ExecutorError`."""
         for key, (kind, name) in contents.items():
             async with self.cluster.get_transfer_lock(worker.node, key):
-                if not json.loads(await worker.call("lacking", json.dumps([key]).encode())):
+                if not json.loads(await worker.call("list_missing", json.dumps([key]).encode())):
                     continue
                 content = self.store.find(key)
                 if content is None:
-                    raise ExecutorError(f"{kind} {name!r} is gone from the store {self.store.root}")
+                    raise ExecutorError(f"{kind} {name!r} is missing from the store {self.store.root}")
                 about = {"key": key, "kind": kind, "name": name, "folder": content.is_dir()}
-                async with self.temporary_archive() as parcel:
-                    await asyncio.to_thread(pack_archive, content, parcel, max_bytes=_UNLIMITED_BYTES)
-                    await self.send_archive(worker, parcel)
-                await worker.call("stock", json.dumps(about).encode(), timeout=600.0)
+                async with self.temporary_archive() as archive:
+                    await asyncio.to_thread(pack_archive, content, archive, max_bytes=_UNLIMITED_BYTES)
+                    await self.send_archive(worker, archive)
+                await worker.call("add_to_store", json.dumps(about).encode(), timeout=600.0)
 
     @asynccontextmanager
     async def temporary_archive(self) -> AsyncGenerator[Path]:
-        """A place for a parcel, which is gone afterwards."""
+        """Yield a path for an archive; it is deleted afterwards."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.scratch))
         try:
-            yield folder / "parcel"
+            yield folder / "archive"
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def send_archive(self, worker: RemoteWorker, archive: Path) -> None:
-        """Bring a parcel to a place."""
+        """Send an archive to a worker."""
         with open(archive, "rb") as file:
             first = True
             while (part := await asyncio.to_thread(file.read, CHUNK_BYTES)) or first:
-                await worker.call("load", part, first)
+                await worker.call("receive_part", part, first)
                 first = False
 
     async def fetch_result(self, worker: RemoteWorker, done: TaskResult, first_part: bytes, folder: Path) -> None:
-        """Have in a folder what an order left, of which some came, once its bytes are what they were there.
+        """Fetch the output of a task into a folder once its sha256 is verified; `first_part` has already arrived.
 
         Raises `ExecutorError`.
         """
-        async with self.temporary_archive() as parcel:
-            with open(parcel, "wb") as file:
+        async with self.temporary_archive() as archive:
+            with open(archive, "wb") as file:
                 file.write(first_part)
                 while file.tell() < min(done.size, 2 * self.max_bytes):
-                    part = await worker.call("fetch", file.tell())
+                    part = await worker.call("read_part", file.tell())
                     await asyncio.to_thread(file.write, part)
                     if not part:
                         break
-            if await asyncio.to_thread(hash_file, parcel) != done.sha256:
-                raise WorkerLost("what it left did not arrive as it was sent")
-            await asyncio.to_thread(self._replace_folder, folder, parcel)
+            if await asyncio.to_thread(hash_file, archive) != done.sha256:
+                raise WorkerLost("the output was damaged in transfer")
+            await asyncio.to_thread(self._replace_folder, folder, archive)
 
-    def _replace_folder(self, folder: Path, parcel: Path) -> None:
-        """Put what came back in the place of what was sent, but for what the code was given. Raises `PlaceLost`."""
+    def _replace_folder(self, folder: Path, archive: Path) -> None:
+        """Replace the folder's contents, except its inputs, with the output. Raises `WorkerLost`."""
         make_harmless(folder)
         for path in folder.iterdir():
             if path.name != "inputs":
                 remove_path(folder, path.name)
         try:
-            unpack_archive(parcel, folder, max_bytes=self.max_bytes)
+            unpack_archive(archive, folder, max_bytes=self.max_bytes)
         except BadFile as error:
-            raise WorkerLost(f"what it left cannot be taken: {error}") from error
+            raise WorkerLost(f"the output cannot be unpacked: {error}") from error
 
 
 @dataclass(frozen=True)
 class TaskListener:
-    """Who is told while an order is carried out."""
+    """Callbacks for the news of a running task."""
 
     name: str
-    """Of the order."""
+    """Name of the task."""
     on_start: Callable[[], None] = lambda: None
     live_output: LiveOutput | None = None
     monitor: JobMonitor | None = None
 
     async def handle_news(self, news: PollResponse, has_started: bool) -> str:
-        """Why the code is to be ended; empty: it is not."""
+        """Pass on the news; return why the code must be stopped, or an empty string."""
         if news.has_started and not has_started:
             self.on_start()
         if self.live_output is not None and news.output:
             self.live_output.add(news.output)
         reasons = (
-            [await asyncio.to_thread(self.monitor.judge_progress, one) for one in news.progress] if self.monitor else []
+            [await asyncio.to_thread(self.monitor.judge_progress, progress) for progress in news.progress]
+            if self.monitor
+            else []
         )
         return next(filter(None, reasons), "")
 
@@ -161,35 +163,36 @@ async def run_remote_task(
     folder: Path,
     listener: TaskListener,
 ) -> TaskResult:
-    """What came of an order, whose folder is what it left then. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
-    spec, small = spec.model_copy(update={"now": await asyncio.to_thread(read_file_time, folder)}), b""
+    """Run a task on a worker and replace `folder` with its output. Raises `WorkerLost`, `ClusterDown`,
+    `ExecutorError`."""
+    spec, inline = spec.model_copy(update={"now": await asyncio.to_thread(read_file_time, folder)}), b""
     if archive.stat().st_size <= MAX_INLINE_BYTES:
-        small = await asyncio.to_thread(archive.read_bytes)
+        inline = await asyncio.to_thread(archive.read_bytes)
     else:
         await file_transfer.send_archive(worker, archive)
-    await worker.call("begin", spec.encoded, small)
-    reason, begun = "", False
+    await worker.call("start_task", spec.encoded, inline)
+    reason, has_started = "", False
     while True:
-        told = await worker.call(
-            "step",
+        answer = await worker.call(
+            "poll",
             PollRequest(seconds=POLL_SECONDS, reason=reason).encoded,
             timeout=CALL_TIMEOUT_SECONDS + POLL_SECONDS,
         )
-        said, _, came = told.partition(b"\n")
-        news = PollResponse.decode(said)
+        header, _, first_part = answer.partition(b"\n")
+        news = PollResponse.decode(header)
         if news.error:
             raise ExecutorError(news.error)
-        reason = await listener.handle_news(news, begun) or reason
-        begun = begun or news.has_started
+        reason = await listener.handle_news(news, has_started) or reason
+        has_started = has_started or news.has_started
         if news.result is not None:
-            await file_transfer.fetch_result(worker, news.result, came, folder)
-            await worker.call("clear")
+            await file_transfer.fetch_result(worker, news.result, first_part, folder)
+            await worker.call("clear_task")
             return news.result
 
 
 @dataclass
 class RemoteHost:
-    """A `Place` on another machine, which is found when it is needed."""
+    """A `ScriptHost` on another machine; the worker is acquired on first use."""
 
     file_transfer: FileTransfer
     folder: Path
@@ -203,15 +206,15 @@ class RemoteHost:
     async def execute(
         self, script: KernelScript, *, on_start: Callable[[], None], monitor: JobMonitor | None = None
     ) -> KernelExecution:
-        courier = self.file_transfer
-        keys = {name: await courier.add_to_store(Path(path), "view") for name, path in script.views.items()}
+        transfer = self.file_transfer
+        keys = {name: await transfer.add_to_store(Path(path), "view") for name, path in script.views.items()}
         models = {
-            name: await courier.add_to_store(Path(path), "pretrained") for name, path in script.pretrained.items()
+            name: await transfer.add_to_store(Path(path), "pretrained") for name, path in script.pretrained.items()
         }
         packages = (
-            "" if (installed := courier.packages()) is None else await courier.add_to_store(installed, "packages")
+            "" if (installed := transfer.packages()) is None else await transfer.add_to_store(installed, "packages")
         )
-        order = build_task_spec(
+        spec = build_task_spec(
             script,
             now=0.0,
             visible_datasets=self._visible_datasets,
@@ -226,7 +229,7 @@ class RemoteHost:
         live = script.live or LiveOutput(script.job.live_output, MAX_KEPT_CHARS // 2)
         try:
             done = await self.run_task(
-                order, script.folder, wanted, TaskListener(script.job.name, on_start, live, monitor)
+                spec, script.folder, wanted, TaskListener(script.job.name, on_start, live, monitor)
             )
         finally:
             if script.live is None:
@@ -241,15 +244,15 @@ class RemoteHost:
         listener: TaskListener,
         follow: tuple[Path, ...] = (),
     ) -> TaskResult:
-        """What came of an order, in as many places as it takes. Raises `ClusterDown`, `ExecutorError`."""
+        """Run a task, restarting it on another worker if one is lost. Raises `ClusterDown`, `ExecutorError`."""
         lost: list[str] = []
-        async with self.file_transfer.temporary_archive() as parcel:
-            await asyncio.to_thread(pack_archive, folder, parcel, max_bytes=_UNLIMITED_BYTES, follow=follow)
+        async with self.file_transfer.temporary_archive() as archive:
+            await asyncio.to_thread(pack_archive, folder, archive, max_bytes=_UNLIMITED_BYTES, follow=follow)
             while len(lost) < MAX_LOST_WORKERS:
                 try:
-                    hand = await self._get_worker(spec.needs)
-                    await self.file_transfer.provide_contents(hand, contents)
-                    return await run_remote_task(self.file_transfer, hand, spec, parcel, folder, listener)
+                    worker = await self._get_worker(spec.needs)
+                    await self.file_transfer.provide_contents(worker, contents)
+                    return await run_remote_task(self.file_transfer, worker, spec, archive, folder, listener)
                 except WorkerLost as error:
                     lost.append(str(error))
                     await self._end_worker()
@@ -260,8 +263,7 @@ class RemoteHost:
             KernelExecution(
                 0.0,
                 Failure(
-                    kind="died",
-                    message=(f"{len(lost)} places on the cluster went away while it ran; the last: {lost[-1]}"),
+                    kind="died", message=f"{len(lost)} cluster workers were lost while it ran; the last: {lost[-1]}"
                 ),
                 Transcript(2),
             ),
@@ -270,9 +272,9 @@ class RemoteHost:
         )
 
     async def close(self) -> None:
-        hand, self._worker = self._worker, None
-        if hand is not None:
-            self.file_transfer.cluster.release_worker(hand)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self.file_transfer.cluster.release_worker(worker)
 
     async def _get_worker(self, needs: ResourceNeeds) -> RemoteWorker:
         needs = needs.model_copy(update={"hours": None})
@@ -283,15 +285,15 @@ class RemoteHost:
         return self._worker
 
     async def _end_worker(self) -> None:
-        """End the place: what runs there is not wanted any more."""
-        hand, self._worker = self._worker, None
-        if hand is not None:
-            await self.file_transfer.cluster.run_in_background(hand.end())
+        """Stop the worker and whatever it runs."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await self.file_transfer.cluster.run_in_background(worker.end())
 
 
 @dataclass
 class RemoteRunner(JobRunner):
-    """Runs experiments and commands on the cluster; figures are drawn here, and scorers run here."""
+    """Runs experiments and commands on the cluster; plots and scorers run on the head node."""
 
     file_transfer: FileTransfer = field(kw_only=True)
 
@@ -301,7 +303,7 @@ class RemoteRunner(JobRunner):
         return (
             share
             if share is not None
-            else min(0.9 * one.memory / max(1, one.slots) / 1e9 for one in self.file_transfer.cluster.machines)
+            else min(0.9 * m.memory / max(1, m.slots) / 1e9 for m in self.file_transfer.cluster.machines)
         )
 
     def take_waiting_kernel(self, job: Job) -> Kernel | None:
@@ -312,11 +314,11 @@ class RemoteRunner(JobRunner):
     ) -> KernelExecution:
         if script.job.mode != "experiment":
             return await super().execute(script, waiting_kernel, monitor)
-        place = RemoteHost(self.file_transfer, script.folder)
+        host = RemoteHost(self.file_transfer, script.folder)
         try:
-            return await place.execute(script, on_start=lambda: None, monitor=monitor)
+            return await host.execute(script, on_start=lambda: None, monitor=monitor)
         finally:
-            await place.close()
+            await host.close()
 
     async def run_repository_command(
         self,
@@ -326,19 +328,22 @@ class RemoteRunner(JobRunner):
         alone: bool = False,
         on_start: Callable[[], None] = lambda: None,
     ) -> CommandOutcome:
-        place = RemoteHost(self.file_transfer, job.folder)
-        wanted: dict[str, tuple[ContentKind, str]] = {}
+        host = RemoteHost(self.file_transfer, job.folder)
+        contents: dict[str, tuple[ContentKind, str]] = {}
         if job.environment.packages is not None:
-            wanted[await self.file_transfer.add_to_store(job.environment.packages, "packages")] = ("packages", job.name)
+            contents[await self.file_transfer.add_to_store(job.environment.packages, "packages")] = (
+                "packages",
+                job.name,
+            )
         order = RemoteTaskSpec(
-            name=job.name, now=0.0, needs=needs, alone=alone, command=job, packages=next(iter(wanted), "")
+            name=job.name, now=0.0, needs=needs, alone=alone, command=job, packages=next(iter(contents), "")
         )
         try:
-            done = await place.run_task(
-                order, job.folder, wanted, TaskListener(job.name, on_start), follow=job.readable
+            done = await host.run_task(
+                order, job.folder, contents, TaskListener(job.name, on_start), follow=job.readable
             )
         finally:
-            await place.close()
+            await host.close()
         if done.command_outcome is None:
             return CommandOutcome(done.seconds, done.failure, "", "", "")
         return replace(done.command_outcome, failure=done.failure)

@@ -1,6 +1,6 @@
-"""One order carried out at a place: its folder is unpacked, its script or command run, and what it left packed again.
+"""Run one task on a worker: unpack its folder, run its script or command and pack the output.
 
-What it says while it works waits until the head asks (`news`), and so does what the head has to say (`call_off`).
+Progress is buffered until the head node polls (`take_news`); the head can stop the task (`call_off`).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from labwright.sandbox.safe_io import BadFile, make_harmless
 from labwright.sandbox.workspace import CELLS_FOLDER
 
 MAX_OUTPUT_CHARS_SENT = 100_000
-"""Characters of output that travel while code runs; all that is kept comes with its end."""
+"""Characters of output sent while the code runs; the final result contains all that is kept."""
 
 
 class RemoteTask:
-    """An order under way, in the event loop of its place. `parcel` holds its folder, and then what it left."""
+    """A running task in the worker's event loop. `archive` holds its folder, later its output."""
 
     def __init__(
         self,
-        order: RemoteTaskSpec,
-        place: KernelHost,
+        spec: RemoteTaskSpec,
+        host: KernelHost,
         store: ContentStore,
-        parcel: Path,
+        archive: Path,
         watch_seconds: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._spec, self._host, self._store, self._archive = order, place, store, parcel
-        self._runner, self._watch_seconds = place.runner, watch_seconds
-        self._clock_shift = order.now - read_file_time(parcel.parent)
+        self._spec, self._host, self._store, self._archive = spec, host, store, archive
+        self._runner, self._watch_seconds = host.runner, watch_seconds
+        self._clock_shift = spec.now - read_file_time(archive.parent)
         self._has_started, self._sent_chars = False, 0
         self._output: list[str] = []
         self._progress: list[ExecutionProgress] = []
@@ -56,15 +56,15 @@ class RemoteTask:
         self._task.add_done_callback(lambda _: self._has_news.set())
 
     async def wait_for_news(self, seconds: float) -> None:
-        """Go on until there is something to say, or for so long."""
+        """Wait for news, up to `seconds`."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._has_news.wait(), seconds)
         self._has_news.clear()
 
     def take_news(self) -> PollResponse:
-        """What is new since it was asked last."""
-        shown, self._output = "".join(self._output), []
-        glances, self._progress = tuple(self._progress), []
+        """Return the news since the last call."""
+        output, self._output = "".join(self._output), []
+        progress, self._progress = tuple(self._progress), []
         done, error = None, ""
         if self._task.done():
             self._has_news.set()
@@ -72,37 +72,37 @@ class RemoteTask:
                 done = self._task.result()
             except (SandboxError, OSError) as failed:
                 error = " ".join(str(failed).split())
-        return PollResponse(has_started=self._has_started, output=shown, progress=glances, result=done, error=error)
+        return PollResponse(has_started=self._has_started, output=output, progress=progress, result=done, error=error)
 
     def call_off(self, reason: str) -> None:
-        """Have the code ended."""
+        """Ask the task to stop its code, for the given reason."""
         if not self._stop_reason.done():
             self._stop_reason.set_result(reason)
 
     async def cancel(self) -> None:
-        """Drop it. Idempotent."""
+        """Cancel the task. Idempotent."""
         self._task.cancel()
         await asyncio.wait({self._task})
 
-    # --- the work -----------------------------------------------------------------------------------------------------
+    # --- running the task ---------------------------------------------------------------------------------------------
 
     async def _run(self) -> TaskResult:
         return await (self._run_script() if self._spec.command is None else self._run_command())
 
     async def _run_script(self) -> TaskResult:
-        order, place = self._spec, self._host
-        folder, views = place.folder.parent / CELLS_FOLDER / "whole", self._link_views()
-        if order.cell is not None:
-            folder = folder.with_name(order.cell.name)
-            await place.prepare(order.cell.arm, order.script_fields["source"], order.visible_datasets, order.needs.gpus)
+        spec, host = self._spec, self._host
+        folder, views = host.folder.parent / CELLS_FOLDER / "whole", self._link_views()
+        if spec.cell is not None:
+            folder = folder.with_name(spec.cell.name)
+            await host.prepare(spec.cell.arm, spec.script_fields["source"], spec.visible_datasets, spec.needs.gpus)
         await asyncio.to_thread(unpack_archive, self._archive, folder)
-        models = {name: str(self._find_content(key)) for name, key in order.pretrained.items()}
+        models = {name: str(self._find_content(key)) for name, key in spec.pretrained.items()}
         script = replace(
-            build_script(order, folder, views=views, pretrained=models), live=ForwardedOutput(self._forward_output)
+            build_script(spec, folder, views=views, pretrained=models), live=ForwardedOutput(self._forward_output)
         )
         monitor = (
             ForwardingMonitor(folder, self._watch_seconds, self._forward_progress, self._stop_reason)
-            if order.watched
+            if spec.watched
             else None
         )
         return await self._pack_result(folder, await self._execute(script, monitor), without=("inputs",))
@@ -114,29 +114,31 @@ class RemoteTask:
         return await self._runner.execute(script, None, monitor)
 
     async def _run_command(self) -> TaskResult:
-        order, job = self._spec, self._spec.command
+        spec, job = self._spec, self._spec.command
         folder = self._host.folder.parent / CELLS_FOLDER / "command"
         assert job is not None
         await asyncio.to_thread(unpack_archive, self._archive, folder)
-        ground = (
-            replace(job.environment, packages=self._find_content(order.packages)) if order.packages else job.environment
+        environment = (
+            replace(job.environment, packages=self._find_content(spec.packages)) if spec.packages else job.environment
         )
-        job = replace(job, folder=folder, environment=ground, readable=tuple(filter(Path.exists, job.readable)))
+        job = replace(job, folder=folder, environment=environment, readable=tuple(filter(Path.exists, job.readable)))
         outcome = await self._runner.run_repository_command(
-            job, order.needs, alone=order.alone, on_start=self._mark_started
+            job, spec.needs, alone=spec.alone, on_start=self._mark_started
         )
         done = await self._pack_result(folder, KernelExecution(outcome.seconds, outcome.failure, Transcript(2)))
         return done.model_copy(update={"command_outcome": outcome})
 
     async def _pack_result(self, folder: Path, execution: KernelExecution, without: tuple[str, ...] = ()) -> TaskResult:
-        """What came of it, once its folder is in the parcel."""
-        most = int(self._runner.config.settings.disk_gb * 1e9)
+        """Pack the folder into the archive and return the result."""
+        max_bytes = int(self._runner.config.settings.disk_gb * 1e9)
 
         def make() -> TaskResult:
             failed = execution
             try:
                 make_harmless(folder)
-                pack_archive(folder, self._archive, max_bytes=most, clock_shift=self._clock_shift, excluded=without)
+                pack_archive(
+                    folder, self._archive, max_bytes=max_bytes, clock_shift=self._clock_shift, excluded=without
+                )
             except BadFile as error:
                 failed = replace(execution, failure=execution.failure or failure_from_error(error))
                 remove_tree(folder)
@@ -147,7 +149,7 @@ class RemoteTask:
         return await asyncio.to_thread(make)
 
     def _link_views(self) -> dict[str, str]:
-        """Views under their names, where kernels that wait look for them."""
+        """Link the views under their names, where waiting kernels look for them."""
         found: dict[str, str] = {}
         for name, key in self._spec.views.items():
             path, content = self._runner.views / f"{name}.npz", self._find_content(key)
@@ -160,10 +162,10 @@ class RemoteTask:
     def _find_content(self, key: str) -> Path:
         found = self._store.find(key)
         if found is None:
-            raise ExecutorError(f"{key[:12]}... is gone from the store {self._store.root}")
+            raise ExecutorError(f"{key[:12]}... is missing from the store {self._store.root}")
         return found
 
-    # --- what is told while it works ----------------------------------------------------------------------------------
+    # --- news ---------------------------------------------------------------------------------------------------------
 
     def _mark_started(self) -> None:
         self._has_started = True
@@ -174,13 +176,13 @@ class RemoteTask:
             self._output.append(text[: MAX_OUTPUT_CHARS_SENT - self._sent_chars])
             self._sent_chars += len(text)
 
-    def _forward_progress(self, glance: ExecutionProgress) -> None:
-        self._progress.append(glance)
+    def _forward_progress(self, progress: ExecutionProgress) -> None:
+        self._progress.append(progress)
         self._has_news.set()
 
 
 class ForwardedOutput(LiveOutput):
-    """Output that is handed on."""
+    """Output that is passed to a callback."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__(None, 0)
@@ -191,20 +193,24 @@ class ForwardedOutput(LiveOutput):
 
 
 class ForwardingMonitor(JobMonitor):
-    """A monitor whose watch is on another machine: what it sees travels, and the verdict comes back."""
+    """A monitor whose progress is judged on the head node, which sends back a reason to stop."""
 
     def __init__(
-        self, folder: Path, seconds: float, tell: Callable[[ExecutionProgress], None], verdict: asyncio.Future[str]
+        self,
+        folder: Path,
+        seconds: float,
+        forward: Callable[[ExecutionProgress], None],
+        stop_reason: asyncio.Future[str],
     ) -> None:
         super().__init__(lambda _: None, folder)
-        self._seconds, self._forward, self._stop_reason = seconds, tell, verdict
+        self._seconds, self._forward, self._stop_reason = seconds, forward, stop_reason
 
     async def watch_until_ended(self, transcript: Transcript) -> str:
-        looking = asyncio.ensure_future(self._watch_progress(transcript))
+        watching = asyncio.ensure_future(self._watch_progress(transcript))
         try:
             return await asyncio.shield(self._stop_reason)
         finally:
-            looking.cancel()
+            watching.cancel()
 
     async def _watch_progress(self, transcript: Transcript) -> None:
         began = time.monotonic()

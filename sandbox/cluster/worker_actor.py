@@ -1,10 +1,10 @@
-"""A place on a machine of the cluster: it carries out one order at a time with the same kernels as a single machine.
+"""A worker on a machine of the cluster; it runs one task at a time in the same kernels as a single machine.
 
-Every method of `Node` takes and returns bytes, and is called in the main thread of a process of its own: what dies with
-its parent (bubblewrap) dies with that thread. So none of them may be a coroutine, which Ray would call in another one.
-Between two calls nothing of its event loop moves; the head calls again at once. Kept: nothing is left of a place whose
-process ended but folders, which the next one removes; labels never come here. Not kept: without a sandbox, a command
-that outlives its killed place.
+Every method of `WorkerActor` takes and returns bytes and runs in the main thread of its own process, because bubblewrap
+dies with the thread that started it. No method may be a coroutine: Ray would run it in another thread. The event loop
+only runs during a call; the head node calls again at once. Guarantees: a worker whose process ended leaves only
+folders, which the next worker removes; labels never reach a worker. Limits: without a sandbox, a command may outlive
+its killed worker.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 
 def compute_code_version() -> str:
-    """A hash of the code that both sides must have in common."""
+    """Return a hash of the code that must be equal on both sides."""
     root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for room in ("record", "sandbox"):
-        for path in sorted((root / room).rglob("*.py")):
+    for package in ("record", "sandbox"):
+        for path in sorted((root / package).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()[:12]
 
 
 def describe_machine(sent: bytes) -> bytes:
-    """What this machine says of itself under these terms (`Facts`)."""
+    """Return this machine's encoded `MachineFacts` under the given `WorkerTerms`."""
     settings = _adapt_settings(WorkerTerms.decode(sent).settings)
-    walls = ground = ""
+    isolation_fault = fingerprint = ""
     devices: tuple[GpuDevice, ...] = ()
     try:
-        devices = open_gpu_leases(settings, None).devices  # Ray shows none to what asks for none
-        ground = compute_environment_fingerprint(settings, devices)
+        devices = open_gpu_leases(settings, None).devices  # Ray shows no GPU to a task that requests none
+        fingerprint = compute_environment_fingerprint(settings, devices)
         found = determine_isolation(settings)
-        walls = found.reason if settings.isolation != "none" and not found.is_on else ""
+        isolation_fault = found.reason if settings.isolation != "none" and not found.is_on else ""
     except SandboxError as error:
-        walls = str(error)
+        isolation_fault = str(error)
     return MachineFacts(
         host=socket.gethostname(),
         version=compute_code_version(),
-        environment_fingerprint=ground,
-        isolation_fault=walls,
+        environment_fingerprint=fingerprint,
+        isolation_fault=isolation_fault,
         devices=devices,
         tokens=os.environ.get("RAY_AUTH_MODE", "") == "token",
         memory=read_machine_memory(),
@@ -76,12 +76,12 @@ def describe_machine(sent: bytes) -> bytes:
 
 
 def _adapt_settings(settings: SandboxSettings) -> SandboxSettings:
-    """The settings with what this machine calls otherwise: its interpreter where the head's is the program's own."""
+    """Return the settings with this machine's interpreter if the configured one does not exist here."""
     return settings if Path(settings.python).exists() else settings.model_copy(update={"python": sys.executable})
 
 
 class WorkerActor:
-    """One place. `terms` are `Terms`."""
+    """One worker. `terms` is an encoded `WorkerTerms`."""
 
     def __init__(self, terms: bytes) -> None:
         self._terms = WorkerTerms.decode(terms)
@@ -90,7 +90,7 @@ class WorkerActor:
         self._store = ContentStore(self._settings.store or default_store_root())
         home = default_store_root().with_name("nodes") / self._terms.run
         self._work, self._lock = _create_worker_folder(home)
-        self._archive = self._work / "parcel"
+        self._archive = self._work / "archive"
         self._packages: Path | None = None
         self._runner = self._create_runner(home / "cache")
         self._host = KernelHost(self._runner, self._work / KERNELS_FOLDER)
@@ -119,77 +119,76 @@ class WorkerActor:
         )
 
     def ping(self) -> bytes:
-        """Says that it is there, and on which machine."""
+        """Return the host name, to show that the worker is alive."""
         return socket.gethostname().encode()
 
     def list_missing(self, keys: bytes) -> bytes:
-        """Which of these keys are not in the store of this machine."""
+        """Return the keys that are not in this machine's store."""
         return json.dumps([key for key in json.loads(keys) if self._store.find(key) is None]).encode()
 
     def receive_part(self, part: bytes, first: bool) -> bytes:
-        """Take in a part of a parcel."""
+        """Append a part to the archive."""
         with open(self._archive, "wb" if first else "ab") as file:
             file.write(part)
         return b""
 
     def add_to_store(self, about: bytes) -> bytes:
-        """Put the parcel that was loaded into the store; `about` has its key, kind and name."""
-        told = json.loads(about)
+        """Put the received archive into the store; `about` has its key, kind, name and whether it is a folder."""
+        item = json.loads(about)
         self._store.root.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=self._store.root))
         try:
-            unpack_archive(self._archive, part / "content" if told["folder"] else part)
-            self._store.finish(part, told["key"], told["kind"], told["name"])
+            unpack_archive(self._archive, part / "content" if item["folder"] else part)
+            self._store.finish(part, item["key"], item["kind"], item["name"])
         finally:
             remove_tree(part, ignore_errors=True)
             self._archive.unlink(missing_ok=True)
         return b""
 
     def start_task(self, sent: bytes, archive: bytes) -> bytes:
-        """Begin to carry out an order, whose folder is this parcel, or (empty) was loaded."""
-        order = RemoteTaskSpec.decode(sent)
+        """Start a task whose folder is in `archive`, or in the received archive if that is empty."""
+        spec = RemoteTaskSpec.decode(sent)
         if archive:
             self.receive_part(archive, True)
-        self._packages = self._store.find(order.packages) if order.packages else None
-        self._task = RemoteTask(order, self._host, self._store, self._archive, self._terms.watch_seconds, self._loop)
+        self._packages = self._store.find(spec.packages) if spec.packages else None
+        self._task = RemoteTask(spec, self._host, self._store, self._archive, self._terms.watch_seconds, self._loop)
         return b""
 
     def poll(self, sent: bytes) -> bytes:
-        """Go on until there is news, or for so many seconds; the news, and behind a line feed what it left,
-        if small.
-        """
+        """Run until there is news or the time is up; return the news, then a line feed and the output if it is
+        small."""
         assert self._task is not None
-        wish = PollRequest.decode(sent)
-        if wish.reason:
-            self._task.call_off(wish.reason)
-        self._loop.run_until_complete(self._task.wait_for_news(wish.seconds))
+        request = PollRequest.decode(sent)
+        if request.reason:
+            self._task.call_off(request.reason)
+        self._loop.run_until_complete(self._task.wait_for_news(request.seconds))
         news = self._task.take_news()
         small = news.result is not None and news.result.size <= MAX_INLINE_BYTES
         return news.encoded + b"\n" + (self.read_part(0) if small else b"")
 
     def read_part(self, offset: int) -> bytes:
-        """A part of the parcel that came of the order."""
+        """Return a part of the output archive."""
         with open(self._archive, "rb") as file:
             file.seek(offset)
             return file.read(CHUNK_BYTES)
 
     def clear_task(self) -> bytes:
-        """Forget the order: the head has all of it."""
+        """Delete the task and its files after the head node has fetched the output."""
         self._task = None
         self._archive.unlink(missing_ok=True)
-        for place in (self._work / CELLS_FOLDER, self._work / KERNELS_FOLDER / CELLS_FOLDER):
-            remove_tree(place, ignore_errors=True)
+        for folder in (self._work / CELLS_FOLDER, self._work / KERNELS_FOLDER / CELLS_FOLDER):
+            remove_tree(folder, ignore_errors=True)
         return b""
 
     def go_idle(self) -> bytes:
-        """End what runs, and wait for other work."""
+        """Stop the running task and wait for the next."""
         if self._task is not None:
             self._loop.run_until_complete(self._task.cancel())
         self._loop.run_until_complete(self._host.close())
         return self.clear_task()
 
     def close(self) -> bytes:
-        """End everything."""
+        """Stop the worker and delete its folder."""
         self.go_idle()
         self._loop.run_until_complete(self._runner.pool.close())
         self._loop.run_until_complete(self._runner.gpus.close())
@@ -199,9 +198,10 @@ class WorkerActor:
 
 
 def _create_worker_folder(home: Path) -> tuple[Path, int]:
-    """A new folder for one place, with its lock, which ends with us; those whose place is gone are removed."""
+    """Create a locked folder for one worker and delete the folders of workers that have ended. The lock ends with the
+    process."""
     home.mkdir(parents=True, exist_ok=True)
-    for old in home.glob("place-*"):
+    for old in home.glob("worker-*"):
         with suppress(OSError):
             lock = os.open(old, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -212,6 +212,6 @@ def _create_worker_folder(home: Path) -> tuple[Path, int]:
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
     lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    folder = made.with_name(made.name.replace(".new-", "place-"))
+    folder = made.with_name(made.name.replace(".new-", "worker-"))
     made.rename(folder)
     return folder, lock

@@ -1,4 +1,4 @@
-"""Data of the user's own: how they are named, read and cut into splits."""
+"""User datasets: how they are specified, read and split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:  # settings name kinds of tasks, and commands that only look at a run do without numpy
+if TYPE_CHECKING:  # settings and commands that only inspect a run must not import numpy
     from numpy.typing import NDArray
 
 TaskKind = Literal["classification", "regression", "none"]
@@ -17,36 +17,36 @@ TaskKind = Literal["classification", "regression", "none"]
 class Examples:
     """All examples of a dataset.
 
-    x (n, features) float64 is a table: NaN is missing, and it is standardised once the splits are known. x (n, height,
-    width, channels) uint8 are images, served as float32 in [0, 1] unless they are very many. x (n,) of str are texts.
-    Any other x is served as it is. It need not be in memory: `x[rows]` reads them. y (n,) is int64 from 0, or float32
-    for regression. `folder` stands instead of x and y where the code gets a path.
+    x (n, features) float64 is a table: NaN means missing; it is standardised after splitting. x (n, height, width,
+    channels) uint8 contains images, served as float32 in [0, 1] unless the array would be too large. x (n,) of str
+    contains texts. Any other x is served unchanged. x may be on disk: `x[rows]` reads those rows. y (n,) is int64
+    starting at 0, or float32 for regression. `folder` replaces x and y if experiment code gets a path.
     """
 
     x: Any
     y: NDArray[Any]
     names: tuple[str, ...] = ()
-    """Of the columns of x."""
+    """Names of the columns of x."""
     numeric: NDArray[Any] | None = None
-    """(features,) bool: the columns of a table that are measured, not one-hot. None: all."""
+    """(features,) bool: which columns of a table are numeric, not one-hot. None: all."""
     class_names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    """Feature columns as the source has them, before any encoding."""
+    """Feature columns of the source, before encoding."""
     target: str = ""
     split_names: NDArray[Any] | None = None
-    """(n,) "train", "validation" or "test": the splits that the data bring."""
+    """(n,) "train", "validation" or "test", if the source defines splits."""
     groups: NDArray[Any] | None = None
     """(n,) int64: rows of one group stay in one split."""
     times: NDArray[Any] | None = None
-    """(n,) numbers: later rows go to later splits."""
+    """(n,) numbers; later rows go to later splits."""
     target_times: NDArray[Any] | None = None
-    """(n,) the times of what is to be predicted, where that lies ahead of `times`."""
+    """(n,) times of the predicted values, if later than `times`."""
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
-    """Column -> (n,) texts that metrics may go by, and that are no features."""
+    """Column -> (n,) texts by which metrics may group; not features."""
     meta_shown: tuple[str, ...] = ()
-    """Those of them that code sees in train and dev."""
+    """Columns of `meta` that experiment code sees in train and dev."""
     dev_from: Literal["train", "validation"] = "train"
     missing: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Column -> how many rows miss it."""
+    """Column -> number of rows with a missing value."""
     warnings: tuple[str, ...] = ()
     folder: Path | None = None

@@ -1,4 +1,4 @@
-"""One column of a table: as numbers, as a few categories, or as the split, group or time of each row."""
+"""Read one table column as numbers, as categories, or as the split, group or time of each row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 
 MISSING_VALUES = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""How a missing value may be written in a text."""
+"""Texts that count as missing values."""
 MIN_NUMERIC_SHARE = 0.8
-"""A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
+"""A text column with at least this share of numbers counts as a numeric column with errors."""
 DATE_PATTERN = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
-"""A date as it is written, with or without a time of day."""
+"""A date, with or without a time of day."""
 SPLIT_ALIASES = {
     "train": "train",
     "training": "train",
@@ -34,15 +34,16 @@ SPLIT_ALIASES = {
     "testing": "test",
     "holdout": "test",
 }
-"""How splits are called in the wild, and what we call them."""
+"""Common split names -> names used here."""
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """Either `numbers` (n,) float64 with NaN for missing, or `codes` (n,) into `levels` with -1 for missing.
+    """A column with `numbers` (n,) float64 (NaN: missing) or with `codes` (n,) into `levels` (-1: missing).
 
-    `stray` is the first value that is no number, where most are: row from 1, and value. `unclear` says what numbers may
-    mean two things, `example` how one of them was read. `other` names the kind of a column that is neither.
+    `stray_value` is the first non-numeric value of a mostly numeric column: row (from 1) and text. `unclear_reason`
+    explains ambiguous numbers; `example` shows how one number was read. `other_kind` is the type of an unsupported
+    column.
     """
 
     name: str
@@ -53,35 +54,35 @@ class TableColumn:
     unclear_reason: str = ""
     example: str = ""
     missing_words: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Words that are taken for missing though they may be values, such as None: how many rows hold them."""
+    """Words read as missing that may be values, such as None -> number of rows."""
     other_kind: str = ""
 
     @property
     def is_missing(self) -> Array:
-        """(n,) bool: where the value is missing."""
+        """(n,) bool: whether the value is missing."""
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
     def check_no_stray(self) -> None:
-        """Raises `DatasetError` where most values are numbers and some are not, or they may be two numbers."""
+        """Raise `DatasetError` if a mostly numeric column contains other texts or ambiguous numbers."""
         if self.unclear_reason:
             raise DatasetError(
-                f"column {self.name!r} holds numbers of which {self.unclear_reason}, or leave it out with "
+                f"column {self.name!r} has an ambiguous number: {self.unclear_reason}, or omit the column with "
                 f"drop={self.name}"
             )
         if self.stray_value is not None:
             row, value = self.stray_value
             raise DatasetError(
-                f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
-                f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}"
+                f"column {self.name!r} contains the text {value[:60]!r} in row {row}, but most values "
+                f"are numbers: correct the value, clear it, or omit the column with drop={self.name}"
             )
 
     @property
     def is_dates(self) -> bool:
-        """Whether all its texts are dates."""
+        """Whether all its values are dates."""
         return bool(self.levels) and all(map(DATE_PATTERN.fullmatch, self.levels))
 
     def as_categories(self) -> TableColumn:
-        """The same with every distinct number as a category."""
+        """Return the column with every distinct number as a category."""
         if self.numbers is None:
             return self
         known = ~np.isnan(self.numbers)
@@ -92,8 +93,8 @@ class TableColumn:
 
 
 def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn:
-    """A column (pyarrow); of a `literal` one only what is empty is missing. Raises `DatasetError` for numbers that are
-    not finite."""
+    """Read a pyarrow column. In a `literal` column only empty values are missing. Raises `DatasetError` for infinite
+    numbers."""
     types = import_pyarrow().types
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -108,7 +109,7 @@ def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn
     if column.numbers is not None and np.isinf(column.numbers).any():
         row = int(np.argmax(np.isinf(column.numbers)))
         raise DatasetError(
-            f"column {name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or give a finite number"
+            f"column {name!r} contains {column.numbers[row]} in row {row + 1}: clear it or use a finite number"
         )
     return column
 
@@ -141,7 +142,7 @@ def _read_text_column(name: str, values: Any, *, literal: bool) -> TableColumn:
 
 
 def _parse_number(word: str) -> float:
-    """The number that a text is; NaN where it is none. Python alone would also read 1_000."""
+    """Return the number that a text represents, or NaN. Rejects 1_000, which `float` accepts."""
     try:
         return math.nan if "_" in word else float(word)
     except ValueError:
@@ -149,49 +150,49 @@ def _parse_number(word: str) -> float:
 
 
 def require_complete(column: TableColumn, role: str) -> TableColumn:
-    """A column that every row needs. Raises `DatasetError` where one lacks it, or it is of no kind that is read."""
+    """Return the column unchanged. Raises `DatasetError` if a value is missing or the type is not supported."""
     if column.other_kind:
-        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: give numbers or texts")
+        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: use numbers or texts")
     if (gaps := column.is_missing).any():
         if column.missing_words:
             raise DatasetError(
-                f"the {role} column {column.name!r} holds {format_blanks(column)}: if that is a value, "
-                f"say literal={column.name}; if it is not, fill it in, or remove these rows"
+                f"the {role} column {column.name!r} contains {format_blanks(column)}: if it is a value, "
+                f"add literal={column.name}; otherwise fill in or remove these rows"
             )
         raise DatasetError(
             f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
-            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows"
+            f"{int(np.argmax(gaps)) + 1}): fill in or remove these rows"
         )
     return column
 
 
 def format_blanks(column: TableColumn) -> str:
-    """The words of a column that are taken for missing, as a message tells them."""
+    """Format the words of a column that were read as missing, for a message."""
     return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.missing_words.items())) + (
         ", which counts as missing" if len(column.missing_words) == 1 else ", which count as missing"
     )
 
 
 def read_split_names(column: TableColumn) -> Array:
-    """(n,) our name of each row's split. Raises `DatasetError` for a name that is none."""
+    """Return (n,) split names. Raises `DatasetError` for an unknown name."""
     words = require_complete(column, "split").as_categories()
     names = [SPLIT_ALIASES.get(level.lower(), "") for level in words.levels]
     if "" in names:
         raise DatasetError(
-            f"the split column {column.name!r} says {words.levels[names.index('')]!r} in some row: "
-            "write train, validation or test in every row"
+            f"the split column {column.name!r} contains {words.levels[names.index('')]!r}: "
+            "use train, validation or test in every row"
         )
     return np.array(names)[words.codes]
 
 
 def read_times(name: str, values: Any) -> Array:
-    """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
+    """Return (n,) numbers that increase with time; dates become microseconds. Raises `DatasetError`."""
     pa = import_pyarrow()
     if pa.types.is_temporal(values.type):
         try:
             values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         except pa.ArrowException:
-            raise DatasetError(f"the time column {name!r} is of type {values.type}: give dates or numbers") from None
+            raise DatasetError(f"the time column {name!r} is of type {values.type}: use dates or numbers") from None
     column = require_complete(read_column(name, values), "time")
     if column.numbers is not None:
         return column.numbers
@@ -199,7 +200,7 @@ def read_times(name: str, values: Any) -> Array:
         moments = np.array([level.removesuffix("Z") for level in column.levels], dtype="datetime64[us]")
     except ValueError as error:
         raise DatasetError(
-            f"the time column {name!r} holds neither numbers nor ISO dates such as 2024-05-31 or "
+            f"the time column {name!r} contains neither numbers nor ISO dates such as 2024-05-31 or "
             f"2024-05-31T12:00 ({error})"
         ) from None
     return moments.astype(np.int64)[column.codes]

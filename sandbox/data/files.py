@@ -1,4 +1,4 @@
-"""The files of a folder of the user's own, and their fingerprint. No link leads us out of the folder or in circles."""
+"""List and fingerprint the files of a user's folder without following links out of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from labwright.sandbox.errors import DatasetError
 
 _END_BYTES = 2**20
-"""Bytes at the beginning and the end of a file that enter the fingerprint of a folder that is handed on as a path."""
+"""Bytes at the start and end of each file used for the fingerprint of a folder passed as a path."""
 
 
 def list_files(folder: Path, root: Path) -> list[Path]:
-    """Every file below a folder, sorted, hidden ones left out. Raises `DatasetError` for a link out of `root`."""
+    """Return all files below a folder, sorted, without hidden ones. Raises `DatasetError` for a link out of `root`."""
 
     def refuse(error: OSError) -> None:
         raise DatasetError(f"{error.filename} cannot be read: {error.strerror}")
@@ -28,17 +28,17 @@ def list_files(folder: Path, root: Path) -> list[Path]:
             target = Path(os.path.realpath(link))
             if not target.is_file() or not target.is_relative_to(root.resolve()):
                 raise DatasetError(
-                    f"{link.relative_to(root)} is a link that leads out of the folder, to a folder or "
-                    "nowhere: put the file itself there"
+                    f"{link.relative_to(root)} is a link to a folder, to a missing file or out of the dataset's "
+                    "folder: replace it with the file itself"
                 )
         files += filter(Path.is_file, visible)
     return sorted(files)
 
 
 def compute_fingerprint(path: Path, *, ends_only: bool = False) -> str:
-    """The sha256 of a file's bytes, or of a folder's names and bytes. Raises `DatasetError`.
+    """Return the sha256 of a file's bytes, or of a folder's file names and bytes. Raises `DatasetError`.
 
-    With `ends`, of each file only size, beginning and end are read: for folders that may be very large.
+    With `ends_only`, only the size, start and end of each file are read, for folders that may be very large.
     """
     try:
         if path.is_file():
@@ -63,10 +63,10 @@ def _hash_file(path: Path, *, ends: bool) -> str:
 
 
 def import_pyarrow(part: str = "") -> Any:
-    """pyarrow, or one of its modules: `pyarrow("compute")`. It has no types, and is imported when first needed."""
+    """Import pyarrow or one of its modules, such as "compute", on first use. It has no type annotations."""
     return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
 
 
 def import_datasets_library() -> Any:
-    """The `datasets` library, likewise."""
+    """Import the `datasets` library on first use."""
     return importlib.import_module("datasets")

@@ -1,7 +1,7 @@
-"""CSV and Parquet files, sets of the Hugging Face hub and saved ones, as Arrow tables.
+"""Read CSV and Parquet files and Hugging Face datasets (from the hub or from disk) as Arrow tables.
 
-A file that is at fault is refused in one line that says where; rows are counted from 1, without the header. pandas
-would read the same files, but neither says the row of a fault nor keeps texts as they are written.
+Errors are one line and name the row, counted from 1 without the header. pandas would neither name the row nor keep
+texts unchanged.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _PEEK_CHARS = 65536
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """A table (pyarrow) as it was read, with the split of each row where the source says it."""
+    """A pyarrow table as read, with the split of each row if the source defines splits."""
 
     table: Any
     split_names: NDArray[Any] | None = None
     class_order: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     literal: tuple[str, ...] = ()
-    """Columns of which nothing but an empty text is missing."""
+    """Columns in which only empty values are missing."""
 
 
 class ParquetTable:
-    """A Parquet file as a table whose columns are read when they are asked for."""
+    """A Parquet file as a table whose columns are read on demand."""
 
     def __init__(self, path: Path) -> None:
         self.folder = path.parent
@@ -49,7 +49,7 @@ class ParquetTable:
         self.num_rows: int = self._file.metadata.num_rows
 
     def column(self, name: str) -> Any:
-        """(n,) values. Raises `DatasetError`."""
+        """Return the (n,) values of a column. Raises `DatasetError`."""
         try:
             return self._file.read(columns=[name]).column(0)
         except (import_pyarrow().ArrowException, OSError) as error:
@@ -57,7 +57,7 @@ class ParquetTable:
 
 
 def read_table(path: Path) -> Any:
-    """The table of a CSV or Parquet file. Raises `DatasetError`."""
+    """Read a CSV or Parquet file. Raises `DatasetError`."""
     try:
         table = _read_csv(path) if path.suffix.lower() in CSV_SUFFIXES else ParquetTable(path)
         _check_column_names(table.column_names)
@@ -65,22 +65,22 @@ def read_table(path: Path) -> Any:
         message = " ".join(str(error).removeprefix("CSV parse error: ").replace("Row #", "line ").split())
         if "UTF8" in message or isinstance(error, UnicodeDecodeError):
             raise DatasetError("it is not UTF-8 text: save it as UTF-8") from None
-        kind = "well-formed CSV" if path.suffix.lower() in CSV_SUFFIXES else "Parquet file that can be read"
+        kind = "valid CSV file" if path.suffix.lower() in CSV_SUFFIXES else "readable Parquet file"
         raise DatasetError(f"it is not a {kind}: {message[:200]}") from None
     if not table.num_rows:
-        raise DatasetError("it holds no rows, only a header")
+        raise DatasetError("it has a header but no rows")
     return table
 
 
 def _read_csv(path: Path) -> Any:
-    """Of comma, semicolon, tab and bar, the delimiter is the one that the first line holds most of. Columns at the end
-    that have neither a name nor a value, as some programs write them, are left out."""
+    """Read a CSV file. The delimiter is the most frequent of comma, semicolon, tab and bar in the first line. Trailing
+    columns without names and values, which some programs write, are dropped."""
     with open(path, "rb") as file:
         start = file.read(_PEEK_CHARS)
     if not start.strip():
         raise DatasetError("it is empty")
     if b"\0" in start:
-        raise DatasetError("it is not a CSV text file but a binary one (or UTF-16): save it as CSV in UTF-8")
+        raise DatasetError("it is a binary (or UTF-16) file, not CSV text: save it as CSV in UTF-8")
     lines = start.decode("utf-8-sig", errors="replace").lstrip("\r\n").splitlines()
     if not lines:
         raise DatasetError("it is empty")
@@ -94,7 +94,7 @@ def _read_csv(path: Path) -> Any:
     arrow = import_pyarrow("csv")
     table = arrow.read_csv(
         path,
-        read_options=arrow.ReadOptions(use_threads=False),  # with threads, a fault has no row
+        read_options=arrow.ReadOptions(use_threads=False),  # with threads, errors do not name the row
         parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=arrow.ConvertOptions(
             column_types=dict.fromkeys(names, import_pyarrow().string()), null_values=[""], strings_can_be_null=True
@@ -108,23 +108,23 @@ def _read_csv(path: Path) -> Any:
 def _check_column_names(names: Sequence[str]) -> None:
     for position, name in enumerate(names, start=1):
         if not name.strip():
-            raise DatasetError(f"column {position} has no name: give it one, or write the file without its index")
+            raise DatasetError(f"column {position} has no name: name it, or write the file without its index")
         if names.count(name) > 1:
             raise DatasetError(f"column {name!r} appears twice: rename or remove one")
 
 
 def find_target(names: Sequence[str], spec: DataSpec) -> str:
-    """The column to predict: the one that the spec names, else the only one with a usual name."""
+    """Return the target column: the one that the spec names, else the only one with a usual name."""
     if spec.target:
         return spec.target
     usual = [name for name in names if name.lower() in USUAL_TARGETS]
     if len(usual) != 1:
-        raise DatasetError(f"which column is the target? say target=COLUMN; there are {format_names(names)}")
+        raise DatasetError(f"no target column is given: add target=COLUMN; the columns are {format_names(names)}")
     return usual[0]
 
 
 def format_names(names: Sequence[str], max_names: int = 12) -> str:
-    """Names in a message, the first `most` of them."""
+    """Format up to `max_names` names for a message."""
     return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 
 
@@ -132,10 +132,7 @@ def format_names(names: Sequence[str], max_names: int = 12) -> str:
 
 
 def load_library_dataset(spec: DataSpec, limit: int, *, saved: Path | None = None) -> LoadedTable:
-    """The rows of a dataset that `save_to_disk` wrote to a folder, else of one of the hub. Raises `DatasetError`.
-
-    What the hub gave once is taken from the cache.
-    """
+    """Load a dataset that `save_to_disk` wrote, or one from the hub or its local cache. Raises `DatasetError`."""
     datasets = import_datasets_library()
     datasets.disable_progress_bars()
     try:
@@ -144,29 +141,29 @@ def load_library_dataset(spec: DataSpec, limit: int, *, saved: Path | None = Non
             if saved is not None
             else datasets.load_dataset(spec.hub, spec.config or None, revision=spec.revision or None)
         )
-    except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
+    except Exception as error:  # noqa: BLE001  the network and the library's readers raise many types
         remedy = (
             ""
             if saved is not None
             else (
-                "; without a network it must be in the local cache: fetch it once where there is one, or save it with "
-                "save_to_disk and give the folder; one with configurations needs config=NAME"
+                "; without a network it must be in the local cache: download it once with a network, or save it with "
+                "save_to_disk and give that folder; a dataset with several configurations needs config=NAME"
             )
         )
         raise DatasetError(
-            f"the datasets library cannot read it{remedy} ({type(error).__name__}: "
+            f"the datasets library could not load it{remedy} ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:240]})"
         ) from None
     return _join_splits(loaded, spec, limit)
 
 
 def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
-    """One table of all splits. A split without labels is left out, as is one of a name that we do not know."""
+    """Join all splits into one table. Splits without labels or with an unknown name are left out."""
     splits: dict[str, Any] = {**loaded} if isinstance(loaded, dict) else {"train": loaded}
     size = sum(int(split.data.nbytes) for split in splits.values())
     if size > limit:
         raise DatasetError(
-            f"it holds {size} bytes, more than sandbox.data_bytes ({limit}): take a part of it, or raise it"
+            f"it has {size} bytes, more than sandbox.data_bytes ({limit}): use a part of it or raise the limit"
         )
     if len(splits) == 1:
         splits = {"train": next(iter(splits.values()))}
@@ -180,20 +177,22 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
         order = order or tuple(getattr(split.features.get(target), "names", None) or ())
         table = _replace_class_numbers(split, target, order)
         if not part or part in tables:
-            warnings.append(f"its split {name!r} is not used: it is not one of train, validation and test")
+            warnings.append(f"the split {name!r} is not used: it is not one of train, validation and test")
         elif target not in table.column_names or table.column(target).null_count == len(table):
-            warnings.append(f"its split {name!r} has no labels and is left out")
+            warnings.append(f"the split {name!r} has no labels and is not used")
         else:
             tables[part] = table
     for part in [
-        one for one in tables if one != "train" and _has_withheld_labels(tables[one], tables.get("train"), target)
+        other
+        for other in tables
+        if other != "train" and _has_withheld_labels(tables[other], tables.get("train"), target)
     ]:
-        warnings.append(f"its split {part!r} has no labels ({target} is -1 in all rows) and is left out")
+        warnings.append(f"the split {part!r} has no labels ({target} is -1 in all rows) and is not used")
         del tables[part]
     if "train" not in tables:
         raise DatasetError(
-            f"it has no split named train with labels in {target!r}: there are {format_names([*splits])} with "
-            f"the columns {format_names(names)}"
+            f"it has no split named train with labels in {target!r}: it has {format_names([*splits])} with "
+            f"columns {format_names(names)}"
         )
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
     table = import_pyarrow().concat_tables(tables.values(), promote_options="default")
@@ -201,14 +200,14 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
 
 
 def _has_withheld_labels(table: Any, train: Any, target: str) -> bool:
-    """Whether all labels of a split are -1, as withheld ones are written, and none of train is."""
+    """Return whether all labels of a split are -1, the usual mark of withheld labels, but none in train is."""
     if train is None or not import_pyarrow().types.is_integer(table.column(target).type):
         return False
     return set(table.column(target).to_pylist()) == {-1} and -1 not in train.column(target).to_pylist()
 
 
 def _replace_class_numbers(split: Any, target: str, order: tuple[str, ...]) -> Any:
-    """The table of a split, its class numbers replaced by the classes' names; -1, a withheld one, is missing."""
+    """Return the table of a split with class names in place of class numbers; -1 (withheld) becomes missing."""
     pa = import_pyarrow()
     table = split.with_format("arrow")[:].replace_schema_metadata(None)
     if not order or target not in table.column_names:

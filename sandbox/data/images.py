@@ -1,7 +1,7 @@
-"""Images as one array: from a folder with a folder for each class, or from the one column of a table that holds them.
+"""Read images as one array from a folder with one subfolder per class, or from an image column of a table.
 
-All are brought to the most common size (bilinear). Where every picture is grey there is one channel, otherwise three;
-16-bit grey is reduced to 8, transparency is dropped. Such a column, as one of lists, must be the only feature.
+Images are resized to the most common size (bilinear). The array has one channel if all images are grey, otherwise
+three; 16-bit grey is reduced to 8 bits, transparency is dropped. A column of images or lists must be the only feature.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ Array = NDArray[Any]
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000")
-"""What is read, whatever a file is called: Pillow would hand others to programs, as PostScript to Ghostscript."""
+"""Accepted formats, regardless of the file name. Pillow may start external programs for others (Ghostscript for
+PostScript)."""
 _GREY_MODES = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
 
 
 class ImageArray:
-    """Pictures as (n, height, width, channels) uint8, read when rows are asked for.
+    """Images as (n, height, width, channels) uint8; rows are read on demand.
 
-    `sources` are a name for messages and a path or file each. `resized` counts those of another size. Raises
-    `DatasetError`, when made as when indexed.
+    Each of `sources` is a name for messages and a path or file. `resized` counts images that had a different size.
+    Construction and indexing raise `DatasetError`.
     """
 
     dtype = np.dtype(np.uint8)
 
     def __init__(self, sources: Sequence[tuple[str, Any]]) -> None:
         self._sources = sources
-        looked = [_read_size(*source) for source in sources]
-        self._size, most = Counter(size for size, _ in looked).most_common(1)[0]
-        self._mode = "L" if all(grey for _, grey in looked) else "RGB"
+        sizes = [_read_size(*source) for source in sources]
+        self._size, most = Counter(size for size, _ in sizes).most_common(1)[0]
+        self._mode = "L" if all(grey for _, grey in sizes) else "RGB"
         self.shape = (len(sources), self._size[1], self._size[0], len(self._mode))
         self.resized = len(sources) - most
 
@@ -65,11 +66,11 @@ class ImageArray:
 
 
 _SIDEWAYS_ORIENTATIONS = (5, 6, 7, 8)
-"""Orientations, as cameras note them, at which width and height change places."""
+"""EXIF orientations that swap width and height."""
 
 
 def _read_size(where: str, source: Any) -> tuple[tuple[int, int], bool]:
-    """Width and height of a picture as the camera lay, and whether it is grey."""
+    """Return width and height of an image after EXIF rotation, and whether it is grey."""
     with _open_image(where, source) as picture:
         width, height = picture.size
         turned = picture.getexif().get(0x0112) in _SIDEWAYS_ORIENTATIONS
@@ -77,7 +78,7 @@ def _read_size(where: str, source: Any) -> tuple[tuple[int, int], bool]:
 
 
 def _read_upright(where: str, source: Any) -> Any:
-    """A picture as the camera lay, grey (L) or RGB, with 8 bits."""
+    """Return an image after EXIF rotation as 8-bit grey (L) or RGB."""
     from PIL import Image, ImageOps
 
     with _open_image(where, source) as picture:
@@ -94,8 +95,8 @@ def _open_image(where: str, source: Any) -> Generator[Any]:
 
     if hasattr(source, "seek"):
         source.seek(0)
-    elif not source.is_file():  # a pipe would never end
-        raise DatasetError(f"{where} is no file")
+    elif not source.is_file():  # reading a pipe might never end
+        raise DatasetError(f"{where} is not a file")
     with (
         raise_read_errors_as(
             f"{where} cannot be read as an image",
@@ -123,9 +124,9 @@ class ImageFile:
 
 
 def list_images(root: Path) -> list[ImageFile]:
-    """The pictures of a folder by class, sorted; empty where it is no such folder.
+    """Return the images of a folder by class, sorted; empty if the folder has no class folders with images.
 
-    Folders named as splits may lie around those of the classes. Raises `DatasetError` for links out of the folder.
+    Folders named after splits may contain the class folders. Raises `DatasetError` for links out of the folder.
     """
     below = _list_folders(root)
     parts = {folder: SPLIT_ALIASES[folder.name.lower()] for folder in below if folder.name.lower() in SPLIT_ALIASES}
@@ -146,12 +147,11 @@ def _iterate_class_folders(root: Path, folder: Path, part: str = "") -> Iterator
 
 
 def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
-    """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
+    """Return the examples of an image folder. Raises `DatasetError` for invalid images or a single class."""
     names = sorted({file.label for file in files})
     if len(names) < 2:
         raise DatasetError(
-            f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
-            "images, one a class"
+            f"it has only one class ({names[0]!r}): classification needs at least two folders of images, one per class"
         )
     x = ImageArray([(str(file.path.relative_to(root)), file.path) for file in files])
     warning = f"{x.resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
@@ -166,9 +166,9 @@ def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
 
 
 def read_nested_column(table: Any, names: Sequence[str]) -> Any:
-    """x, where the one feature column holds images (`bytes`, `path`) or lists; None for plain columns.
+    """Return x if the only feature column contains images (`bytes`, `path`) or lists; None for plain columns.
 
-    Raises `DatasetError` where such a column does not stand alone, or its lists differ in length.
+    Raises `DatasetError` if there are other features or the lists differ in length.
     """
     types = import_pyarrow().types
     columns = [name for name in names if types.is_nested(table.schema.field(name).type)]
@@ -178,8 +178,8 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
     if len(names) > 1:
         other = next(name for name in names if name != columns[0])
         raise DatasetError(
-            f"column {columns[0]!r} holds {column.type}, and such a column must be "
-            f"the only feature: leave the others out (drop={other} ...), or drop={columns[0]}"
+            f"column {columns[0]!r} contains {column.type} and must be the only feature: "
+            f"omit the others (drop={other} ...), or use drop={columns[0]}"
         )
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
         return _read_lists(columns[0], column)
@@ -199,25 +199,29 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
 
 
 def _resolve_image_path(path: str, folder: Path | None, row: int) -> Path:
-    """The file that a table names in place of a picture's bytes. In a Parquet file anybody may have written the name:
-    there it lies beside the table. Raises `DatasetError`."""
-    if folder is None:  # the datasets library put it there
+    """Return the image file that a table names. A Parquet file may come from anyone, so its images must be in the
+    table's folder. Raises `DatasetError`."""
+    if folder is None:  # written by the datasets library
         return Path(path)
-    with raise_read_errors_as(f"image in row {row} is at no place that can be looked at", DatasetError):
+    with raise_read_errors_as(f"image in row {row} has a path that cannot be resolved", DatasetError):
         place = (folder / path).resolve()
     if not place.is_relative_to(folder.resolve()):
-        raise DatasetError(f"image in row {row} lies outside of the table's folder ({path[:100]!r}): give its bytes")
+        raise DatasetError(
+            f"image in row {row} is outside the table's folder ({path[:100]!r}): store its bytes in the table"
+        )
     return place
 
 
 def _read_lists(name: str, column: Any) -> Array:
-    """(n, length, ...) int64 or float32."""
+    """Return a column of lists as (n, length, ...) int64 or float32."""
     try:
         array = np.array(column.to_pylist())
-    except ValueError:  # numpy's word for lists of different lengths
-        raise DatasetError(f"column {name!r} holds lists of different lengths: pad them to one length") from None
+    except ValueError:  # numpy raises this for lists of different lengths
+        raise DatasetError(
+            f"column {name!r} contains lists of different lengths: pad them to the same length"
+        ) from None
     if array.dtype.kind not in "biuf" or array.ndim < 2:
-        raise DatasetError(f"column {name!r} holds lists of {column.type}, which are not all numbers")
+        raise DatasetError(f"column {name!r} contains lists of {column.type}, which are not all numbers")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise DatasetError(f"column {name!r} holds lists with values that are missing or not finite")
+        raise DatasetError(f"column {name!r} contains lists with missing or infinite values")
     return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)

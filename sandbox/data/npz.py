@@ -1,7 +1,8 @@
-"""Arrays as examples: `x` and `y`, or `train_x`, `train_y`, ... where they bring splits. Served as they are.
+"""Read arrays as examples: `x` and `y`, or `train_x`, `train_y`, ... if they define splits. Arrays are served
+unchanged.
 
-They come in one NPZ archive, which is read whole, or as .npy files in a folder, which are mapped from disk: images,
-token ids. There an array may be cut into shards along its first axis, `train_x-000.npy`, `train_x-001.npy`, ...
+An NPZ archive is read into memory; .npy files in a folder (images, token ids) are memory-mapped. In a folder an array
+may be split into shards along its first axis: `train_x-000.npy`, `train_x-001.npy`, ...
 """
 
 from __future__ import annotations
@@ -31,16 +32,15 @@ Arrays = dict[str, Any]
 
 
 class JoinedArray:
-    """Arrays one after the other along their first axis, of which rows are read when they are asked for; floats as
-    float32, whole numbers as they are stored."""
+    """Arrays concatenated along their first axis; rows are read on demand, floats as float32, integers as stored."""
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         if len({(array.shape[1:], str(array.dtype)) for array in arrays}) > 1:
             raise DatasetError(
-                "its arrays hold examples of different shapes or kinds: "
-                + ", ".join(sorted({f"{array.dtype} of shape {array.shape[1:]} an example" for array in arrays}))
+                "its arrays contain examples of different shapes or types: "
+                + ", ".join(sorted({f"{array.dtype} of shape {array.shape[1:]} per example" for array in arrays}))
             )
-        if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey pictures
+        if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey images
             arrays = [array[..., None] for array in arrays]
         self._arrays: Sequence[Any] = arrays
         kind: np.dtype[Any] = arrays[0].dtype
@@ -63,12 +63,12 @@ class JoinedArray:
 
 
 def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
-    """The examples of an archive, of which `limit` bytes may be unpacked, or of a folder of .npy files.
+    """Read the examples of an archive (at most `limit` bytes unpacked) or of a folder of .npy files.
 
-    64-bit floats become 32-bit, as they are served; grey pictures get their channel. Raises `DatasetError`.
+    64-bit floats become 32-bit; grey images get a channel axis. Raises `DatasetError`.
     """
     if spec.categorical:
-        raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
+        raise DatasetError("categorical= applies to tables only: arrays are served unchanged")
     on_disk = path.is_dir()
     given = _map_folder(path) if on_disk else _load_arrays(path, limit)
     arrays, parts = _join_splits(
@@ -85,24 +85,24 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
     if not feature or not arrays.keys() >= set(roles):
         raise DatasetError(
-            f"it must hold x and {' and '.join(roles)}, or train_x, train_y, ...; it holds "
+            f"it must contain x and {' and '.join(roles)}, or train_x, train_y, ...; it contains "
             f"{', '.join(arrays) or 'nothing'} (name the labels with target=)"
         )
     x = arrays[feature]
     if x.ndim == 1 and x.dtype.kind == "U":
         x = x.astype(object)
     elif x.ndim < 2 or x.dtype.kind not in "biuf":
-        raise DatasetError(f"{feature} must hold numbers of shape (examples, ...), not {x.dtype} of shape {x.shape}")
+        raise DatasetError(f"{feature} must contain numbers of shape (examples, ...), not {x.dtype} of shape {x.shape}")
     for name in roles:
         if arrays[name].shape != x.shape[:1] or arrays[name].dtype.kind not in "biufU":
             raise DatasetError(
-                f"{name} must hold one number or text an example, as many as {feature} of shape "
-                f"{x.shape}, not {arrays[name].dtype} of shape {arrays[name].shape}"
+                f"{name} must contain one number or text per example of {feature} "
+                f"(shape {x.shape}), not {arrays[name].dtype} of shape {arrays[name].shape}"
             )
     for part in iterate_slices(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
         if not (fine := np.isfinite(piece := x[part])).all():
             row = part.start + int(np.argwhere(~fine)[0][0])
-            raise DatasetError(f"{feature} holds a value that is not finite in example {row + 1}: fill or remove it")
+            raise DatasetError(f"{feature} contains a non-finite value in example {row + 1}: fix or remove it")
         del piece
     if not on_disk and x.ndim > 1:
         image = x.dtype == np.uint8 and x.ndim in (3, 4)
@@ -118,8 +118,8 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 def _load_arrays(path: Path, limit: int) -> Arrays:
     with (
         raise_read_errors_as(
-            "it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; Python "
-            "objects are never unpickled",
+            "numpy cannot read it as an NPZ archive: write numbers and texts with numpy.savez; Python "
+            "objects are not unpickled",
             DatasetError,
         ),
         np.load(path, allow_pickle=False) as archive,
@@ -127,7 +127,7 @@ def _load_arrays(path: Path, limit: int) -> Arrays:
         size = sum(member.file_size for member in archive.zip.infolist())
         if size > limit:
             raise DatasetError(
-                f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): make it smaller, or raise it"
+                f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): shrink it or raise the limit"
             )
         return {name: archive[name] for name in archive.files}
 
@@ -136,18 +136,20 @@ _SHARD_PATTERN = re.compile(r"(?P<name>.+?)[-_.]\d+")
 
 
 def _map_folder(folder: Path) -> Arrays:
-    """The arrays of a folder by name, shards joined."""
+    """Map the arrays of a folder by name, with shards joined."""
     shards: dict[str, list[Array]] = defaultdict(list)
     for file in list_files(folder, folder):
         if file.suffix.lower() != ".npy":
-            raise DatasetError(f"{file.relative_to(folder)} is no .npy file, as the others are: take it out of there")
+            raise DatasetError(
+                f"{file.relative_to(folder)} is not a .npy file like the others: remove it from the folder"
+            )
         with raise_read_errors_as(
-            f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold Python objects",
+            f"{file.relative_to(folder)} cannot be mapped by numpy: it may be truncated or contain Python objects",
             DatasetError,
         ):
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         if not array.ndim or not len(array):
-            raise DatasetError(f"{file.relative_to(folder)} holds no examples")
+            raise DatasetError(f"{file.relative_to(folder)} contains no examples")
         shard = _SHARD_PATTERN.fullmatch(file.stem)
         shards[shard["name"] if shard else file.stem].append(array)
     roles = {name for name, arrays in shards.items() if arrays[0].ndim == 1}
@@ -155,7 +157,7 @@ def _map_folder(folder: Path) -> Arrays:
 
 
 def _join_splits(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
-    """x and the target of all splits with the split of each row, where the arrays are laid out by splits."""
+    """Join x and target of all splits, with the split of each row, if the arrays are organised by split."""
     parts = {
         SPLIT_ALIASES[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"])
         for name, array in arrays.items()
@@ -165,7 +167,7 @@ def _join_splits(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], An
         return arrays, None
     if len({x.shape[1:] for x, _ in parts.values()}) > 1 or any(len(x) != len(y) for x, y in parts.values()):
         raise DatasetError(
-            "its splits hold examples of different shapes: "
+            "its splits contain examples of different shapes: "
             + ", ".join(f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items())
         )
     xs, ys = zip(*parts.values(), strict=True)

@@ -1,6 +1,6 @@
-"""Numbers as people write them: decimal commas, groups of thousands, percent and currency signs.
+"""Parse numbers with decimal commas, thousands separators, percent and currency signs.
 
-A column is read so only where all of its texts are numbers in one way of writing, and no other way gives other numbers.
+A column is parsed only if all its texts follow one number format and no other format gives different numbers.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ _NUMBER_PATTERNS = {
     point: re.compile(_NUMBER_TEMPLATE.format(group=group + _GROUP_SEPARATORS, point=re.escape(point)))
     for point, group in ((".", ","), (",", "."))
 }
-"""Decimal sign -> the numbers that are written with it."""
+"""Decimal sign -> pattern of numbers written with it."""
 
 
 class ParsedNumerals(NamedTuple):
-    """What texts are as numbers: `values`, or why that is not clear; neither where they are no numbers."""
+    """The numbers that texts represent, or why they are ambiguous; empty if the texts are not numbers."""
 
     values: tuple[float, ...] = ()
     example: str = ""
-    """One text and the number that it was read as."""
+    """One text and the number it was read as."""
     unclear: str = ""
 
 
 def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
-    """The numbers that distinct texts are."""
+    """Parse distinct texts as numbers."""
     split = [_strip_sign(text) for text in texts]
     bodies = [body for body, _ in split]
     if not bodies or len({sign for _, sign in split}) > 1:
@@ -46,14 +46,14 @@ def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
     if at is not None:
         one, other = (f"{way[at]:.15g}" for way in ways)
         return ParsedNumerals(
-            unclear=f"{texts[at]!r} may be {one} or {other}: write {one} or {other}, and so in all rows"
+            unclear=f"{texts[at]!r} may mean {one} or {other}: write {one} or {other}, consistently in all rows"
         )
     at = max(range(len(texts)), key=lambda at: len(texts[at]))
     return ParsedNumerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
 
 
 def _strip_sign(text: str) -> tuple[str, str]:
-    """A number without its percent or currency sign, and that sign; its minus stays in front."""
+    """Return a number without its percent or currency sign, and the sign; a minus stays in front."""
     plain = text.strip().replace("\u2212", "-")
     minus, plain = ("-", plain[1:].lstrip()) if plain.startswith("-") else ("", plain)
     for end in (0, -1):

@@ -1,9 +1,10 @@
-"""Examples as the splits that a run works with, and the facts of it. Pure: the same examples and seed give the same.
+"""Split and preprocess examples for a run and collect the facts. Deterministic for given examples and seed.
 
-Tables: what is missing becomes the median of train, then measured columns are standardised with mean and deviation of
-train (columns constant there are only centred). Images become float32 in [0, 1] where they are no more than
-`SCALED_BYTES` then. All else is served as it is. Whatever is not a table passes in pieces, never whole in memory.
-scikit-learn's imputer and scaler do the same but for the last bits, which fingerprints of recorded runs hold.
+Tables: missing values become the median of train, then numeric columns are standardised with the mean and standard
+deviation of train (columns that are constant in train are only centred). Images become float32 in [0, 1] if they then
+take at most `MAX_SCALED_BYTES`. Everything else is served unchanged, and anything but a table is processed in pieces,
+never loaded whole. scikit-learn's imputer and scaler would change the last bits and thus the fingerprints of recorded
+runs.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ Array = NDArray[Any]
 Streams = dict[str, ArrayStream]
 
 MAX_VALUES_LISTED = 20
-"""Of a meta column, so that they are told."""
+"""A meta column with more distinct values is recorded without them."""
 MAX_SCALED_BYTES = 2 * 2**30
-"""Of images as float32; larger ones are served as the uint8 that they are stored as."""
-IMAGES_ON_DISK_FORM = "images of uint8, 0 to 255, mapped from disk: scale each batch, never all of them"
+"""Limit of images as float32; larger arrays are served as uint8."""
+IMAGES_ON_DISK_FORM = "uint8 images, 0 to 255, memory-mapped from disk: scale each batch, never the whole array"
 MIN_WARNED_SHARE = 0.01
-"""Share of a split's rows that also stand in another one, above which it is said."""
+"""Warn if more than this share of a split's rows also occur in another split."""
 
 
 def discard(_: str, stream: ArrayStream) -> None:
-    """Let an array pass, and keep nothing of it."""
+    """Consume an array without keeping it."""
     for _piece in stream.pieces:
         pass
 
@@ -49,7 +50,7 @@ def prepare_dataset(
     source: str,
     keep: Callable[[str, ArrayStream], None] = discard,
 ) -> DatasetFacts:
-    """The facts of some examples; `keep` is given `train_x`, `train_y` and so on. Raises `DatasetError`."""
+    """Return the facts of the examples; `keep` receives `train_x`, `train_y` and so on. Raises `DatasetError`."""
     if examples.folder is not None:
         return DatasetFacts(
             name=name,
@@ -61,7 +62,7 @@ def prepare_dataset(
             fingerprint="",
             seed=seed,
             task="none",
-            split_rule="none: the code splits it",
+            split_rule="none: experiment code splits the data",
             columns=examples.columns,
             warnings=examples.warnings,
         )
@@ -73,8 +74,8 @@ def prepare_dataset(
     shared = count_duplicates(digests)
     sizes = {split: len(index) for split, index in made.rows.items()}
     repeated = tuple(
-        f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also stand in {other}, "
-        "with exactly the same features"
+        f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also occur in {other} "
+        "with identical features"
         for (split, other), count in shared.items()
         if count / sizes[split] > MIN_WARNED_SHARE
     )
@@ -110,7 +111,7 @@ def prepare_dataset(
 
 
 def count_duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str], int]:
-    """(later, earlier split) -> rows of the later one whose exact features also stand in the earlier; without zeros."""
+    """Count rows with identical features: (later, earlier split) -> rows of the later split, zeros omitted."""
     distinct = {split: set(of_split) for split, of_split in digests.items()}
     counts = {
         (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
@@ -120,7 +121,7 @@ def count_duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str]
 
 
 def hash_rows(x: Array) -> list[bytes]:
-    """A digest of each row; a NaN equals a NaN."""
+    """Return a digest of each row; NaNs are equal to each other."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1))
     if flat.dtype.kind == "f":
         flat = flat + 0.0  # -0.0 is 0.0
@@ -131,7 +132,9 @@ def _describe_form(examples: Examples) -> str:
     if examples.x.dtype == object:
         return "texts"
     if examples.target_times is not None:
-        return f"windows of {examples.x.shape[1]} rows by {examples.x.shape[2]} columns, the target's past first"
+        return (
+            f"windows of {examples.x.shape[1]} rows by {examples.x.shape[2]} columns, past values of the target first"
+        )
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 
@@ -140,7 +143,7 @@ def _should_scale(examples: Examples) -> bool:
 
 
 def _build_streams(examples: Examples, rows: Mapping[str, Array], digests: Mapping[str, list[bytes]]) -> Streams:
-    """Every array of every split. Of the rows of x that pass, `digests` keeps a digest each."""
+    """Build the arrays of every split. A digest of each row of x is added to `digests`."""
     x: Any = examples.x
     if x.dtype == np.float64:
         x = _standardise(examples, rows["train"])
@@ -173,7 +176,7 @@ def _build_streams(examples: Examples, rows: Mapping[str, Array], digests: Mappi
 
 
 def _standardise(examples: Examples, train: Array) -> Array | DiskTable:
-    """(n, features) float32."""
+    """Return the standardised table, (n, features) float32."""
     if isinstance(examples.x, DiskTable):
         return _standardise_columns(examples.x, examples.numeric, train)
     x = _fill_missing(examples.x, train)
@@ -183,7 +186,7 @@ def _standardise(examples: Examples, train: Array) -> Array | DiskTable:
 
 
 def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> DiskTable:
-    """The same, column by column, for a table that is not in memory."""
+    """Standardise a table on disk column by column."""
     made = DiskTable(len(x), np.dtype(np.float32))
     for i, values in enumerate(x.map_columns()):
         values = _fill_missing(np.asarray(values)[:, None], train)[:, 0]
@@ -195,7 +198,7 @@ def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> D
 
 
 def _fill_missing(x: Array, train: Array) -> Array:
-    """What is missing is the median of train; 0 where train has no value at all."""
+    """Replace missing values by the median of train, or by 0 if train has no value."""
     gaps = np.isnan(x)
     if not gaps.any():
         return x

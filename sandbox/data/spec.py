@@ -1,8 +1,8 @@
-"""How a person names data of their own: on the command line, in the configuration file, and in an idea.
+"""Parse the user's dataset specifications from the command line, the configuration file or an idea.
 
 `NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...`, or
-`NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; in a file the same as a mapping. A comma that
-no `key=` follows belongs to what stands before it, so paths and column names may hold commas.
+`NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; a mapping with the same keys in a file. A
+comma not followed by `key=` is part of the preceding value, so paths and column names may contain commas.
 """
 
 from __future__ import annotations
@@ -25,86 +25,92 @@ _PATHLIKE_PATTERN = re.compile(r"[/\\~]|\.[A-Za-z0-9]{1,8}(,|$)|^hf:")
 
 
 class DataSpec(BaseModel):
-    """One dataset of the user's own. Column names are those of the file."""
+    """One user dataset. Column names are those of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(default="", description="what plans and `lab.data` call it")
+    name: str = Field(default="", description="its name in plans and in `lab.data`")
     path: Path | None = Field(default=None, description="a CSV, Parquet or NPZ file, or a folder")
     hub: str = Field(default="", description="a dataset of the Hugging Face hub, as owner/name")
     config: str = Field(default="", description="its configuration on the hub")
-    revision: str = Field(default="", description="its revision on the hub; empty: the newest")
+    revision: str = Field(default="", description="its revision on the hub; empty: the latest")
     target: str = ""
     group: str = Field(default="", description="rows of one group stay in one split")
-    time: str = Field(default="", description="test comes after validation, validation after train")
-    text: str = Field(default="", description="the column of texts that is the only feature")
-    horizon: int = Field(default=0, ge=0, description="of series: how many rows ahead the target is predicted")
-    window: int = Field(default=1, ge=1, description="of series: how many rows an example looks back on")
-    step: int = Field(default=1, ge=1, description="of series: rows from one example to the next")
-    split: str = Field(default="", description="a column that says train, validation or test")
+    time: str = Field(default="", description="column that orders the rows: train first, then validation, then test")
+    text: str = Field(default="", description="the text column to use as the only feature")
+    horizon: int = Field(default=0, ge=0, description="time series: how many rows ahead to predict")
+    window: int = Field(default=1, ge=1, description="time series: rows of history per example")
+    step: int = Field(default=1, ge=1, description="time series: rows from one example to the next")
+    split: str = Field(default="", description="a column that contains train, validation or test")
     task: Literal["classification", "regression", "none"] | None = Field(
-        default=None, description="None: seen from the target; none: a folder that the code gets as a path"
+        default=None, description="None: inferred from the target; none: a folder that experiment code gets as a path"
     )
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
-    categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
+    categorical: tuple[str, ...] = Field(default=(), description="numeric columns that contain category codes")
     literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
-    meta: tuple[str, ...] = Field(default=(), description="columns that metrics may go by and code does not see")
-    meta_shown: tuple[str, ...] = Field(default=(), description="the same, and code sees them in train and dev")
-    dev_from: Literal["train", "validation"] = Field(
-        default="train", description="what dev is cut from; validation where the data's own train is biased"
+    meta: tuple[str, ...] = Field(
+        default=(), description="columns by which metrics may group, hidden from experiment code"
     )
-    sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
+    meta_shown: tuple[str, ...] = Field(
+        default=(), description="as meta, but experiment code sees them in train and dev"
+    )
+    dev_from: Literal["train", "validation"] = Field(
+        default="train", description="the split that dev is taken from; validation if the given train split is biased"
+    )
+    sha256: str = Field(default="", description="fingerprint of the data when the run began; changed data are rejected")
 
     @model_validator(mode="after")
     def _check_fields(self) -> DataSpec:
         if not _NAME_PATTERN.fullmatch(self.name):
-            raise ValueError(f"the name {self.name!r} cannot be used: a letter, then up to 39 letters, digits, _ and -")
+            raise ValueError(f"invalid dataset name {self.name!r}: use a letter, then up to 39 of a-z, A-Z, 0-9, _, -")
         if (self.path is None) == (not self.hub):
-            raise ValueError(f"data {self.name!r} needs one of path and hub: {_SPEC_FORM}")
+            raise ValueError(f"data {self.name!r} needs either a path or a hub dataset: {_SPEC_FORM}")
         if (self.config or self.revision) and not self.hub:
             raise ValueError(
-                f"data {self.name!r}: config= and revision= belong to the hub, as in NAME={HUB_PREFIX}OWNER/SET"
+                f"data {self.name!r}: config= and revision= apply only to hub datasets (NAME={HUB_PREFIX}OWNER/SET)"
             )
         if self.group and self.time and not self.horizon:
-            raise ValueError(f"data {self.name!r}: give group= or time=, not both (of series, with horizon=, both)")
+            raise ValueError(
+                f"data {self.name!r}: use either group= or time= (both only with horizon=, for time series)"
+            )
         if self.horizon and (not self.time or self.split or self.text or self.task == "classification"):
             raise ValueError(
-                f"data {self.name!r}: horizon= needs time=COLUMN and a target of numbers, and goes with "
-                "neither split= nor text="
+                f"data {self.name!r}: horizon= needs time=COLUMN and a numeric target, and cannot be "
+                "combined with split= or text="
             )
         if not self.horizon and (self.window > 1 or self.step > 1):
-            raise ValueError(f"data {self.name!r}: window= and step= are of series: give horizon=ROWS, too")
+            raise ValueError(f"data {self.name!r}: window= and step= are for time series: add horizon=ROWS")
         named = [name for name in (self.target, self.group, self.time, self.split, self.text) if name]
         if twice := sorted(
             {name for name in named if named.count(name) > 1 or name in self.drop}
             | ({self.target} | set(self.drop)).intersection(self.metric_columns)
             | (set(self.meta) & set(self.meta_shown))
         ):
-            raise ValueError(f"data {self.name!r}: column {twice[0]!r} is given two roles")
+            raise ValueError(f"data {self.name!r}: column {twice[0]!r} has two roles: give it only one")
         return self
 
     @property
     def metric_columns(self) -> tuple[str, ...]:
-        """The columns that metrics may go by; those of groups, too."""
+        """The columns by which metrics may group, including the group column."""
         of_groups = [self.group] if self.group and not self.horizon else []
         return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *of_groups)))
 
 
 def parse_specs(value: Any, folder: Path) -> tuple[DataSpec, ...]:
-    """What a setting, a flag or a file names: a text, a mapping, or a list of these. Raises `DatasetError`.
+    """Parse a text, a mapping or a list of these from a setting, an option or a file. Raises `DatasetError`.
 
-    Relative paths are seen from `folder`.
+    Relative paths are resolved against `folder`.
     """
     items = list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else [value]
     specs = tuple(parse_spec(item, folder) for item in items)
     names = [spec.name for spec in specs]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise DatasetError(f"data {twice[0]!r} is named twice: give each dataset a name of its own")
+        raise DatasetError(f"data {twice[0]!r} is given twice: give each dataset a unique name")
     return specs
 
 
 def parse_spec(value: Any, folder: Path) -> DataSpec:
-    """One dataset from a text or a mapping. Raises `DatasetError`."""
+    """Parse one dataset from a text or a mapping. Raises `DatasetError`."""
     if isinstance(value, DataSpec):
         return value
     if isinstance(value, str):
@@ -117,7 +123,7 @@ def parse_spec(value: Any, folder: Path) -> DataSpec:
         if isinstance(fields.get(key), str):
             fields[key] = [fields[key]]
     if isinstance(path := fields.get("path"), str | Path) and str(path):
-        fields["path"] = Path.cwd() / folder / Path(path).expanduser()  # links are followed by who opens it
+        fields["path"] = Path.cwd() / folder / Path(path).expanduser()  # symlinks are resolved on opening
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
@@ -125,23 +131,23 @@ def parse_spec(value: Any, folder: Path) -> DataSpec:
 
 
 def parse_idea_specs(texts: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
-    """The data that an idea brings: its `NAME=PATH,...` texts, seen from the idea file's folder.
+    """Parse the datasets of an idea: its `NAME=PATH,...` texts, relative to the idea file's folder.
 
-    Other texts are names or prose, which the planner reads. Paths must lie within the folder: an idea may have been
-    written by a model, which has no business to point at other files of the machine. Raises `DatasetError`.
+    Other texts are names or prose for the planner. Paths must be inside the folder, since a model may have written the
+    idea and must not reach other files of the machine. Raises `DatasetError`.
     """
-    places: list[str] = []
+    given: list[str] = []
     for text in map(str.strip, texts):
         name, equals, rest = text.partition("=")
         if equals and _NAME_PATTERN.fullmatch(name) and _PATHLIKE_PATTERN.search(rest):
-            places.append(text)
-    specs = parse_specs(places, folder)
+            given.append(text)
+    specs = parse_specs(given, folder)
     root = folder.resolve()
     for spec in specs:
         if spec.path is not None and not spec.path.resolve().is_relative_to(root):
             raise DatasetError(
-                f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
-                f"yourself, with --data {spec.name}=PATH"
+                f"the idea's data {spec.name!r} are outside the idea file's folder: to allow them, "
+                f"use --data {spec.name}=PATH"
             )
     return specs
 
@@ -172,5 +178,5 @@ def _describe_error(error: ValidationError, fields: Mapping[str, Any]) -> str:
         return str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "sha256"))
-        return f"data {name!r}: there is no option {key!r}; there are {known}"
-    return f"data {name!r}: {key}={first['input']!r} is wrong: {first['msg'].lower()}"
+        return f"data {name!r}: unknown option {key!r}; the options are {known}"
+    return f"data {name!r}: {key}={first['input']!r} is invalid: {first['msg'].lower()}"

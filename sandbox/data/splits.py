@@ -1,9 +1,10 @@
-"""Which rows go into which split: by the data's own splits, by group, by time, else by us, stratified and from a seed.
+"""Assign rows to splits: by the given splits, by group, by time, or at random from a seed, stratified by class.
 
-Whatever split the data do not bring is cut from their train rows by the same rule; dev always is.
+Splits that the data do not define are taken from the train rows by the same rule; dev always is, unless `dev_from` is
+validation.
 
-scikit-learn's splitters cut in two or into equal folds: four shares of a class of five rows, or of five groups, need
-rules of their own, and another rule would change what recorded studies measured.
+scikit-learn's splitters make two parts or equal folds. Dividing a class of five rows or five groups into four unequal
+parts needs other rules, and changing them would change the data of recorded studies.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ Array = NDArray[Any]
 Rows = dict[str, Array]
 
 SPLIT_SHARES = {"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2}
-"""In the order of time, where there is one."""
+"""In chronological order for data with times."""
 MIN_ROWS = 50
-"""Validation and test get a fifth each: with fewer than ten examples in each no two arms could be told apart."""
+"""Validation and test get a fifth each; with fewer than ten examples in each, arms could not be distinguished."""
 MIN_SPLIT_ROWS = 5
-"""Examples of a split that the data bring, or that groups and times lead to."""
+"""Minimum number of examples per split."""
 MIN_CLASS_ROWS = 5
-"""Examples of a class, so that every split gets one."""
+"""Minimum number of examples per class, so that every split gets one."""
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Sorted row numbers by split, and the rule in words."""
+    """Sorted row numbers by split, and a description of the rule."""
 
     rows: Rows
     rule: str
@@ -42,11 +43,11 @@ class Splits:
 
 
 def split_rows(examples: Examples, seed: int) -> Splits:
-    """The splits of some examples. Raises `DatasetError` where they cannot be made."""
+    """Split the examples. Raises `DatasetError` if that is impossible."""
     if len(examples.y) < MIN_ROWS:
         raise DatasetError(
-            f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test "
-            "get a fifth each, and with fewer than ten examples in each no two arms could be told apart"
+            f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test get a "
+            "fifth each, and with fewer than ten examples in each, arms could not be distinguished"
         )
     given: Rows = {}
     if examples.split_names is not None:
@@ -56,13 +57,13 @@ def split_rows(examples: Examples, seed: int) -> Splits:
             if split in examples.split_names
         }
         if "train" not in given:
-            raise DatasetError(f"it has no train rows among its splits ({', '.join(given) or 'none'})")
+            raise DatasetError(f"no row belongs to train (splits found: {', '.join(given) or 'none'})")
     pool = given.pop("train", np.arange(len(examples.y)))
     shares = {split: share for split, share in SPLIT_SHARES.items() if split not in given}
     if examples.dev_from == "validation":
         if "validation" not in given:
             raise DatasetError(
-                "dev_from=validation needs validation rows of its own: what we cut from train is like train"
+                "dev_from=validation needs a given validation split: one taken from train is distributed like train"
             )
         dev, rest = shares.pop("dev"), SPLIT_SHARES["validation"]
         cut = {"dev": dev / (dev + rest), "validation": rest / (dev + rest)}
@@ -77,16 +78,18 @@ def split_rows(examples: Examples, seed: int) -> Splits:
 
 
 def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
-    """Without the examples whose target lies where those of the next split look from, or later."""
+    """Drop the examples whose target time reaches the first time of the next split."""
     kept = dict(rows)
     for split, later in pairwise(SPLIT_SHARES):
         kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
     lost = sum(map(len, rows.values())) - sum(map(len, kept.values()))
-    return kept, (f"{lost} examples are left out whose target reaches into the time of the next split",) if lost else ()
+    return kept, (
+        f"{lost} examples are left out because their target lies in the period of the next split",
+    ) if lost else ()
 
 
 def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
-    """At random, stratum by stratum, so that each split has each class in its share; or by groups or times."""
+    """Divide rows at random, stratified by class, or by groups or times."""
     rng = np.random.default_rng(seed)
     if examples.groups is not None:
         return _divide_by_group(examples, pool, shares, rng)
@@ -101,7 +104,7 @@ def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], s
             where = (" in train" if "train" in shares else " in validation") if len(pool) < len(examples.y) else ""
             raise DatasetError(
                 f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
-                f"{MIN_CLASS_ROWS} are needed, so that every split gets one; merge or remove such classes"
+                f"{MIN_CLASS_ROWS} are needed for every split to get one; merge or remove such classes"
             )
     parts: dict[str, list[Array]] = {split: [] for split in shares}
     bounds = np.cumsum(list(shares.values()))[:-1]
@@ -113,13 +116,13 @@ def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], s
 
 
 def _divide_by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: np.random.Generator) -> Rows:
-    """Largest groups first, each to the split that then comes nearest to its share of every class."""
+    """Assign groups, largest first, to the split that then comes closest to its share of every class."""
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
     if len(names) < len(shares):
         raise DatasetError(
             f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits "
-            f"({', '.join(shares)}); leave group= out, or group by another column"
+            f"({', '.join(shares)}); omit group= or group by another column"
         )
     label = examples.y[pool] if examples.y.dtype.kind == "i" else np.zeros(len(pool), dtype=np.int64)
     counts = np.zeros((len(names), int(label.max()) + 1))
@@ -138,7 +141,7 @@ def _divide_by_group(examples: Examples, pool: Array, shares: Mapping[str, float
 
 
 def _divide_by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
-    """In the order of time; rows of one moment stay together, in the later split."""
+    """Divide rows by time; rows with equal times stay together, in the later split."""
     order = np.argsort(times, kind="stable")
     ordered = times[order]
     places = np.rint(np.cumsum(list(shares.values()))[:-1] * len(pool)).astype(int)
@@ -146,30 +149,28 @@ def _divide_by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> R
     parts = np.split(pool[order], bounds)
     if any(not len(part) for part in parts):
         raise DatasetError(
-            f"it cannot be split by time: {len(np.unique(times))} different times are too few, or one "
-            "of them holds too many rows; leave time= out, or give a finer column"
+            f"it cannot be split by time: {len(np.unique(times))} distinct times are too few, or one "
+            "of them has too many rows; omit time= or use a finer time column"
         )
     return dict(zip(shares, parts, strict=True))
 
 
 def _check_splits(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
-    """Warnings. Raises `DatasetError` for a split that is too small, and for a class that train does not have.
+    """Return warnings. Raises `DatasetError` for a split that is too small or a class that is missing from train.
 
-    Groups that the data's own splits put into several parts are only told, since those splits are kept.
+    Groups spread over several given splits only cause a warning, because given splits are kept.
     """
     for split, index in rows.items():
         if len(index) < MIN_SPLIT_ROWS:
-            raise DatasetError(
-                f"the split gives only {len(index)} rows for {split}, at least {MIN_SPLIT_ROWS} are needed"
-            )
+            raise DatasetError(f"{split} has only {len(index)} rows, at least {MIN_SPLIT_ROWS} are needed")
     warnings: list[str] = []
     if examples.y.dtype.kind == "i":
         classes = np.arange(int(examples.y.max()) + 1)
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
             raise DatasetError(
-                f"the split leaves train without class {_class_label(examples, int(lacking['train'][0]))}: it "
-                "cannot be learned; split it otherwise, or remove the class"
+                f"train has no example of class {_class_label(examples, int(lacking['train'][0]))}, so it "
+                "cannot be learned: change the split or remove the class"
             )
         warnings += [
             f"{split} has no example of class {', '.join(_class_label(examples, int(i)) for i in missing[:3])}"
@@ -182,9 +183,7 @@ def _check_splits(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, .
             for splits in (("train", "dev"), ("validation", "test"))
         )
         if len(shared := np.intersect1d(learned, scored)):
-            warnings.append(
-                f"{len(shared)} groups stand both in train and in validation or test, by the data's own splits"
-            )
+            warnings.append(f"{len(shared)} groups occur both in train and in validation or test in the given splits")
     return tuple(warnings)
 
 
@@ -203,9 +202,9 @@ def _describe_rule(examples: Examples, given: Rows, seed: int) -> str:
         else f"at random, seed {seed}"
     )
     if not given:
-        return f"ours, {by}"
-    ours = [split for split in SPLIT_SHARES if split not in given and split != "train"]
-    cut = [f"{' and '.join(ours)} cut from train"] if ours else []
+        return f"automatic, {by}"
+    made = [split for split in SPLIT_SHARES if split not in given and split != "train"]
+    cut = [f"{' and '.join(made)} taken from train"] if made else []
     if "dev" in given:
-        cut.insert(0, "dev cut from validation")
-    return f"the data's own train, {', '.join(one for one in given if one != 'dev')}; {', '.join(cut)} {by}"
+        cut.insert(0, "dev taken from validation")
+    return f"given train, {', '.join(split for split in given if split != 'dev')}; {', '.join(cut)}, {by}"

@@ -1,6 +1,6 @@
-"""A table as examples: features as numbers, one-hot categories and marks of what is missing; a target; given splits.
+"""Convert a table to examples: numbers, one-hot categories and missing-value indicators; target; given splits.
 
-Numbers stay in their unit here, with NaN for missing: median and scale come from train, once the splits are known.
+Numbers keep their units, and missing ones are NaN: `preparation` imputes and scales them after splitting.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 
 MAX_ONE_HOT_LEVELS = 20
-"""Distinct texts of a column that becomes one-hot; with more it is refused."""
+"""Largest number of distinct texts in a one-hot column; columns with more are rejected."""
 MAX_CLASSES = 20
-"""Distinct whole numbers of a target that is taken for classes where no task is named."""
+"""Integer targets with at most this many distinct values count as classes if no task is given."""
 
 
 def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examples:
-    """The examples of a table; `limit` bytes may be taken up in memory. Raises `DatasetError`."""
+    """Convert a table to examples, using at most `limit` bytes of memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
     target = find_target(names, spec)
     for role, name in (
@@ -49,14 +49,14 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
         if name and name not in names:
             near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {format_names(names)}")
+            raise DatasetError(f"{role}=: no column {name!r}; {hint}the columns are {format_names(names)}")
     features = [
         name
         for name in names
         if name not in {target, spec.group, spec.time, spec.split, *spec.drop, *spec.metric_columns}
     ]
     if not features and not spec.horizon:
-        raise DatasetError(f"no column is left to learn from beside the target {target!r}")
+        raise DatasetError(f"no feature column is left besides the target {target!r}")
     if spec.horizon:
         return _read_windows(frame, [target, *features], spec, limit)
     if spec.text or _has_one_text_feature(frame, features):
@@ -66,13 +66,13 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
-    """Whether the one feature is a text: more different ones than become one-hot, and no numbers."""
+    """Return whether the only feature is free text: not numeric, and with too many distinct values for one-hot."""
     kind, types = frame.table.schema.field(features[0]).type, import_pyarrow().types
     if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
     column = _read_column(frame, features[0])
-    mistaken = column.stray_value is not None or column.unclear_reason or column.is_dates
-    return column.numbers is None and not mistaken and len(column.levels) > MAX_ONE_HOT_LEVELS
+    excluded = column.stray_value is not None or column.unclear_reason or column.is_dates
+    return column.numbers is None and not excluded and len(column.levels) > MAX_ONE_HOT_LEVELS
 
 
 def _read_text_examples(frame: LoadedTable, features: Sequence[str], spec: DataSpec) -> Examples:
@@ -80,33 +80,29 @@ def _read_text_examples(frame: LoadedTable, features: Sequence[str], spec: DataS
     texts: list[Any] = frame.table.column(name).to_pylist()
     row = next((row for row, text in enumerate(texts, start=1) if not (isinstance(text, str) and text.strip())), 0)
     if row:
-        raise DatasetError(f"column {name!r} holds no text in row {row}: fill it in, or remove the row")
+        raise DatasetError(f"column {name!r} has no text in row {row}: fill it in or remove the row")
     others = [other for other in features if other != name]
-    left = (f"beside the text, {format_names(others)} are left out",) if others else ()
+    left = (f"the text is the only feature: {format_names(others)} left out",) if others else ()
     return Examples(np.array(texts, dtype=object), np.empty(0), columns=(name,), warnings=(*frame.warnings, *left))
 
 
 def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
-    """Series as examples: so many rows of all columns, the target first, and the target some rows after the last one.
+    """Convert time series to examples: windows of all columns, target first, and the target `horizon` rows later.
 
-    A series is the rows of one group in the order of time.
+    A series consists of the rows of one group in chronological order.
     """
     target = names[0]
     rows = _read_features(frame, names, spec, limit)
     if isinstance(rows.x, DiskTable):
         raise DatasetError(
-            f"its {len(rows.x)} rows are more than series may have (sandbox.data_bytes, {limit}): take "
-            "a part, or raise it"
+            f"its {len(rows.x)} rows exceed the limit for time series (sandbox.data_bytes, {limit}): use "
+            "a part of it or raise the limit"
         )
     if rows.missing or rows.names[0] != target:
         gap = next(iter(rows.missing), target)
         raise DatasetError(
-            f"column {gap!r} of a series must be "
-            + (
-                "complete: fill it in, or leave it out with drop=" + gap
-                if rows.missing
-                else "numbers: it is the target"
-            )
+            f"column {gap!r} of a time series must be "
+            + (f"complete: fill it in, or omit it with drop={gap}" if rows.missing else "numeric: it is the target")
         )
     times = read_times(spec.time, frame.table.column(spec.time))
     group = require_complete(_read_column(frame, spec.group), "group").as_categories() if spec.group else None
@@ -115,9 +111,8 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
     same = (np.diff(codes[order]) == 0) & (np.diff(times[order]) == 0)
     if same.any():
         raise DatasetError(
-            f"the time column {spec.time!r} says the same in two rows of one series (row "
-            f"{int(order[int(np.argmax(same)) + 1]) + 1} is one): name the series with group=, or merge "
-            "them"
+            f"the time column {spec.time!r} has equal values in two rows of one series (one is row "
+            f"{int(order[int(np.argmax(same)) + 1]) + 1}): identify the series with group=, or merge the rows"
         )
     reach = spec.window - 1 + spec.horizon
     starts = [
@@ -128,13 +123,13 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
     ]
     if not starts:
         raise DatasetError(
-            f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} take"
+            f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} need"
         )
     size = len(starts) * spec.window * rows.x.shape[1] * 8
     if size > limit:
         raise DatasetError(
             f"{len(starts)} windows take {size} bytes in memory, more than sandbox.data_bytes "
-            f"({limit}): take a larger step=, or raise it"
+            f"({limit}): use a larger step= or raise the limit"
         )
     last = np.array(starts) + spec.window - 1
     x = rows.x[order][np.array(starts)[:, None] + np.arange(spec.window)]
@@ -157,7 +152,7 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
 def add_roles(
     examples: Examples, frame: LoadedTable, spec: DataSpec, target: str, *, max_classes: int = MAX_CLASSES
 ) -> Examples:
-    """The examples with the target, splits, groups and times that columns of the frame give. Raises `DatasetError`."""
+    """Add the target, splits, groups and times from columns of the table. Raises `DatasetError`."""
     column = _read_column(frame, target)
     y, classes = _read_target(column, spec, frame.class_order, max_classes)
     return replace(
@@ -176,9 +171,9 @@ def add_roles(
 
 
 def _column_to_texts(column: TableColumn) -> Array:
-    """(n,) texts; what is missing is a value of its own."""
+    """Return (n,) texts; missing values become "(missing)"."""
     if column.other_kind:
-        raise DatasetError(f"the meta column {column.name!r} is of type {column.other_kind}: give numbers or texts")
+        raise DatasetError(f"the meta column {column.name!r} is of type {column.other_kind}: use numbers or texts")
     words = column.as_categories()
     return np.array([*words.levels, "(missing)"])[words.codes]
 
@@ -188,7 +183,7 @@ def _read_column(frame: LoadedTable, name: str) -> TableColumn:
 
 
 def _list_reading_notes(column: TableColumn) -> Iterator[str]:
-    """What is to be format_blanks of how numbers were read."""
+    """Yield a note on how the numbers were parsed, if their format was unusual."""
     if column.example and column.numbers is not None:
         yield f"column {column.name!r} is read as numbers: {column.example}"
 
@@ -217,19 +212,19 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
             missing[name] = gaps
         warnings += _list_reading_notes(column)
         if column.missing_words:
-            warnings.append(f"column {name!r} holds {format_blanks(column)}: if that is a value, say literal={name}")
+            warnings.append(f"column {name!r} contains {format_blanks(column)}: if it is a value, add literal={name}")
         if column.is_dates:
             warnings.append(
-                f"column {name!r} holds dates, of which each is a category of its own: split by them with "
-                f"time={name}, leave it out with drop={name}, or turn it into numbers"
+                f"column {name!r} contains dates, and each becomes its own category: split by time with "
+                f"time={name}, omit it with drop={name}, or convert it to numbers"
             )
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
-            warnings.append(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}")
+            warnings.append(f"column {name!r} numbers the rows (an identifier?): omit it with drop={name}")
     size = rows * len(titles) * 8
     if size > limit and not isinstance(encoded, DiskTable):
         raise DatasetError(
             f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
-            f"sandbox.data_bytes ({limit}): take fewer, raise it, or give it as Parquet"
+            f"sandbox.data_bytes ({limit}): use fewer, raise the limit, or convert the file to Parquet"
         )
     x = encoded if isinstance(encoded, DiskTable) else np.stack(encoded, axis=1)
     return Examples(
@@ -238,16 +233,16 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
 
 
 def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[str, Array]]:
-    """Title and values of each column of x that comes of one column of the table. A measured one keeps its name."""
+    """Yield the name and values of each column of x made from a table column. Numeric columns keep their name."""
     name = column.name
     if column.other_kind:
         raise DatasetError(
-            f"column {name!r} is of type {column.other_kind}, which is not a feature: turn it into numbers, "
-            f"or leave it out with drop={name}"
+            f"column {name!r} is of type {column.other_kind}, which cannot be a feature: convert it to numbers "
+            f"or omit it with drop={name}"
         )
     gaps = column.is_missing
     if gaps.all():
-        raise DatasetError(f"column {name!r} is empty: leave it out with drop={name}")
+        raise DatasetError(f"column {name!r} is empty: omit it with drop={name}")
     if column.numbers is not None and not categorical:
         yield name, column.numbers
         if gaps.any():
@@ -258,14 +253,13 @@ def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[
     words = column.as_categories()
     if len(words.levels) > MAX_ONE_HOT_LEVELS and column.is_dates:
         raise DatasetError(
-            f"column {name!r} holds {len(words.levels)} different dates ({words.levels[0][:40]!r} is "
-            f"one): split by them with time={name}, leave it out with drop={name}, or turn it into "
-            "numbers"
+            f"column {name!r} contains {len(words.levels)} different dates (such as {words.levels[0][:40]!r}): split "
+            f"by time with time={name}, omit it with drop={name}, or convert it to numbers"
         )
     if len(words.levels) > MAX_ONE_HOT_LEVELS:
         raise DatasetError(
-            f"column {name!r} holds {len(words.levels)} different texts, more than the {MAX_ONE_HOT_LEVELS} "
-            f"that are made one-hot: leave it out with drop={name}, turn it into numbers, or take it "
+            f"column {name!r} contains {len(words.levels)} different texts, more than the limit of "
+            f"{MAX_ONE_HOT_LEVELS} for one-hot encoding: omit it with drop={name}, convert it to numbers, or use it "
             f"as the only feature with text={name}"
         )
     for code, level in [*enumerate(words.levels), *([(-1, "(missing)")] if gaps.any() else [])]:
@@ -278,19 +272,19 @@ def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[
 def _read_target(
     column: TableColumn, spec: DataSpec, order: tuple[str, ...], most: int
 ) -> tuple[Array, tuple[str, ...]]:
-    """y, and the names of its classes (none for regression)."""
+    """Return y and the class names (empty for regression)."""
     if spec.task == "none":
-        raise DatasetError("task=none is for folders: a table has a target")
+        raise DatasetError("task=none is for folders, not for tables")
     classes, numbers = require_complete(column, "target").as_categories(), column.numbers
     if spec.task != "classification":
         column.check_no_stray()
     if numbers is None and spec.task == "regression":
         raise DatasetError(
-            f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression needs numbers"
+            f"the target {column.name!r} contains texts (such as {column.levels[0][:60]!r}): regression needs numbers"
         )
     if len(classes.levels) < 2:
         raise DatasetError(
-            f"the target {column.name!r} holds one class only ({''.join(classes.levels)!r} in all "
+            f"the target {column.name!r} has only one class ({''.join(classes.levels)!r} in all "
             f"{len(classes.codes)} rows): nothing can be learned"
         )
     if numbers is not None and (

@@ -1,6 +1,6 @@
-"""A dataset of the user's own as a source: what kind it is, how it is read, and what is known of it.
+"""A user dataset as a data source: detect its kind, read it and collect its facts.
 
-Every fault is a `DatasetError` of one line that begins with the dataset's name and place.
+Every error is a one-line `DatasetError` that begins with the dataset's name and location.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from labwright.sandbox.errors import DatasetError
 
 @dataclass(frozen=True)
 class UserDataset:
-    """The dataset that a `DataSpec` names. `limit` is in bytes, of a file as of arrays in memory."""
+    """The dataset that a `DataSpec` names. `limit` (bytes) applies to the file and to arrays in memory."""
 
     spec: DataSpec
     limit: int
@@ -43,21 +43,21 @@ class UserDataset:
 
     @property
     def source(self) -> str:
-        """Kind and file name, or the id on the hub; not the folder, which is nobody's business in a paper."""
+        """Kind and file name, or the id on the hub; without the folder, which does not belong in a paper."""
         path = self.spec.path
         if path is None:
             return HUB_PREFIX + self.spec.hub + (f"@{self.spec.revision}" if self.spec.revision else "")
         return f"{'folder' if path.is_dir() else path.suffix.lower().lstrip('.')}:{path.name}"
 
     def build_facts(self, seed: int) -> DatasetFacts:
-        """What materialising it with that seed records. It is read for that, and found fit or refused."""
+        """Read the dataset and return its facts for a seed. Raises `DatasetError` if it is unusable."""
         self.check_unchanged()
         return _build_facts(
             replace(self, spec=self.spec.model_copy(update={"sha256": ""})), seed, self.compute_origin()
         )
 
     def compute_origin(self) -> str:
-        """The sha256 of what lies at its place; empty for the hub, where the examples are hashed instead."""
+        """Return the sha256 of the file or folder; empty for hub datasets, whose examples are hashed instead."""
         path = self.spec.path
         if path is None:
             return ""
@@ -66,33 +66,33 @@ class UserDataset:
             return compute_fingerprint(place, ends_only=place.is_dir() and _detect_kind(self.spec, place) == "folder")
 
     def load(self) -> Examples:
-        """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
+        """Return all examples. Raises `DatasetError`, also if they changed since the run began."""
         self.check_unchanged()
         with self.name_errors():
             examples = _read_examples(self.spec, self.limit)
             if self.spec.hub and self.spec.sha256 not in ("", _hash_examples(examples)):
-                raise DatasetError("it changed on the hub since the run began: name the revision used then")
+                raise DatasetError("it changed on the hub since the run began: set revision= to the one used then")
             return examples
 
     def check_unchanged(self) -> None:
-        """Raises `DatasetError` where the file or folder is not what it was when the run began."""
+        """Raise `DatasetError` if the file or folder changed since the run began."""
         then = self.spec.sha256 if self.spec.path is not None else ""
         if then and (now := self.compute_origin()) != then:
             with self.name_errors():
                 raise DatasetError(
-                    f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): put back "
-                    "what was there, or begin a new run"
+                    f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): restore "
+                    "the original data or start a new run"
                 )
 
     def pin(self, seed: int) -> DataSpec:
-        """The same spec with the fingerprint of what is there now, and with its task where it is a path."""
+        """Return the spec with the current fingerprint, and with task "none" if the data are used as a path."""
         facts = self.build_facts(seed)
         task = "none" if facts.task == "none" else self.spec.task
         return self.spec.model_copy(update={"sha256": facts.origin, "task": task})
 
     @contextmanager
     def name_errors(self) -> Generator[None]:
-        """While inside, a `DatasetError` is raised with the dataset's name and place before its message."""
+        """Prefix a `DatasetError` raised inside with the dataset's name and location."""
         try:
             yield
         except DatasetError as error:
@@ -102,7 +102,7 @@ class UserDataset:
 
 @lru_cache(maxsize=64)
 def _build_facts(source: UserDataset, seed: int, origin: str) -> DatasetFacts:
-    """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
+    """Cached by fingerprint, because checking, starting and planning a run each need the facts."""
     examples = source.load()
     with source.name_errors():
         facts = prepare_dataset(examples, seed, name=source.name, title=source.title, source=source.source)
@@ -110,7 +110,7 @@ def _build_facts(source: UserDataset, seed: int, origin: str) -> DatasetFacts:
 
 
 def _hash_examples(examples: Examples) -> str:
-    """Over the examples, for what has no bytes of its own."""
+    """Hash the examples, for datasets without a local file."""
     digest = hashlib.sha256()
     for array in (examples.x, examples.y):
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -126,8 +126,8 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
     kind = _detect_kind(spec, path)
     if path.is_file() and path.suffix.lower() not in frames.PARQUET_SUFFIXES and path.stat().st_size > limit:
         raise DatasetError(
-            f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
-            "of it, or raise it"
+            f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): use a part of it "
+            "or raise the limit"
         )
     if kind == "table":
         return tables.examples_from_table(
@@ -140,8 +140,8 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
     given = [name for name in ("target", "group", "time", "split", *LIST_FIELDS) if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(
-            f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
-            "folders, splits are folders named train, validation and test around them"
+            f"{given[0] if given else 'task'}= is for tables: in an image folder, subfolders are classes, and "
+            "enclosing folders named train, validation and test are splits"
         )
     if kind == "images":
         return replace(images.examples_from_folder(images.list_images(path), path), dev_from=spec.dev_from)
@@ -163,29 +163,30 @@ def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved",
     if suffix == ".npz":
         return "npz"
     raise DatasetError(
-        f"{suffix or 'a file without an ending'} is not a supported format: give CSV, TSV, Parquet, NPZ, or a folder"
+        f"{suffix or 'a file without an extension'} is not a supported format: use CSV, TSV, Parquet, NPZ or a folder"
     )
 
 
 def _resolve(path: Path) -> Path:
     place = Path(os.path.realpath(path))
     if not (place.is_file() or place.is_dir()):
-        raise DatasetError(f"there is no file or folder {path}, or it cannot be opened")
+        raise DatasetError(f"{path} does not exist or cannot be opened")
     return place
 
 
 def _folder_examples(path: Path) -> Examples:
-    """A folder that the code reads by itself. We have no labels to score with; the user may have a scorer."""
+    """Return a folder that experiment code reads itself. There are no labels to score with, except through a user
+    scorer."""
     files = list_files(path, path)
     if not files:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)
-    kinds = sorted({file.suffix.lower() or "no ending" for file in files})
+    kinds = sorted({file.suffix.lower() or "no extension" for file in files})
     return replace(
         Examples(empty, empty, folder=path),
         columns=tuple(kinds),
         warnings=(
-            f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
-            "itself, so what no scorer of yours computes is graded `logged`",
+            f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without known labels: experiment code reads it "
+            "itself, so metrics not computed by your own scorer are graded `logged`",
         ),
     )

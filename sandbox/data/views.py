@@ -1,7 +1,7 @@
-"""Views and labels on disk: archives as `numpy.savez` writes them, written and read in pieces.
+"""Store views and labels on disk in the format of `numpy.savez`, written and read in pieces.
 
-Members are not compressed, and their values begin at multiples of 64 bytes, so that a kernel maps them into memory
-instead of loading them (`lab._data`). What is written is whole or not there.
+Members are uncompressed, and their values start at multiples of 64 bytes, so kernels can memory-map them (`lab._data`).
+Archives are written atomically.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 
 PIECE_BYTES = 2**26
-"""Bytes that are held at a time, about."""
+"""Approximate number of bytes in memory at a time."""
 _ALIGNMENT_BYTES = 64
 _PADDING_FIELD_ID = 0xD935
-"""The kind of extra field that pads (as of APK files); readers pass over it."""
+"""Type of the zip extra field used as padding (as in APK files); readers ignore it."""
 _MIN_FREE_BYTES = 2**30
-"""Bytes of a disk that stay free."""
+"""Bytes that must stay free on the disk."""
 
 
 @dataclass(frozen=True)
 class ArrayStream:
-    """An array that comes in pieces along its first axis."""
+    """An array that is read in pieces along its first axis."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -46,18 +46,18 @@ class ArrayStream:
 
     @classmethod
     def from_array(cls, array: Array) -> ArrayStream:
-        """All of an array at once."""
+        """Return a stream with the whole array as one piece."""
         return cls(array.dtype, array.shape, (array,))
 
 
 def iterate_slices(rows: int, row_bytes: int) -> Iterator[slice]:
-    """Slices of so many rows, each of about `PIECE` bytes."""
+    """Return slices of about `PIECE_BYTES` bytes that cover the rows."""
     step = max(1, PIECE_BYTES // max(1, row_bytes))
     return (slice(start, min(rows, start + step)) for start in range(0, rows, step))
 
 
 class DiskTable:
-    """A table on disk, column by column: (n, columns), of which rows are read when they are asked for."""
+    """A table (n, columns) stored on disk by column; rows are read on demand."""
 
     ndim = 2
 
@@ -71,7 +71,7 @@ class DiskTable:
 
     @classmethod
     def create_empty(cls, rows: int) -> DiskTable:
-        """A table of float64 without a column yet."""
+        """Return an empty float64 table without columns."""
         return cls(rows, np.dtype(np.float64))
 
     @property
@@ -82,16 +82,16 @@ class DiskTable:
         return self._rows
 
     def append(self, values: Array) -> None:
-        """Add a column. Raises `DatasetError` where the disk is full."""
+        """Add a column. Raises `DatasetError` if the disk is full."""
         try:
             self._file.write(to_bytes(values.astype(self.dtype)))
             self._file.flush()
         except OSError as error:
-            raise DatasetError(f"a copy of it in {tempfile.gettempdir()} cannot be written: {error.strerror}") from None
+            raise DatasetError(f"cannot write a copy to {tempfile.gettempdir()}: {error.strerror}") from None
         self._count += 1
 
     def map_columns(self) -> Array:
-        """(columns, n), mapped."""
+        """Return the columns memory-mapped, (columns, n)."""
         return np.memmap(self._file, self.dtype, "r", shape=(self._count, self._rows))
 
     def __getitem__(self, rows: Any) -> Array:
@@ -99,20 +99,20 @@ class DiskTable:
 
 
 def to_bytes(piece: Array) -> Any:
-    """The bytes of an array of any kind, in the order of its rows; of texts each with an end."""
+    """Return the bytes of an array in row order; texts are NUL-terminated."""
     if piece.dtype == object:
         return b"".join(text.encode() + b"\0" for text in piece)
     return np.ascontiguousarray(piece).reshape(-1).view(np.uint8) if piece.size else b""
 
 
 class ArrayFingerprint:
-    """The sha256 of arrays, to be fed in the order of their names."""
+    """The sha256 of several arrays, which must be added in the order of their names."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
     def hash_stream(self, key: str, stream: ArrayStream) -> ArrayStream:
-        """The same stream, which is hashed as it passes."""
+        """Return the same stream; it is hashed while it is read."""
         self._digest.update(json.dumps([key, str(stream.dtype), stream.shape]).encode())
 
         def hashed() -> Iterator[Array]:
@@ -127,13 +127,13 @@ class ArrayFingerprint:
 
 
 class ArrayArchive:
-    """An archive that is being written."""
+    """An archive open for writing."""
 
     def __init__(self, file: zipfile.ZipFile, folder: Path) -> None:
         self._file, self._folder = file, folder
 
     def add(self, key: str, stream: ArrayStream) -> None:
-        """Write an array as its pieces come. Raises `DatasetError` where the disk is too small for it."""
+        """Write an array piece by piece. Raises `DatasetError` if the disk is too small."""
         info = zipfile.ZipInfo(f"{key}.npy")
         begins = cast("Any", self._file).start_dir + 30 + len(info.filename) + 20 + 4  # header, sizes, this extra field
         info.extra = struct.pack("<HH", _PADDING_FIELD_ID, -begins % _ALIGNMENT_BYTES) + bytes(
@@ -142,8 +142,8 @@ class ArrayArchive:
         size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
         if size > PIECE_BYTES and size > free - _MIN_FREE_BYTES:
             raise DatasetError(
-                f"its {key} takes {size} bytes on disk, and {free} are free where the run lies: free "
-                "some space, or choose another --runs"
+                f"{key} needs {size} bytes, but the disk of the run has only {free} bytes free: free "
+                "some space or choose another --runs"
             )
         with self._file.open(info, "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(
@@ -156,7 +156,7 @@ class ArrayArchive:
 
 @contextmanager
 def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
-    """Archives to be filled: whole at their places once all is done, or none of them there."""
+    """Open archives for writing. They appear at their paths together on success, or not at all."""
     parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
     try:
         with ExitStack() as stack:
@@ -171,14 +171,14 @@ def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
 
 
 def list_keys(path: Path) -> list[str]:
-    """The arrays of an archive by name."""
+    """Return the names of the arrays in an archive."""
     with zipfile.ZipFile(path) as file:
         return [name.removesuffix(".npy") for name in file.namelist()]
 
 
 @contextmanager
 def open_array(path: Path, key: str) -> Generator[ArrayStream]:
-    """An array of an archive, whose pieces are bytes. Raises `ValueError`, `OSError` and what zipfile raises."""
+    """Open an array of an archive; its pieces are bytes. Raises `ValueError`, `OSError` and the errors of zipfile."""
     with zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
         header = (
             np.lib.format.read_array_header_1_0

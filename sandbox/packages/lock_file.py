@@ -1,10 +1,10 @@
-"""The lock of a run's packages: what is taken beside what the interpreter has, each file known by its hash.
+"""Resolve and parse the lock of a run's packages: those added to the interpreter's, each file with its hash.
 
-Kept: nothing is taken that was uploaded after the date of `Uv`, where the index says when; nothing but wheels, and the
-sources of those packages that were named with `:sdist`; what the interpreter has stays in the version that it has. No
-code of a package runs here, but in a sandbox (`sandbox.packages.source_builds`).
+Guarantees: if the index has upload dates, nothing uploaded after the date of `Uv` is used; only wheels and the sources
+of packages named with `:sdist` are used; the interpreter's packages keep their versions. Package code runs only in a
+sandbox (`sandbox.packages.source_builds`).
 
-Not kept: that another machine finds the same packages. What was found is in the lock, and is never looked for again.
+Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _PIN_PATTERN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)(?P<hashes>
 
 @dataclass(frozen=True)
 class PackagePin:
-    """One version of a package, and the sha256 of each file that may be taken for it."""
+    """One version of a package and the sha256 of each of its permitted files."""
 
     name: str
     version: str
     hashes: tuple[str, ...]
 
     def __str__(self) -> str:
-        return " ".join((f"{self.name}=={self.version}", *(f"--hash=sha256:{one}" for one in self.hashes)))
+        return " ".join((f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.hashes)))
 
 
 @dataclass(frozen=True)
 class PackageLock:
-    """What is installed: as wheels, or built from sources, by tools that are in no experiment's reach."""
+    """Packages to install as wheels or build from source, and the build tools, which experiments cannot import."""
 
     wheels: tuple[PackagePin, ...]
     sources: tuple[PackagePin, ...] = ()
@@ -51,7 +51,7 @@ class PackageLock:
 
     @property
     def text(self) -> str:
-        """As the file of a run has it: a list of requirements, which pip and uv read too."""
+        """The text of the lock file: a list of requirements that pip and uv can read."""
         return "".join(
             f"{head}\n" + "".join(f"{pin}\n" for pin in pins)
             for head, pins in zip(_SECTION_HEADS, (self.wheels, self.sources, self.tools), strict=True)
@@ -64,24 +64,28 @@ class PackageLock:
 
     @property
     def packages(self) -> dict[str, str]:
-        """Name -> version, of what experiments can import."""
+        """Name -> version of the packages that experiments can import."""
         return {pin.name: pin.version for pin in sorted((*self.wheels, *self.sources), key=lambda pin: pin.name)}
 
 
 def read_lock(path: Path, sha256: str = "") -> PackageLock:
-    """The lock in a file. Raises `PackageError` where it is none, or not the one with that hash."""
+    """Read a lock file. Raises `PackageError` if it is invalid or does not have the given hash."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PackageError(f"{path} cannot be read ({error}): it says which packages the run has") from None
+        raise PackageError(
+            f"the lock file {path} cannot be read ({error}): restore it, since it lists the run's packages"
+        ) from None
     lock = parse_lock(text)
     if lock.text != text or (sha256 and lock.sha256 != sha256):
-        raise PackageError(f"{path} is not the lock that the record names: what the run had installed cannot be told")
+        raise PackageError(
+            f"{path} is not the lock file in the record: restore it, since the run's packages are unknown without it"
+        )
     return lock
 
 
 def parse_lock(text: str) -> PackageLock:
-    """The lock that a text is; lines that belong to none are passed over."""
+    """Parse the text of a lock file; unknown lines are ignored."""
     found: dict[str, list[PackagePin]] = {head: [] for head in _SECTION_HEADS}
     head = _SECTION_HEADS[0]
     for line in text.splitlines():
@@ -94,8 +98,8 @@ def parse_lock(text: str) -> PackageLock:
 
 
 def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tuple[PackagePin, ...], dict[str, str]]:
-    """Pins of just these, and of each that is a source its address. Raises `PackageError`."""
-    told = tomllib.loads(
+    """Return the pins of exactly these requirements, and the addresses of source packages. Raises `PackageError`."""
+    lock = tomllib.loads(
         uv.run(
             "pip",
             "compile",
@@ -108,17 +112,19 @@ def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tu
         )
     )
     pins, addresses = list[PackagePin](), dict[str, str]()
-    for one in told.get("packages", []):
+    for package in lock.get("packages", []):
         files: list[dict[str, Any]] = [
-            *([one["sdist"]] if "sdist" in one and "--no-binary" in options else []),
-            *one.get("wheels", []),
+            *([package["sdist"]] if "sdist" in package and "--no-binary" in options else []),
+            *package.get("wheels", []),
         ]
         hashes = tuple(sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})}))
         if not hashes:
-            raise PackageError(f"the index gives no sha256 of {one['name']} {one['version']}")
-        pins.append(PackagePin(one["name"], one["version"], hashes))
-        if "sdist" in one:
-            addresses[one["name"]] = one["sdist"].get("url") or Path(one["sdist"]["path"]).absolute().as_uri()
+            raise PackageError(f"the index gives no sha256 of {package['name']} {package['version']}")
+        pins.append(PackagePin(package["name"], package["version"], hashes))
+        if "sdist" in package:
+            addresses[package["name"]] = (
+                package["sdist"].get("url") or Path(package["sdist"]["path"]).absolute().as_uri()
+            )
     return tuple(sorted(pins, key=lambda pin: pin.name)), addresses
 
 
@@ -126,14 +132,14 @@ WHEELS_ONLY_OPTIONS = ("--only-binary", ":all:")
 
 
 def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str], *options: str) -> dict[str, str]:
-    """What must be installed for these requirements beside what the interpreter has: name -> version.
+    """Return the packages to install in addition to the interpreter's: name -> version.
 
     Raises `PackageError`.
     """
     constraints = "".join(f"{name}=={version}\n" for name, version in installed.items() if _is_version(version))
-    with_these = uv.folder / "constraints.txt"
-    with_these.write_text(constraints)
-    told = json.loads(
+    constraints_file = uv.folder / "constraints.txt"
+    constraints_file.write_text(constraints)
+    report = json.loads(
         uv.run(
             "pip",
             "install",
@@ -144,41 +150,41 @@ def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str,
             *WHEELS_ONLY_OPTIONS,
             *options,
             "--constraints",
-            str(with_these),
+            str(constraints_file),
             "--requirements",
             "-",
             stdin="\n".join(requirements),
         )
     )
-    return {change["name"]: change["version"] for change in told["changes"] if change["action"] == "installed"}
+    return {change["name"]: change["version"] for change in report["changes"] if change["action"] == "installed"}
 
 
 def explain_error(
     error: PackageError, requirements: Sequence[PackageRequirement], installed: Mapping[str, str]
 ) -> PackageError:
-    """The error as whoever named these packages is told of it, with what to do."""
+    """Return the error with the packages' names and advice, for the user."""
     there = {canonicalize_name(name) for name in installed}
-    told, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in there)
+    message, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in there)
     if isinstance(error, IndexUnavailable):
-        own = " (or install what is built against torch into sandbox.python)" if TORCH_INDEX in told else ""
+        own = " (or install packages that depend on torch into sandbox.python)" if TORCH_INDEX in message else ""
         return IndexUnavailable(
-            f"an index does not answer, and {names} {'are' if ',' in names else 'is'} not in the store: "
-            f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
-            f"; {told[:160]}"
+            f"the package index is unreachable, and {names} {'are' if ',' in names else 'is'} not in the store: "
+            f"run `scientist prefetch` with a network, with the same settings and interpreter{own}"
+            f"; {message[:160]}"
         )
-    held = [name for name, version in installed.items() if f"{canonicalize_name(name)}=={version}" in told]
+    pinned = [name for name, version in installed.items() if f"{canonicalize_name(name)}=={version}" in message]
     one = requirements[0].name if len(requirements) == 1 else "NAME"
     advice = (
-        f"; {held[0]} {installed[held[0]]} of sandbox.python stays as it is: name another version, or another "
-        f"interpreter"
-        if held
-        else f"; where you trust its source, name it {one}{SDIST_SUFFIX}"
-        if "wheels" in told
+        f"; {pinned[0]} {installed[pinned[0]]} of sandbox.python cannot be changed: request another version, or use "
+        f"another interpreter"
+        if pinned
+        else f"; if you trust its source, write {one}{SDIST_SUFFIX}"
+        if "wheels" in message
         else "; check the name"
-        if "was not found" in told
+        if "was not found" in message
         else ""
     )
-    return PackageError(f"cannot install {', '.join(one.requirement for one in requirements)}: {told}{advice}")
+    return PackageError(f"cannot install {', '.join(one.requirement for one in requirements)}: {message}{advice}")
 
 
 def _is_version(text: str) -> bool:

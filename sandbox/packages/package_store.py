@@ -1,9 +1,9 @@
-"""Where packages lie that runs share: a folder a lock, below the user's cache, made once and then only read.
+"""Store of installed packages shared by runs: one folder per lock below the user's cache, created once, then read-only.
 
-Kept: a folder is made beside and renamed when it is whole; two runs at once make it once; whoever takes it checks every
-file against the hash that it was made with, and makes it anew where one differs. Under isolation experiments cannot
-write to it; without, they are asked not to, by its permissions. Not kept: room; what no run uses any more stays until
-`scientist store --prune`, and may be removed while none is at work.
+Guarantees: a folder appears atomically; concurrent runs create it only once; on each use every file is verified by
+hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one only its
+permissions prevent that. Limits: unused folders stay until `scientist store --prune`, and may be removed while no run
+is active.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ from labwright.sandbox.packages.uv import IndexUnavailable, Uv, open_uv
 from labwright.sandbox.settings import SandboxSettings
 
 POLL_SECONDS = 0.1
-"""Seconds between looks whether another run has made a folder."""
+"""Seconds between checks whether another run has finished a folder."""
 
 
 @dataclass(frozen=True)
 class ResolvedLock:
-    """A lock, and where it comes from."""
+    """A lock and its origin."""
 
     lock: PackageLock
     requested: tuple[str, ...]
     until: str
     seconds: float
     is_from_memory: bool = False
-    """Whether it was found at an earlier time, and no index answered now."""
+    """Whether an earlier result was used because no index answered."""
 
 
 @dataclass(frozen=True)
 class PackageOverlay:
-    """Packages as kernels see them."""
+    """Installed packages as used by kernels."""
 
     folder: Path | None
-    """None where the interpreter has all."""
+    """None if the interpreter has all packages."""
     lock: PackageLock
     installed: InstalledPackages
 
@@ -74,7 +74,7 @@ def get_store_folder() -> Path:
 
 
 def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """The lock of packages, found in the indexes; where none answers, as found before. Raises `PackageError`."""
+    """Resolve packages with the index, or use an earlier result if no index answers. Raises `PackageError`."""
     began, wanted, have = (
         time.monotonic(),
         parse_requirements(requirements),
@@ -102,12 +102,14 @@ def _resolve_lock(
 ) -> PackageLock:
     there = {canonicalize_name(name) for name in have}
     sources = [
-        fetch_source(uv, one.requirement, one.name) for one in wanted if one.allows_sdist and one.name not in there
+        fetch_source(uv, package.requirement, package.name)
+        for package in wanted
+        if package.allows_sdist and package.name not in there
     ]
     tools = resolve_build_tools(uv, sources, settings) if sources else ()
-    wheels = [build_wheel(uv, one, settings) for one in sources]
+    wheels = [build_wheel(uv, source, settings) for source in sources]
     folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
-    built = {one.pin.name: one.pin for one in sources}
+    built = {source.pin.name: source.pin for source in sources}
     new = resolve_missing(
         uv,
         [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
@@ -124,7 +126,7 @@ def _resolve_lock(
 
 
 def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
-    """Of the locks that were found here before and hold these packages, the one with the fewest others."""
+    """Return the earlier result that contains these packages and the fewest others, or None."""
     kept = [json.loads(path.read_text()) for path in folder.glob("*.json")]
     fit = min((one for one in kept if set(words) <= set(one["words"])), key=lambda one: len(one["words"]), default=None)
     return (
@@ -135,7 +137,7 @@ def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
 
 
 def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
-    """The packages of a lock, from the store or installed into it. Raises `PackageError`."""
+    """Return the packages of a lock, installing them into the store if necessary. Raises `PackageError`."""
     lock, began, folder = found.lock, time.monotonic(), None
     facts, shared = {"bytes": 0}, True
     if lock.packages:
@@ -169,7 +171,7 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
 
 
 def iterate_package_folders() -> Iterator[tuple[Path, int, float]]:
-    """Each folder of installed packages, with its bytes and when it was last taken (seconds since 1970)."""
+    """Yield each folder of installed packages, its size in bytes and its last use (seconds since 1970)."""
     for facts in get_store_folder().glob("*/facts.json"):
         with suppress(OSError, ValueError, KeyError):
             yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
@@ -209,12 +211,11 @@ def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> 
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
         if isinstance(error, IndexUnavailable):
             raise IndexUnavailable(
-                f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-                f"the store: go on where there is a network, or bring {place} from where it is"
+                f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+                f"the store: continue with a network, or copy {place} from a machine that has it"
             ) from None
         raise PackageError(
-            f"cannot install {names} as the lock says, with Python "
-            f"{inspect_interpreter(settings.python).version}: {error}"
+            f"cannot install {names} from the lock with Python {inspect_interpreter(settings.python).version}: {error}"
         ) from None
     for path in part.rglob("*"):
         if not path.is_symlink():
@@ -231,7 +232,7 @@ def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> 
 
 
 def _get_wheel(uv: Uv, lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
-    """The wheel of a package that is built from its source: as it was built here before, or built again."""
+    """Return the wheel of a package built from source, building it if it is not in the store."""
     kept = _built_wheels_folder(lock, name, settings)
     if not (wheels := list(kept.glob("*.whl"))):
         pin = next(pin for pin in lock.sources if pin.name == name)
@@ -252,8 +253,8 @@ def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings
 
 
 def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: Mapping[str, str]) -> None:
-    """Raises `PackageError` where something that is needed is neither here nor in the interpreter, or in a version
-    that does not do: the interpreter is another one than the lock was made for."""
+    """Raise `PackageError` if a required package is missing from both the folder and the interpreter or has a wrong
+    version, which means that the interpreter is not the one the lock was made for."""
     new = list(distributions(path=[str(folder)])) if folder is not None else []
     there = {canonicalize_name(name): version for name, version in have.items()}
     there |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
@@ -267,9 +268,9 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: 
         found = there.get(canonicalize_name(need.name))
         if found is None or not need.specifier.contains(found, prereleases=True):
             raise PackageError(
-                f"{who} needs {need.name}{need.specifier}, and sandbox.python "
-                f"{f'has {found}' if found else 'lacks it'}: install it there, or name the interpreter "
-                "that the packages were chosen for"
+                f"{who} needs {need.name}{need.specifier}, but sandbox.python "
+                f"{f'has {found}' if found else 'lacks it'}: install it there, or use the interpreter "
+                "for which the packages were resolved"
             )
 
 
@@ -280,7 +281,7 @@ def _is_complete(place: Path) -> bool:
 
 
 def _hash_files(folder: Path) -> str:
-    """One hash over names and bytes of all files."""
+    """Hash the names and contents of all files."""
     return _compute_digest(
         [[str(path.relative_to(folder)), hash_file(path)] for path in sorted(folder.rglob("*")) if path.is_file()]
     )
@@ -288,7 +289,7 @@ def _hash_files(folder: Path) -> str:
 
 @contextmanager
 def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
-    """Holds the lock of a folder of the store. Raises `PackageError` where others hold it for too long."""
+    """Hold the lock of a store folder. Raises `PackageError` if another process holds it for too long."""
     place.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + limit
     with open(place.with_suffix(".busy"), "w") as file:
@@ -299,7 +300,7 @@ def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise PackageError(
-                        f"another process has been making {place} for {limit:g} s: end it, or wait"
+                        f"another process has been creating {place} for {limit:g} s: stop it or wait"
                     ) from None
                 time.sleep(POLL_SECONDS)
         yield
@@ -307,8 +308,8 @@ def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
 
 def _unwritable_error(error: OSError) -> PackageError:
     return PackageError(
-        f"cannot write to {error.filename or get_store_folder()} ({error.strerror}): free it, or name another "
-        "folder for what is shared by XDG_CACHE_HOME"
+        f"cannot write to {error.filename or get_store_folder()} ({error.strerror}): make it writable, or set "
+        "XDG_CACHE_HOME to another folder"
     )
 
 

@@ -1,4 +1,4 @@
-"""How packages are named that experiments import beside those of their interpreter, and what a planner may ask for."""
+"""Parse the additional packages for experiments and the list of packages a planner may request."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from packaging.utils import canonicalize_name
 from labwright.sandbox.errors import PackageError
 
 SDIST_SUFFIX = ":sdist"
-"""After a name: it may be built from its source."""
+"""Suffix of a package name: it may be built from source."""
 MODEL_PREFIX, DATA_PREFIX = "model:", "data:"
 
 
 @dataclass(frozen=True)
 class PackageRequirement:
-    """A package, as `timm`, `timm>=1.0`, `gymnasium[all]` or, where it may be built from its source, `box2d:sdist`."""
+    """A package such as `timm`, `timm>=1.0`, `gymnasium[all]`, or `box2d:sdist` if it may be built from source."""
 
     name: str
-    """As indexes normalise it."""
+    """Normalised as in package indexes."""
     requirement: str
     allows_sdist: bool = False
 
 
 @dataclass(frozen=True)
 class AllowedRequests:
-    """What a planner may ask for, as the user lists it."""
+    """What a planner may request, as listed by the user."""
 
     packages: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     """OWNER/NAME@REVISION."""
     data: tuple[str, ...] = ()
-    """NAME=hf:OWNER/SET and options, as `--data` takes them."""
+    """NAME=hf:OWNER/SET with options, as for `--data`."""
 
 
 def parse_allowed(words: Iterable[str]) -> AllowedRequests:
-    """The parts of `sandbox.allowed`, the prefixes taken off. Raises `PackageError` for what is no package there."""
+    """Split `sandbox.allowed` into its kinds, without prefixes. Raises `PackageError` for an invalid package."""
     words = tuple(words)
     models, data = (
         tuple(word.removeprefix(kind).strip() for word in words if word.startswith(kind))
@@ -49,12 +49,12 @@ def parse_allowed(words: Iterable[str]) -> AllowedRequests:
 
 
 def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") -> tuple[PackageRequirement, ...]:
-    """The packages that a setting names. Raises `PackageError` for what is no name of one."""
-    found = tuple(_parse_requirement(word.strip(), setting) for word in words)
-    names = [one.name for one in found]
+    """Parse the packages of a setting. Raises `PackageError` for an invalid or repeated name."""
+    requirements = tuple(_parse_requirement(word.strip(), setting) for word in words)
+    names = [requirement.name for requirement in requirements]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise PackageError(f"{setting} names {twice[0]} twice: give it once")
-    return found
+        raise PackageError(f"{setting} lists {twice[0]} twice: remove one")
+    return requirements
 
 
 def _parse_requirement(word: str, setting: str) -> PackageRequirement:
@@ -63,11 +63,11 @@ def _parse_requirement(word: str, setting: str) -> PackageRequirement:
         found = Requirement(text)
     except InvalidRequirement:
         raise PackageError(
-            f"{setting}: {word!r} is no package: write NAME, NAME==VERSION or NAME{SDIST_SUFFIX}"
+            f"{setting}: {word!r} is not a package: write NAME, NAME==VERSION or NAME{SDIST_SUFFIX}"
         ) from None
     if found.url or found.marker:
         raise PackageError(
-            f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages come "
-            "from an index, by their names (and versions)"
+            f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages are "
+            "installed from an index, so give only names (and versions)"
         )
     return PackageRequirement(canonicalize_name(found.name), text, allows_sdist=text != word)

@@ -1,4 +1,4 @@
-"""The packages of one run: those of the settings, and what its plan asks for from the list that may be asked for."""
+"""Resolve and install the packages of one run: those of the settings and the allowed ones its plan requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labwright.sandbox.settings import SandboxSettings
 
 @dataclass
 class RunPackages:
-    """What a plan may ask for, and what comes of it; `equip` is handed what was installed."""
+    """The packages a plan may request, and their installation. `add_packages` receives what was installed."""
 
     settings: SandboxSettings
     add_packages: Callable[[PackageOverlay], None] = lambda _: None
@@ -28,17 +28,16 @@ class RunPackages:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a plan may ask for beside what is there anyway. Raises `PackageError`."""
-        return tuple(one.requirement for one in self._listed_requirements)
+        """Return the packages that a plan may request. Raises `PackageError`."""
+        return tuple(listed.requirement for listed in self._listed_requirements)
 
     def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
-        """What is wrong with what a plan asks for, one sentence each; waits for an index where it asks for any."""
+        """Return the errors in a plan's package requests, one sentence each. May query the package index."""
         requested, listed = tuple(requested), {one.name for one in self._listed_requirements}
         odd = [name for name in requested if _parse_name(name) not in listed | self._installed_names]
         if odd:
             return tuple(
-                f"package {name!r} cannot be asked for: `packages` may name "
-                f"{', '.join(self.names) or 'none'}; do without it"
+                f"package {name!r} is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
                 for name in odd
             )
         if not requested:
@@ -50,8 +49,8 @@ class RunPackages:
         return ()
 
     def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
-        """The lock of the settings' packages with those that were asked for; None without any. Raises `PackageError`,
-        also for what `faults` tells."""
+        """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`, also
+        for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
         words = (
             *self.settings.packages,
@@ -70,12 +69,13 @@ class RunPackages:
         return self._found[words]
 
     def build_overlay(self, requested: Iterable[str] = ()) -> PackageOverlay | None:
-        """The same, installed. Raises `PackageError`."""
+        """Install the configured and requested packages. Raises `PackageError`."""
         found = self.find_lock(requested)
         return provide_packages(found, self.settings) if found is not None else None
 
     def install(self, requested: Iterable[str], lock: Path) -> InstalledPackages | None:
-        """Install them, write their lock there, and hand them over; None without any. Raises `PackageError`."""
+        """Install the packages, write their lock file and call `add_packages`; None without packages. Raises
+        `PackageError`."""
         overlay = self.build_overlay(requested)
         if overlay is None:
             return None
@@ -96,7 +96,7 @@ class RunPackages:
 def restore_packages(
     installed: InstalledPackages | None, lock: Path, settings: SandboxSettings
 ) -> PackageOverlay | None:
-    """What a run has installed, by its own lock: from the store, or installed again. Raises `PackageError`."""
+    """Restore a run's packages by its lock file, from the store or by installing them again. Raises `PackageError`."""
     if installed is None:
         return None
     found = read_lock(lock, installed.sha256)
@@ -104,5 +104,5 @@ def restore_packages(
 
 
 def _parse_name(word: str) -> str:
-    """The name of a package as a plan gives it, perhaps with a version."""
+    """Return the normalised name of a package, without version and extras."""
     return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())

@@ -1,8 +1,7 @@
-"""Wheels from sources, for the packages that the user names with `:sdist`.
+"""Build wheels from source for packages that the user names with `:sdist`.
 
-The code of a source runs in a sandbox alone: without a network, seeing the interpreter, the tools that build it
-(wheels) and its own folder. Not kept: that the same source gives the same wheel byte for byte; and nothing looks at
-what the code does.
+Source code runs only in a sandbox: without a network, with access to the interpreter, the build tools (wheels) and its
+own folder. Limits: builds are not reproducible byte for byte, and the code is not inspected.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from labwright.sandbox.packages.uv import Uv
 from labwright.sandbox.settings import SandboxSettings
 
 MAX_SOURCE_BYTES = 2**30
-"""Of one source, packed or not."""
+"""Limit of one source, packed or unpacked."""
 BUILD_QUERY_TIMEOUT_SECONDS = 60.0
-"""Seconds in which an index must go on sending."""
+"""Seconds within which an index must send more data."""
 _BUILD_CODE = """
 import contextlib, importlib, json, os, sys
 backend, path, task = json.loads(sys.argv[1])
@@ -55,7 +54,7 @@ open("../answer.json", "w").write(json.dumps(found))
 
 @dataclass(frozen=True)
 class SourcePackage:
-    """A source that was fetched and unpacked below `folder`."""
+    """A source package, downloaded and unpacked below `folder`."""
 
     pin: PackagePin
     folder: Path
@@ -66,7 +65,7 @@ class SourcePackage:
 
     @property
     def build_requirements(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-        """Its tools, the entry that builds it, and where that lies within (PEP 517). Raises `PackageError`."""
+        """Its build requirements, build backend and backend path (PEP 517). Raises `PackageError`."""
         path = self.tree / "pyproject.toml"
         try:
             whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -81,7 +80,7 @@ class SourcePackage:
 
 
 def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin | None = None) -> SourcePackage:
-    """The source of a package, unopened but for its pyproject.toml; the one of a lock, if known. Raises
+    """Download and unpack the source of a package without running it; with a pin, exactly that source. Raises
     `PackageError`."""
     pins, addresses = resolve_pins(uv, [requirement], "--no-deps", "--no-binary", name)
     if not pins or name not in addresses:
@@ -97,10 +96,10 @@ def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin 
                 if len(content) > MAX_SOURCE_BYTES or not uv.seconds_left:
                     raise PackageError(f"the source of {name} has more than {MAX_SOURCE_BYTES} bytes")
     except (OSError, ValueError) as error:
-        raise PackageError(f"the source of {name} cannot be fetched ({str(error)[:160]})") from None
+        raise PackageError(f"the source of {name} cannot be downloaded ({str(error)[:160]})") from None
     digest = hashlib.sha256(content).hexdigest()
     if digest not in (locked_pin or pins[0]).hashes:
-        raise PackageError(f"the source of {name} {pin.version} is not the one with the hash that was expected")
+        raise PackageError(f"the source of {name} {pin.version} does not have the expected hash")
     (folder / "archive").write_bytes(content)
     try:
         _unpack_archive(folder / "archive", folder / "whole")
@@ -112,29 +111,29 @@ def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin 
 
 
 def _unpack_archive(path: Path, folder: Path) -> None:
-    """Write the plain files of an archive below a folder. Raises `OSError`, `TarError`, `ValueError`."""
+    """Extract the regular files of an archive into a folder. Raises `OSError`, `TarError`, `ValueError`."""
     written = 0
     with tarfile.open(path) as archive:
-        for one in archive:
-            if not one.isfile():
+        for member in archive:
+            if not member.isfile():
                 continue
-            place, written = folder / one.name, written + one.size
-            if ".." in place.parts or not place.is_relative_to(folder) or written > MAX_SOURCE_BYTES:
-                raise ValueError(f"{one.name!r} leads out of it, or it is too large")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            content = archive.extractfile(one)
-            place.write_bytes(content.read() if content is not None else b"")
-            place.chmod(0o755 if one.mode & 0o100 else 0o644)
+            target, written = folder / member.name, written + member.size
+            if ".." in target.parts or not target.is_relative_to(folder) or written > MAX_SOURCE_BYTES:
+                raise ValueError(f"{member.name!r} is outside the folder, or the archive is too large")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = archive.extractfile(member)
+            target.write_bytes(content.read() if content is not None else b"")
+            target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: SandboxSettings) -> tuple[PackagePin, ...]:
-    """What builds these sources, found and put below `uv.folder`. Raises `PackageError`."""
-    wanted = sorted({word for one in sources for word in one.build_requirements[0]})
+    """Resolve the build tools of these sources and install them below `uv.folder`. Raises `PackageError`."""
+    wanted = sorted({word for source in sources for word in source.build_requirements[0]})
     pins, _ = resolve_pins(uv, wanted, *WHEELS_ONLY_OPTIONS)
     install_build_tools(uv, pins)
     asked: set[str] = set()
-    for one in sources:
-        asked.update(map(str, _run_in_sandbox(uv, one, settings, "requires")))
+    for source in sources:
+        asked.update(map(str, _run_in_sandbox(uv, source, settings, "requires")))
     if asked - set(wanted):
         pins, _ = resolve_pins(uv, [*wanted, *asked], *WHEELS_ONLY_OPTIONS)
         install_build_tools(uv, pins)
@@ -142,7 +141,7 @@ def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: Sand
 
 
 def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
-    """Put what builds sources below `uv.folder`. Raises `PackageError`."""
+    """Install the build tools below `uv.folder`. Raises `PackageError`."""
     if pins:
         uv.run(
             "pip",
@@ -159,29 +158,28 @@ def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
 
 
 def build_wheel(uv: Uv, source: SourcePackage, settings: SandboxSettings) -> Path:
-    """The wheel of a source, in a folder of its own. Raises `PackageError`."""
+    """Build the wheel of a source in a separate folder. Raises `PackageError`."""
     out = source.folder / "out"
     out.mkdir(exist_ok=True)
     _run_in_sandbox(uv, source, settings, "build")
-    place = source.folder / "wheel"
-    place.mkdir()
+    folder = source.folder / "wheel"
+    folder.mkdir()
     try:
-        (made,) = out.iterdir()
-        if canonicalize_name(parse_wheel_filename(made.name)[0]) != source.pin.name:
-            raise ValueError(f"it is {made.name}")
-        with open(open_regular(made), "rb") as file, open(place / made.name, "wb") as copy:
+        (wheel,) = out.iterdir()
+        if canonicalize_name(parse_wheel_filename(wheel.name)[0]) != source.pin.name:
+            raise ValueError(f"it is {wheel.name}")
+        with open(open_regular(wheel), "rb") as file, open(folder / wheel.name, "wb") as copy:
             shutil.copyfileobj(file, copy)
     except (OSError, ValueError, InvalidWheelFilename) as error:
         raise PackageError(f"the source of {source.pin.name} did not build one wheel ({error})") from None
-    return place / made.name
+    return folder / wheel.name
 
 
 def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, task: str) -> list[object]:
     isolation, name = determine_isolation(settings), source.pin.name
     if not isolation.is_on:
         raise PackageError(
-            f"{name} is to be built from its source, which is done in a sandbox, and there is none "
-            f"here: {isolation.reason}"
+            f"{name} must be built from source in a sandbox, which is not available here: {isolation.reason}"
         )
     _, backend, path = source.build_requirements
     tmp = source.folder / "tmp"
@@ -217,8 +215,8 @@ def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, ta
             env=environment | {"HOME": str(source.folder), "PYTHONPATH": str(uv.folder / "tools")},
         )
         if ran.returncode:
-            told = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
-            raise PackageError(f"the source of {name} cannot be built: {told[-300:]}")
+            last_lines = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
+            raise PackageError(f"the source of {name} cannot be built: {last_lines[-300:]}")
         with open(open_regular(source.folder / "answer.json"), "rb") as file:
             answer = json.loads(file.read(2**20))
     except subprocess.TimeoutExpired:

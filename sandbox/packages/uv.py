@@ -1,9 +1,9 @@
-"""uv, which finds and installs packages. It is never let run code of theirs: it takes wheels, or a source unopened.
+"""Run uv to resolve and install packages. It never runs package code: it installs wheels or downloads sources.
 
-It reads its own configuration (`UV_*`, uv.toml) and not pip's. Where its index does not do, it is asked again with the
-indexes, folders and certificates that `pip config list` names; first with these, where pip has an index in place of
-PyPI. What is built against torch (torchvision and others) must be built as the interpreter's torch is: where that has a
-label, such as 2.13.0+cpu, it comes from PyTorch's own index of that label, and from no other.
+uv reads its own configuration (`UV_*`, uv.toml), not pip's. If that fails, it runs again with the indexes, folders and
+certificates of `pip config list`; these come first if pip replaces PyPI by another index. Packages built against torch
+(such as torchvision) must match the interpreter's torch: if that has a label, such as 2.13.0+cpu, they come only from
+PyTorch's index for that label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 
 TOTAL_TIMEOUT_SECONDS = 900.0
-"""Seconds that finding and installing the packages of a run may take in all."""
+"""Total time limit for resolving and installing the packages of a run, in seconds."""
 _PIP_TO_UV_OPTIONS = {
     "index-url": "--default-index",
     "extra-index-url": "--index",
@@ -39,34 +39,35 @@ _NO_ANSWER_PATTERN = re.compile(
     r"Network (is )?unreachable",
     re.IGNORECASE,
 )
-TORCH_INDEX = "PyTorch's own index"
+TORCH_INDEX = "the PyTorch index"
 _IGNORED_PREFIXES = ("warning:", "Using ", "Resolved ", "Prepared ")
 _UNDATED_MESSAGE = "missing an upload date"
 
 
 class IndexUnavailable(PackageError):
-    """No index answered. Who acts: whoever has a network."""
+    """No package index answered. Remedy: use a network."""
 
 
 @dataclass
 class Uv:
-    """uv for one interpreter, within a time limit for all that it is asked."""
+    """uv for one interpreter, with one time limit for all calls."""
 
     python: str
     until: str
-    """Nothing uploaded later is taken (RFC 3339); empty: whatever there is."""
+    """Ignore files uploaded later (RFC 3339); empty: no limit."""
     folder: Path
-    """Where it works, and no project has a say."""
+    """Working folder, outside any project."""
 
     def __post_init__(self) -> None:
         self.limit = TOTAL_TIMEOUT_SECONDS
         self._ends = time.monotonic() + self.limit
 
     def run(self, *arguments: str, stdin: str = "") -> str:
-        """What uv prints; `given` is its standard input. Raises `PackageError`, `NoAnswer`: its words, cut short."""
-        tries, told = [list[str](), read_pip_options()], list[str]()
-        own = any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ)
-        if "--default-index" in read_pip_options() and not own:
+        """Run uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its shortened
+        error."""
+        tries, errors = [list[str](), read_pip_options()], list[str]()
+        has_uv_index = any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ)
+        if "--default-index" in read_pip_options() and not has_uv_index:
             tries.reverse()
         for options in tries if read_pip_options() else tries[:1]:
             for until in dict.fromkeys((self.until, "")):
@@ -74,19 +75,19 @@ class Uv:
                 if ran.returncode == 0:
                     self.until = until
                     return ran.stdout
-                told.append(ran.stderr)
+                errors.append(ran.stderr)
                 if _UNDATED_MESSAGE not in ran.stderr:
                     break
         best = next(
-            (text for text in reversed(told) if "Hash mismatch" in text or not _NO_ANSWER_PATTERN.search(text)), None
+            (text for text in reversed(errors) if "Hash mismatch" in text or not _NO_ANSWER_PATTERN.search(text)), None
         )
         if best is None:
-            raise IndexUnavailable(_summarize_error(told[-1]))
+            raise IndexUnavailable(_summarize_error(errors[-1]))
         raise PackageError(_summarize_error(best))
 
     @property
     def seconds_left(self) -> float:
-        """Seconds. Raises `PackageError` where there are none."""
+        """Remaining seconds. Raises `PackageError` if there are none."""
         if (left := self._ends - time.monotonic()) > 0:
             return left
         raise PackageError(f"this took more than {self.limit:g} s")
@@ -118,25 +119,25 @@ class Uv:
         except subprocess.TimeoutExpired:
             raise PackageError(f"this took more than {self.limit:g} s") from None
         except OSError as error:
-            raise PackageError(f"uv does not run ({error})") from None
+            raise PackageError(f"uv cannot be started ({error})") from None
 
 
 def get_torch_backend_option(packages: Mapping[str, str]) -> list[str]:
-    """The option that says how the interpreter's torch was built; none where it does not tell."""
+    """Return the uv option for the build label of the interpreter's torch; empty if it has none."""
     label = packages.get("torch", "").partition("+")[2]
     return ["--torch-backend", label] if re.fullmatch(r"cpu|xpu|cu\d+|rocm[\d.]+", label) else []
 
 
 @contextmanager
 def open_uv(python: str, until: str = "") -> Generator[Uv]:
-    """A `Uv` in a folder that goes with it."""
+    """Yield a `Uv` in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
         yield Uv(python, until, Path(folder))
 
 
 @functools.cache
 def read_pip_options() -> list[str]:
-    """pip's own configuration as options of uv; none where there is no pip, or it has none."""
+    """Return pip's configuration as options of uv; empty without pip or configuration."""
     try:
         ran = subprocess.run(
             [sys.executable, "-m", "pip", "config", "list"],
@@ -165,12 +166,12 @@ def read_pip_options() -> list[str]:
 
 
 def _summarize_error(text: str) -> str:
-    """An error of uv in one line: its causes, and no addresses."""
+    """Summarise an error of uv in one line, without addresses."""
     lines = [line.strip() for line in text.splitlines() if not line.startswith(_IGNORED_PREFIXES)]
     causes = [line.removeprefix("cause:").strip() for line in lines if line and not line.startswith("hint:")]
     if len(causes) > 1 and causes[0].startswith("error: No solution"):
         causes = causes[1:]
-    told = re.sub(r"\w+://\S*/whl/[^\s)`]*", TORCH_INDEX, " ".join(causes).removeprefix("error: "))
-    told = re.sub(r"\w+://[^\s)`]+", "the index", told)
-    told = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", told)
-    return told[:400].strip() or "it failed"
+    summary = re.sub(r"\w+://\S*/whl/[^\s)`]*", TORCH_INDEX, " ".join(causes).removeprefix("error: "))
+    summary = re.sub(r"\w+://[^\s)`]+", "the index", summary)
+    summary = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", summary)
+    return summary[:400].strip() or "it failed"

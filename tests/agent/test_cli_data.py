@@ -45,7 +45,7 @@ def with_rows(change: Callable[[int, dict[str, object]], dict[str, object]]) -> 
 
 
 BAD: dict[str, tuple[Callable[[], object], str, str]] = {
-    "missing file": (lambda: None, f"bad=nowhere.csv,{OPTIONS}", "there is no file or folder"),
+    "missing file": (lambda: None, f"bad=nowhere.csv,{OPTIONS}", "does not exist or cannot be opened"),
     "missing target": (
         lambda: write_table(Path("bad.csv"), make_rows()),
         "bad=bad.csv,target=goood",
@@ -54,15 +54,19 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
     "text in numbers": (
         lambda: with_rows(lambda i, _: {"rain": "wet"} if i == 6 else {}),
         f"bad=bad.csv,{OPTIONS}",
-        "column 'rain' holds the text 'wet' in row 7",
+        "column 'rain' contains the text 'wet' in row 7",
     ),
-    "one class": (lambda: with_rows(lambda i, _: {"good": "yes"}), f"bad=bad.csv,{OPTIONS}", "holds one class only"),
+    "one class": (lambda: with_rows(lambda i, _: {"good": "yes"}), f"bad=bad.csv,{OPTIONS}", "has only one class"),
     "five rows": (
         lambda: write_table(Path("bad.csv"), make_rows(5)),
         f"bad=bad.csv,{OPTIONS}",
         "5 examples, at least 50",
     ),
-    "no rows": (lambda: Path("bad.csv").write_text("rain,good\n"), "bad=bad.csv,target=good", "it holds no rows"),
+    "no rows": (
+        lambda: Path("bad.csv").write_text("rain,good\n"),
+        "bad=bad.csv,target=good",
+        "it has a header but no rows",
+    ),
     "few groups": (
         lambda: write_table(Path("bad.csv"), make_rows()),
         "bad=bad.csv,target=good,drop=farm,drop=day,group=soil",
@@ -74,21 +78,21 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
         "a/000.png cannot be read as an image",
     ),
     "no form": (lambda: None, "bad", "data 'bad' is not NAME=PATH"),
-    "unknown option": (lambda: None, "bad=x.csv,tagret=good", "there is no option 'tagret'"),
+    "unknown option": (lambda: None, "bad=x.csv,tagret=good", "unknown option 'tagret'"),
     "class called None": (
         lambda: with_rows(lambda i, _: {"good": ("None", "NA", "poor")[i % 3]}),
         f"bad=bad.csv,{OPTIONS}",
-        "holds 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if that is a value, say literal=good",
+        "contains 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if it is a value, add literal=good",
     ),
     "thousands or decimals": (
         lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}),
         f"bad=bad.csv,{OPTIONS}",
-        "'1,000' may be 1000 or 1: write 1000 or 1",
+        "'1,000' may mean 1000 or 1: write 1000 or 1",
     ),
     "dates": (
         lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}),
         f"bad=bad.csv,{OPTIONS}",
-        "column 'ph' holds 120 different dates ('1.1.2024' is one): split by them with time=ph",
+        "column 'ph' contains 120 different dates (such as '1.1.2024'): split by time with time=ph",
     ),
     "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has that name"),
 }
@@ -112,7 +116,7 @@ def test_rows_shared_by_given_splits_are_a_warning_before_the_run(
     write_table(Path("bad.csv"), rows)
     settings = compose_settings(flags={"data": f"bad=bad.csv,split=part,{OPTIONS}"}, environment={})
     warnings = survey_own_data(settings)
-    assert warnings and all(line.startswith("data 'bad': ") and "also stand in" in line for line in warnings)
+    assert warnings and all(line.startswith("data 'bad': ") and "also occur in" in line for line in warnings)
     main(["run", "--idea", "idea.json", "--data", f"bad=bad.csv,split=part,{OPTIONS}"])
     assert f"scientist: {warnings[0]}" in capsys.readouterr().err
 
@@ -238,7 +242,7 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["stdout_tail"].splitlines() == ["(30, 6, 6, 1) float32 ('cat', 'dog')", "soil=clay (60, 6)"]
     accuracy = next(one for one in found["measurements"] if one["name"] == "accuracy")
     assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if get_probed_isolation().is_on else "computed")
-    assert "there is no file or folder" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
+    assert "does not exist or cannot be opened" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
 
 
 def test_the_offline_model_says_that_it_cannot_plan_with_own_data(

@@ -327,17 +327,17 @@ def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None
 def test_dev_comes_from_validation_where_that_is_asked(tmp_path: Path) -> None:
     facts = own(tmp_path, "split=part,dev_from=validation,meta=ward,meta=secret", split=True)
     assert facts.sizes == {"train": 120, "dev": 14, "validation": 26, "test": 40}
-    assert "dev cut from validation" in facts.split_rule
+    assert "dev taken from validation" in facts.split_rule
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("meta=town", "there is no column 'town' for meta="),
-        ("meta=sick", "given two roles"),
-        ("meta=ward,meta_shown=ward", "given two roles"),
-        ("dev_from=test", "dev_from='test' is wrong"),
-        ("dev_from=validation,drop=part,drop=secret", "needs validation rows of its own"),
+        ("meta=town", "meta=: no column 'town'"),
+        ("meta=sick", "two roles"),
+        ("meta=ward,meta_shown=ward", "two roles"),
+        ("dev_from=test", "dev_from='test' is invalid"),
+        ("dev_from=validation,drop=part,drop=secret", "needs a given validation split"),
     ],
 )
 def test_faults_of_meta_columns(tmp_path: Path, options: str, complaint: str) -> None:

@@ -152,7 +152,7 @@ def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again
     assert rebuilt is not None and rebuilt.installed.packages == {"small": "2.0", "tiny": "1.0"}
     assert installed("tiny").installed.packages["tiny"] == "1.5"
     (tmp_path / "packages.lock").write_text(overlay.lock.text.replace("1.0", "1.5"))
-    with pytest.raises(PackageError, match="is not the lock that the record names"):
+    with pytest.raises(PackageError, match="is not the lock file in the record"):
         restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
 
@@ -202,18 +202,21 @@ def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> Non
     part = RunPackages(everything).build_overlay(("small",))  # fetched ahead together, it does for a part of it
     assert part is not None and "small" in part.installed.packages
     why = refused("tiny", "other")
-    assert why.startswith("an index does not answer, and tiny, other are not in the store: run scientist pre")
+    assert why.startswith("the package index is unreachable, and tiny, other are not in the store: run `scientist pre")
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("nosuch",), "cannot install nosuch: .*was not found.*; check the name"),
-        (("numpy<1.5",), r"cannot install numpy<1.5: .*; numpy \S+ of sandbox.python stays as it is: name another"),
-        (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python stays as it is"),
+        (
+            ("numpy<1.5",),
+            r"cannot install numpy<1.5: .*; numpy \S+ of sandbox.python cannot be changed: request another",
+        ),
+        (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python cannot be changed"),
         (("future",), r"cannot install future: .*[Pp]ython.*4"),
         (("other",), r"cannot install other: .*wheels"),
-        (("sourced",), r"cannot install sourced: .*; where you trust its source, name it sourced:sdist"),
+        (("sourced",), r"cannot install sourced: .*; if you trust its source, write sourced:sdist"),
         (("tiny>5",), "cannot install tiny>5: .*tiny"),
     ],
 )
@@ -328,7 +331,7 @@ def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Pac
     shutil.rmtree(tmp_path / "cache")
     rebuilt = restore_packages(overlay.installed, tmp_path / "packages.lock", ISOLATED)
     assert rebuilt is not None and rebuilt.installed.packages == {"sourced": "1.0", "upon": "1.0"}
-    assert "there is none here: sandbox.isolation is none" in refused("sourced:sdist")
+    assert "which is not available here: sandbox.isolation is none" in refused("sourced:sdist")
     index.add(build_source("evil", "1.0", "", beside="../../../../evil.txt"))
     assert "the source of evil cannot be unpacked" in refused("evil:sdist", settings=ISOLATED)
     index.add(build_source("broken", "1.0", "", ahead="raise ValueError('no compiler')"))
@@ -346,7 +349,7 @@ def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Pat
     assert more.names == ("tiny==1.0", "tiny-other")
     assert more.find_faults(("Tiny", "numpy", "small")) == ()
     assert more.find_faults(("timm",)) == (
-        "package 'timm' cannot be asked for: `packages` may name tiny==1.0, tiny-other; do without it",
+        "package 'timm' is not allowed: `packages` may contain tiny==1.0, tiny-other; remove it",
     )
     assert "numpy" in more.find_faults(("tiny_other",))[0]
     found = more.install(("tiny",), tmp_path / "packages.lock")
@@ -371,7 +374,7 @@ def test_a_planner_is_told_the_list_and_corrected(
     assert re.search(r"packages +small 2\.0: 0\.0 MB, installed", capsys.readouterr().out)
     first, second = (json.dumps(one) for one in server.requests[:2])
     assert "is always there: small. Name those" in first
-    assert "package 'timm' cannot be asked for: `packages` may name small; do without it" in second
+    assert "package 'timm' is not allowed: `packages` may contain small; remove it" in second
 
 
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(

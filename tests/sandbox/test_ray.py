@@ -1,4 +1,4 @@
-"""The contract of `Executor` over a real Ray cluster of two node processes, and what a cluster adds to it."""
+"""The contract of `Executor` over a real Ray cluster of two node processes, and behaviour specific to clusters."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ async def executor(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> 
     await made.close()
 
 
-class Took:
-    """A `Job.took` that notes what was committed, and calls something once so many were."""
+class CommittedCells:
+    """A `Job.on_cell_ended` that lists the committed cells and calls `then` after `after` of them."""
 
     def __init__(self, after: int = 10**9, then: Callable[[], None] = lambda: None) -> None:
         self.cells: list[Cell] = []
@@ -127,7 +127,7 @@ async def test_cells_measure_what_they_do_on_one_machine(
 
 @pytest.mark.bench
 @pytest.mark.parametrize("what", ["worker", "machine"])
-async def test_what_vanishes_costs_its_cells_in_flight(
+async def test_a_lost_worker_or_machine_loses_only_its_running_cells(
     what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     def kill() -> None:
@@ -137,27 +137,30 @@ async def test_what_vanishes_costs_its_cells_in_flight(
             for one in find_worker_processes(cluster)[:1]:
                 one.kill()
 
-    took = Took(after=2, then=kill)
-    outcome = await executor.run(celled(tmp_path / "a", 9, 0.5, took=took))
+    on_cell_ended = CommittedCells(after=2, then=kill)
+    outcome = await executor.run(celled(tmp_path / "a", 9, 0.5, on_cell_ended=on_cell_ended))
     assert [one.outcome for one in outcome.cells] == ["measured"] * 9
-    assert sorted(took.cells, key=str) == sorted({*took.cells}, key=str) and len(took.cells) == 9
+    assert (
+        sorted(on_cell_ended.cells, key=str) == sorted({*on_cell_ended.cells}, key=str)
+        and len(on_cell_ended.cells) == 9
+    )
     if what == "machine":
         cluster.add()
         cluster.wait_for_nodes(len(cluster.alive))
 
 
 @pytest.mark.bench
-async def test_a_cell_that_ends_every_place_counts_as_what_did_it(
+async def test_a_cell_that_ends_every_worker_counts_as_the_cause(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
-    ending = asyncio.create_task(_kill_all_places(cluster))
+    ending = asyncio.create_task(_kill_all_workers(cluster))
     outcome = await executor.run(make_job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
     ending.cancel()
     assert outcome.failure is not None and outcome.failure.kind == "died"
-    assert f"{remote_runner.MAX_LOST_WORKERS} places on the cluster went away" in outcome.failure.message
+    assert f"{remote_runner.MAX_LOST_WORKERS} cluster workers were lost" in outcome.failure.message
 
 
-async def _kill_all_places(cluster: RayCluster) -> None:
+async def _kill_all_workers(cluster: RayCluster) -> None:
     while True:
         while not (found := find_worker_processes(cluster)):
             await asyncio.sleep(0.1)
@@ -172,8 +175,8 @@ async def _kill_all_places(cluster: RayCluster) -> None:
     [
         ({"ray": "nowhere"}, "is not HOST:PORT"),
         ({"ray": "127.0.0.1:9"}, "no Ray cluster answers at 127.0.0.1:9"),
-        ({"threads": 1000}, "has room for one cell, which takes 1000 processors"),
-        ({"gpus": ("0",)}, "Ray leases those of all"),
+        ({"threads": 1000}, "has room for one cell, which needs 1000 processors"),
+        ({"gpus": ("0",)}, "Ray assigns the GPUs of a cluster"),
     ],
 )
 def test_a_cluster_that_cannot_be_used_is_refused(
@@ -186,12 +189,12 @@ def test_a_cluster_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": "0123"}, "has another version of scientist (0123, here"),
-        ({"walls": "no bwrap"}, "cannot isolate experiments: no bwrap"),
+        ({"version": "0123"}, "has a different version of scientist (0123, here"),
+        ({"isolation_fault": "no bwrap"}, "cannot isolate experiments: no bwrap"),
         ({"address": "8.8.8.8"}, "has a public address"),
         ({"address": "10.0.0.1", "tokens": False}, "RAY_AUTH_MODE=token"),
-        ({"ground": '{"python": "3.12.1"}'}, "has another python (3.12.1, here"),
-        ({"places": 0}, "has room for one cell"),
+        ({"environment_fingerprint": '{"python": "3.12.1"}'}, "has a different python (3.12.1, here"),
+        ({"slots": 0}, "has room for one cell"),
     ],
 )
 def test_a_machine_that_cannot_be_used_is_refused(
@@ -203,7 +206,7 @@ def test_a_machine_that_cannot_be_used_is_refused(
 
 
 async def test_a_head_that_goes_away_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a run sees it whose own machine is still there; where that dies too, Ray ends the run's process."""
+    """The run's own machine stays up here; if it dies too, Ray ends the run's process."""
     monkeypatch.setattr(ray_cluster, "_WATCH_INTERVAL_SECONDS", 0.05)
     head = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     address = f"127.0.0.1:{head.sockets[0].getsockname()[1]}"

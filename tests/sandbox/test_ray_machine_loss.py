@@ -14,7 +14,7 @@ from labwright.sandbox.cluster.executor import RayExecutor
 from labwright.sandbox.cluster.ray_cluster import disconnect
 from tests.ray_cluster import start_cluster
 from tests.sandbox.conftest import DatasetStore
-from tests.sandbox.test_ray import Took, celled, settings_for
+from tests.sandbox.test_ray import CommittedCells, celled, settings_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,10 +37,10 @@ async def test_of_four_machines_two_vanish(store: DatasetStore, tmp_path: Path) 
             machine.kill()
 
     try:
-        took = Took(after=4, then=kill)
-        outcome = await executor.run(celled(tmp_path / "a", 16, 0.5, took=took))
+        on_cell_ended = CommittedCells(after=4, then=kill)
+        outcome = await executor.run(celled(tmp_path / "a", 16, 0.5, on_cell_ended=on_cell_ended))
         assert [one.outcome for one in outcome.cells] == ["measured"] * 16
-        assert len(took.cells) == len({*took.cells}) == 16
+        assert len(on_cell_ended.cells) == len({*on_cell_ended.cells}) == 16
     finally:
         await executor.close()
         disconnect()

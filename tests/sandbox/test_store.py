@@ -117,7 +117,7 @@ def test_a_parcel_holds_what_a_folder_does(tmp_path: Path) -> None:
     assert compute_key(tmp_path / "came" / "arrays") == compute_key(folder / "arrays")
     assert os.readlink(tmp_path / "came" / "link") == "/etc/passwd" and (tmp_path / "came" / "pipe").is_fifo()
     assert os.access(tmp_path / "came" / "run.sh", os.X_OK) and (tmp_path / "came" / "run.sh").stat().st_mtime == 1005
-    with pytest.raises(BadFile, match="more than"):
+    with pytest.raises(BadFile, match="exceed"):
         pack_archive(folder, tmp_path / "parcel", max_bytes=100)
 
 
@@ -149,7 +149,7 @@ def test_an_odd_parcel_is_the_fault_of_who_sent_it(fields: dict[str, str], tmp_p
         info.pax_headers = fields
         info.type, info.linkname = (tarfile.SYMTYPE, "x") if "linkpath" in fields else (tarfile.REGTYPE, "")
         parcel.addfile(info)
-    with pytest.raises(BadFile, match="a parcel cannot be read"):
+    with pytest.raises(BadFile, match="the archive cannot be read"):
         unpack_archive(tmp_path / "parcel", tmp_path / "out")
 
 

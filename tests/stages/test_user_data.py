@@ -187,7 +187,7 @@ def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
         "csv:farms.csv",
         "classification",
         "good",
-        "ours, whole groups, seed 3",
+        "automatic, whole groups, seed 3",
     )
     first = model.planned[0].catalogue[0]
     assert first.own and first.columns == ("soil", "rain", "ph") and first.missing == facts.missing != {}

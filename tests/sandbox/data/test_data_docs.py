@@ -78,7 +78,7 @@ def test_numbers_that_may_be_two_are_told_with_both(tmp_path: Path) -> None:
     )
     for text in ("t=t.csv,target=label", "t=t.csv,target=x"):
         line = find_refusal(text, tmp_path)
-        assert "column 'x' holds numbers of which '" in line and ": write " in line and "drop=x" in line
+        assert "column 'x' has an ambiguous number: '" in line and ": write " in line and "drop=x" in line
     assert materialise_named("t=t.csv,target=label,text=x", tmp_path).facts.form == "texts"
 
 
@@ -129,8 +129,8 @@ def test_a_class_called_none_is_a_class_where_that_is_said(tmp_path: Path) -> No
     words(tmp_path, target="word")
     line = find_refusal("t=t.csv,target=word", tmp_path)
     assert line.endswith(
-        "the target column 'word' holds 'NA' in 30 rows and 'None' in 30 rows, which count as "
-        "missing: if that is a value, say literal=word; if it is not, fill it in, or remove these "
+        "the target column 'word' contains 'NA' in 30 rows and 'None' in 30 rows, which count as "
+        "missing: if it is a value, add literal=word; otherwise fill in or remove these "
         "rows"
     )
     assert materialise_named("own=t.csv,target=word,literal=word", tmp_path).facts.class_names == ("FR", "NA", "None")
@@ -143,9 +143,7 @@ def test_words_that_count_as_missing_in_a_feature_are_told(tmp_path: Path) -> No
     assert any("'NA' in 30 rows and 'None' in 30 rows" in one and "literal=word" in one for one in found.warnings)
     own = materialise_named("own=t.csv,target=label,literal=word", tmp_path).facts
     assert own.missing == {} and own.features == 4 and not any("literal" in one for one in own.warnings)
-    assert "there is no column 'wrd' for literal=: did you mean 'word'?" in find_refusal(
-        "t=t.csv,literal=wrd", tmp_path
-    )
+    assert "literal=: no column 'wrd'; did you mean 'word'?" in find_refusal("t=t.csv,literal=wrd", tmp_path)
 
 
 def test_withheld_labels_of_minus_one_are_left_out(tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ def test_withheld_labels_of_minus_one_are_left_out(tmp_path: Path) -> None:
     DatasetDict({"train": part(train), "test": part(withheld)}).save_to_disk(str(tmp_path / "set"))  # pyright: ignore[reportUnknownMemberType]
     found = materialise_named("s=set,target=label", tmp_path).facts
     assert found.class_names == ("0", "1") and sum(found.sizes.values()) == ROWS
-    assert "its split 'test' has no labels (label is -1 in all rows) and is left out" in found.warnings
+    assert "the split 'test' has no labels (label is -1 in all rows) and is not used" in found.warnings
     signs = [2 * one - 1 for one in train]
     DatasetDict({"train": part(signs), "test": part(withheld)}).save_to_disk(str(tmp_path / "signs"))  # pyright: ignore[reportUnknownMemberType]
     kept = materialise_named("signs=signs,target=label", tmp_path).facts
@@ -170,7 +168,7 @@ def test_columns_at_the_end_without_name_and_value_are_left_out(tmp_path: Path, 
     (tmp_path / "t.csv").write_text(f"x,label{end}\n{rows}")
     assert materialise_named("t=t.csv", tmp_path).facts.columns == ("x",)
     (tmp_path / "t.csv").write_text(f"x,label{end}\n{rows}1,a{end[:-1]},7\n".replace(" ", ""))
-    assert "has no name: give it one" in find_refusal("t=t.csv", tmp_path)
+    assert "has no name: name it" in find_refusal("t=t.csv", tmp_path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
@@ -190,8 +188,9 @@ def test_dates_that_become_categories_are_told(tmp_path: Path) -> None:
 
     dated(7)
     [told] = materialise_named("t=t.csv,target=label", tmp_path).facts.warnings
-    assert told.startswith("column 'day' holds dates, of which each is a category of its own: split by them with time=")
+    assert told.startswith("column 'day' contains dates, and each becomes its own category: split by time with time=")
     dated(60)
-    assert "column 'day' holds 60 different dates ('2024-01-01' is one): split by them with time=day" in find_refusal(
-        "many=t.csv,target=label", tmp_path
+    assert (
+        "column 'day' contains 60 different dates (such as '2024-01-01'): split by time with time=day"
+        in find_refusal("many=t.csv,target=label", tmp_path)
     )

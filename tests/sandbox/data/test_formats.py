@@ -57,7 +57,7 @@ def test_an_archive_may_bring_its_splits(tmp_path: Path) -> None:
     found = materialise_named("a=a.npz", tmp_path)
     assert np.array_equal(found.view["test_x"], arrays["test_x"])
     assert found.facts.sizes == {"train": 51, "dev": 9, "validation": 20, "test": 30}
-    assert found.facts.split_rule.startswith("the data's own train, validation, test; dev cut from train")
+    assert found.facts.split_rule.startswith("given train, validation, test; dev taken from train")
 
 
 def test_an_archive_may_hold_groups_and_texts_as_labels(tmp_path: Path) -> None:
@@ -68,21 +68,24 @@ def test_an_archive_may_hold_groups_and_texts_as_labels(tmp_path: Path) -> None:
         kind=np.array(["cat", "dog"])[np.arange(100) % 2],
     )
     facts = materialise_named("a=a.npz,target=kind,group=who", tmp_path).facts
-    assert (facts.class_names, facts.split_rule) == (("cat", "dog"), "ours, whole groups, seed 3")
+    assert (facts.class_names, facts.split_rule) == (("cat", "dog"), "automatic, whole groups, seed 3")
 
 
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "Python objects are never unpickled"),
-        ({"x": np.zeros((60, 2))}, "it must hold x and y, or train_x, train_y, ...; it holds x"),
-        ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "as many as x of shape (60, 2), not int64 of shape (50,)"),
-        ({"x": np.zeros(60), "y": np.arange(60) % 2}, "x must hold numbers of shape (examples, ...), not float64 of"),
-        ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must hold numbers"),
-        ({"x": np.full((60, 2), np.nan), "y": np.arange(60) % 2}, "x holds a value that is not finite in example 1"),
-        ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "holds one class only"),
-        ({"x": np.zeros((60, 2)), "y": np.full(60, np.inf)}, "column 'y' holds inf in row 1"),
-        ({"x": np.zeros((60, 2)), "y": np.zeros((60, 2))}, "y must hold one number or text an example"),
+        ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "Python objects are not unpickled"),
+        ({"x": np.zeros((60, 2))}, "it must contain x and y, or train_x, train_y, ...; it contains x"),
+        ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "per example of x (shape (60, 2)), not int64 of shape (50,)"),
+        (
+            {"x": np.zeros(60), "y": np.arange(60) % 2},
+            "x must contain numbers of shape (examples, ...), not float64 of",
+        ),
+        ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must contain numbers"),
+        ({"x": np.full((60, 2), np.nan), "y": np.arange(60) % 2}, "x contains a non-finite value in example 1"),
+        ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "has only one class"),
+        ({"x": np.zeros((60, 2)), "y": np.full(60, np.inf)}, "column 'y' contains inf in row 1"),
+        ({"x": np.zeros((60, 2)), "y": np.zeros((60, 2))}, "y must contain one number or text per example"),
         (
             {
                 "train_x": np.zeros((60, 2)),
@@ -90,7 +93,7 @@ def test_an_archive_may_hold_groups_and_texts_as_labels(tmp_path: Path) -> None:
                 "test_x": np.zeros((9, 3)),
                 "test_y": np.arange(9) % 2,
             },
-            "its splits hold examples of different shapes",
+            "its splits contain examples of different shapes",
         ),
     ],
 )
@@ -104,7 +107,7 @@ def test_an_archive_is_asked_for_its_size_before_it_is_unpacked(tmp_path: Path) 
     assert (tmp_path / "a.npz").stat().st_size < 50_000
     assert "it unpacks to 8008" in find_refusal("a=a.npz", tmp_path, limit=100_000)
     (tmp_path / "b.npz").write_bytes(b"PK no archive at all")
-    assert "it is not an NPZ archive that numpy can read" in find_refusal("b=b.npz", tmp_path)
+    assert "numpy cannot read it as an NPZ archive" in find_refusal("b=b.npz", tmp_path)
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ def test_colour_gives_three_channels_and_folders_give_splits(tmp_path: Path) -> 
         write_pictures(tmp_path / "set" / part, {"cat": count, "dog": count}, mode="RGB")
     facts = materialise_named("pets=set", tmp_path).facts
     assert facts.shape == (6, 6, 3) and facts.sizes["test"] == 16
-    assert facts.split_rule.startswith("the data's own train, test; dev and validation cut from train stratified")
+    assert facts.split_rule.startswith("given train, test; dev and validation taken from train, stratified")
 
 
 def test_sixteen_bits_transparency_and_palettes(tmp_path: Path) -> None:
@@ -148,7 +151,7 @@ def test_sixteen_bits_transparency_and_palettes(tmp_path: Path) -> None:
 
 def test_image_folders_that_cannot_be_used(tmp_path: Path) -> None:
     write_pictures(tmp_path / "one", {"cat": 60})
-    assert "it holds one class only ('cat')" in find_refusal("p=one", tmp_path)
+    assert "it has only one class ('cat')" in find_refusal("p=one", tmp_path)
     write_pictures(tmp_path / "few", {"cat": 60, "dog": 2})
     assert "1 of 2 classes have too few examples ('dog' has 2)" in find_refusal("p=few", tmp_path)
     write_pictures(tmp_path / "bad", {"cat": 30, "dog": 30})
@@ -165,13 +168,15 @@ def test_links_lead_neither_out_nor_in_circles(tmp_path: Path) -> None:
     outside = write_pictures(tmp_path / "other", {"x": 1}) / "x" / "000.png"
     link = root / "cat" / "link.png"
     link.symlink_to(outside)
-    assert "cat/link.png is a link that leads out of the folder" in find_refusal("p=set", tmp_path)
+    assert "cat/link.png is a link to a folder, to a missing file or out of the dataset's folder" in find_refusal(
+        "p=set", tmp_path
+    )
     link.unlink()
     link.symlink_to(link)
-    assert "cat/link.png is a link that leads" in find_refusal("p=set", tmp_path)
+    assert "cat/link.png is a link to a folder, to a missing file or out of" in find_refusal("p=set", tmp_path)
     link.unlink()
     link.symlink_to(root)
-    assert "cat/link.png is a link that leads" in find_refusal("p=set", tmp_path)
+    assert "cat/link.png is a link to a folder, to a missing file or out of" in find_refusal("p=set", tmp_path)
     link.unlink()
     link.symlink_to(root / "cat" / "001.png")
     assert materialise_named("p=set", tmp_path).facts.sizes["train"] > 0
@@ -204,9 +209,9 @@ def test_any_other_folder_is_a_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("none.csv", "there is no file or folder"),
-        ("book.xlsx", ".xlsx is not a supported format: give CSV, TSV"),
-        ("plain", "a file without an ending is not a supported format"),
+        ("none.csv", "does not exist or cannot be opened"),
+        ("book.xlsx", ".xlsx is not a supported format: use CSV, TSV"),
+        ("plain", "a file without an extension is not a supported format"),
     ],
 )
 def test_other_files(tmp_path: Path, name: str, words: str) -> None:
@@ -258,7 +263,7 @@ def test_saved_splits_class_labels_tokens_and_images(tmp_path: Path) -> None:
     ).save_to_disk(str(tmp_path / "text"))
     found = materialise_named("t=text", tmp_path)
     assert found.view["train_x"].dtype == np.int64 and found.facts.class_names == ("pos", "neg", "odd")
-    assert found.facts.split_rule.startswith("the data's own train, validation; dev and test cut from train")
+    assert found.facts.split_rule.startswith("given train, validation; dev and test taken from train")
     assert [line[:20] for line in found.facts.warnings[:2]] == ["its split 'test' has", "its split 'unsupervi"]
     drawn = [Image.new("L", (5, 4), i) for i in range(60)]
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["even", "odd"])})
@@ -272,7 +277,7 @@ def test_saved_sets_that_cannot_be_used(tmp_path: Path) -> None:
     labels = [i % 2 for i in range(60)]
     ragged = datasets.Dataset.from_dict({"tokens": [[1] * (1 + i % 3) for i in range(60)], "label": labels})
     ragged.save_to_disk(str(tmp_path / "ragged"))
-    assert "column 'tokens' holds lists of different lengths" in find_refusal("r=ragged", tmp_path)
+    assert "column 'tokens' contains lists of different lengths" in find_refusal("r=ragged", tmp_path)
     ragged.add_column("n", list(range(60))).save_to_disk(str(tmp_path / "mixed"))
     assert "must be the only feature: leave the others out (drop=n ...)" in find_refusal("r=mixed", tmp_path)
     texts = datasets.Dataset.from_dict({"text": [f"a long text {i}" for i in range(60)], "label": labels})
@@ -290,7 +295,9 @@ def test_the_hub_without_a_network_is_one_line_with_the_mend(tmp_path: Path, mon
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(import_datasets_library().config, "HF_HUB_OFFLINE", True)
     line = find_refusal("h=hf:nobody/such-a-set", tmp_path)
-    assert line.startswith("data 'h' (hf:nobody/such-a-set): the datasets library cannot read it; without a network ")
+    assert line.startswith(
+        "data 'h' (hf:nobody/such-a-set): the datasets library could not load it; without a network "
+    )
     assert "save_to_disk" in line
 
 
@@ -330,7 +337,7 @@ def test_an_array_with_an_odd_header_is_refused(tmp_path: Path, header: str) -> 
     odd = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", odd)
-    assert "not an NPZ archive that numpy can read" in find_refusal("a=a.npz", tmp_path)
+    assert "numpy cannot read it as an NPZ archive" in find_refusal("a=a.npz", tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x.npy").write_bytes(odd)
     assert "no array that numpy can map" in find_refusal("a=folder", tmp_path)
@@ -353,8 +360,8 @@ def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
     named("near.png")
     assert materialise_named("a=own/a.parquet", tmp_path).view["train_x"].shape[1:] == (4, 4, 1)
     for path, words in (
-        (str(tmp_path / "secret.png"), "outside of the table's folder"),
-        ("../secret.png", "outside of the table's folder"),
+        (str(tmp_path / "secret.png"), "outside the table's folder"),
+        ("../secret.png", "outside the table's folder"),
         ("pipe.png", "is no file"),
         ("a\0b", "at no place"),
     ):

@@ -47,7 +47,7 @@ def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(preparation, "MAX_SCALED_BYTES", 1000)
     kept = materialise_named("raw=im", tmp_path)
     assert whole.facts.form == "" and whole.view["train_x"].dtype == np.float32
-    assert kept.facts.form.startswith("images of uint8") and kept.facts.sizes == whole.facts.sizes
+    assert kept.facts.form.startswith("uint8 images") and kept.facts.sizes == whole.facts.sizes
     for split in ("train", "dev", "validation", "test"):
         assert kept.view[f"{split}_x"].dtype == np.uint8 and kept.view[f"{split}_x"].shape[1:] == (6, 5, 1)
         assert np.array_equal(kept.view[f"{split}_x"] / np.float32(255), whole.view[f"{split}_x"])
@@ -77,11 +77,11 @@ def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "words"),
     [
-        ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or kinds"),
-        ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or kinds"),
-        ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy holds no examples"),
-        ("test_y", np.arange(4), "its splits hold examples of different shapes"),
-        ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy is no array that numpy can map"),
+        ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or types"),
+        ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or types"),
+        ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy contains no examples"),
+        ("test_y", np.arange(4), "its splits contain examples of different shapes"),
+        ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy cannot be mapped by numpy"),
     ],
 )
 def test_shards_that_do_not_fit_are_one_line(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
@@ -126,7 +126,7 @@ def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytes
     shards(tmp_path / "im")
     monkeypatch.setattr(views, "PIECE_BYTES", 100)
     monkeypatch.setattr(views, "_MIN_FREE_BYTES", 10**18)
-    with pytest.raises(DatasetError, match=r"'im' .*its dev_x takes .* bytes on disk, and .* are free"):
+    with pytest.raises(DatasetError, match=r"'im' .*dev_x needs .* bytes, but .* has only .* bytes free"):
         materialise_named("im=im", tmp_path)
     assert not [*(tmp_path / "store-im-3").glob("*/*")]
 
@@ -187,7 +187,7 @@ def test_a_parquet_table_larger_than_memory_passes_column_by_column(
         for split in facts.sizes:
             assert np.allclose(view[f"{split}_x"], whole.view[f"{split}_x"], atol=1e-5)
     line = find_refusal("s=t.parquet,target=c1,time=c2,horizon=2", tmp_path, limit=12_000)
-    assert "are more than series may have" in line
+    assert "exceed the limit for time series" in line
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def questions(path: Path, n: int = 80) -> Path:
 def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions(tmp_path / "q.csv")
     found = materialise_named("q=q.csv,target=answer,text=question", tmp_path)
-    assert found.facts.form == "texts" and found.facts.warnings == ("beside the text, id are left out",)
+    assert found.facts.form == "texts" and found.facts.warnings == ("the text is the only feature: id left out",)
     (tmp_path / "probe.py").write_text(
         textwrap.dedent("""
         import lab, json
@@ -251,7 +251,7 @@ def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
     assert materialise_named("q=q.csv,target=answer,drop=id", tmp_path).facts.form == "texts"
     assert "text=question" in find_refusal("q=q.csv,target=answer", tmp_path)
     write_table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
-    assert "column 'question' holds no text in row 7" in find_refusal("g=gap.csv,target=answer", tmp_path)
+    assert "column 'question' has no text in row 7" in find_refusal("g=gap.csv,target=answer", tmp_path)
     assert "no column 'query' for text=" in find_refusal("q=q.csv,target=answer,text=query", tmp_path)
 
 
@@ -274,7 +274,7 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     found = materialise_named("s=s.csv,target=sold,time=day,group=shop,horizon=3,window=4,step=2", tmp_path)
     facts, view = found.facts, found.view
     assert facts.shape == (4, 2) and facts.target == "sold, 3 rows ahead" and "by 2 columns" in facts.form
-    assert facts.split_rule == "ours, in order of time" and facts.task == "regression"
+    assert facts.split_rule == "automatic, in order of time" and facts.task == "regression"
     ends: dict[str, tuple[float, float]] = {}
     for split in facts.sizes:
         y = (view if f"{split}_y" in view else found.labels)[f"{split}_y"]
@@ -282,7 +282,7 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
         ends[split] = (float(days.min() - 3), float(days.max()))  # where its first example looks from, its last target
     order = [*facts.sizes]
     assert all(ends[one][1] < ends[later][0] for one, later in pairwise(order)), ends
-    assert any("reaches into the time of the next split" in one for one in facts.warnings)
+    assert any("lies in the period of the next split" in one for one in facts.warnings)
     sold = view["train_x"][..., 0]  # standardised: steps of one row are equal
     assert np.allclose(np.diff(sold, axis=1), np.diff(sold, axis=1)[0, 0], atol=1e-3)
 
@@ -291,11 +291,11 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ("time=day,group=shop,horizon=200", "no series has the 201 rows"),
-        ("time=day,horizon=2", "says the same in two rows of one series"),
+        ("time=day,horizon=2", "has equal values in two rows of one series"),
         ("horizon=2", "horizon= needs time=COLUMN"),
-        ("time=day,group=shop", "not both (of series, with horizon=, both)"),
-        ("time=day,step=3", "window= and step= are of series"),
-        ("time=day,group=shop,horizon=2,task=classification", "a target of numbers"),
+        ("time=day,group=shop", "use either group= or time= (both only with horizon=, for time series)"),
+        ("time=day,step=3", "window= and step= are for time series"),
+        ("time=day,group=shop,horizon=2,task=classification", "a numeric target"),
     ],
 )
 def test_series_that_cannot_be(tmp_path: Path, options: str, words: str) -> None:

@@ -68,13 +68,13 @@ def test_time_runs_from_train_to_test_and_moments_stay_together(times: list[int]
     [
         (
             ["train"] * 70 + ["validation"] * 15 + ["test"] * 15,
-            "the data's own train, validation, test; dev cut from train stratified by class, seed 3",
+            "given train, validation, test; dev taken from train, stratified by class, seed 3",
         ),
         (
             ["train"] * 80 + ["test"] * 20,
-            "the data's own train, test; dev and validation cut from train stratified by class, seed 3",
+            "given train, test; dev and validation taken from train, stratified by class, seed 3",
         ),
-        (["train"] * 100, "ours, stratified by class, seed 3"),
+        (["train"] * 100, "automatic, stratified by class, seed 3"),
     ],
 )
 def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
@@ -87,7 +87,7 @@ def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(DatasetError, match=r"^it has no train rows among its splits \(test\)"):
+    with pytest.raises(DatasetError, match=r"^no row belongs to train \(splits found: test\)"):
         split_rows(examples(60, parts=["test"] * 60), 0)
     with pytest.raises(DatasetError, match="it cannot be split by time: 3 different times are too few"):
         split_rows(examples(60, times=np.arange(60) % 3), 0)
@@ -101,7 +101,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
 def test_groups_that_given_splits_tear_are_warned_of() -> None:
     parts = ["train"] * 60 + ["validation"] * 20 + ["test"] * 20
     found = split_rows(examples(100, parts=parts, groups=np.arange(100) % 30), 0)
-    assert found.warnings == ("30 groups stand both in train and in validation or test, by the data's own splits",)
+    assert found.warnings == ("30 groups occur both in train and in validation or test in the given splits",)
 
 
 def test_shared_rows_are_counted_for_each_pair_of_splits() -> None:
@@ -121,7 +121,7 @@ def test_shared_rows_of_given_splits_are_a_warning_with_counts(tmp_path: Path) -
     facts = materialise_named("fields=fields.csv,target=good,split=part,drop=farm,drop=day", tmp_path).facts
     assert facts.duplicates == sum(facts.duplicates_by.get(f"test in {split}", 0) for split in ("train",))
     assert sum(facts.duplicates_by.values()) == 3
-    assert any("rows of test" in line and "also stand in train" in line for line in facts.warnings)
+    assert any("rows of test" in line and "also occur in train" in line for line in facts.warnings)
 
 
 def test_the_same_file_and_seed_give_the_same_cut(tmp_path: Path) -> None:

@@ -113,21 +113,20 @@ def changed(row: int, **values: Any) -> list[Row]:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (changed(16, rain="wet"), "column 'rain' holds the text 'wet' in row 17, where most values are numbers"),
-        (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
+        (changed(16, rain="wet"), "column 'rain' contains the text 'wet' in row 17, but most values are numbers"),
+        (changed(16, rain="inf"), "column 'rain' contains inf in row 17"),
         (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
         (
             [{**row, "good": "yes"} for row in make_rows()],
-            "the target 'good' holds one class only ('yes' in all 120 rows)",
+            "the target 'good' has only one class ('yes' in all 120 rows)",
         ),
         (make_rows(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
         (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
         (
             [{**row, "note": f"text {i}"} for i, row in enumerate(make_rows())],
-            "column 'note' holds 120 different texts, more "
-            "than the 20 that are made one-hot: leave it out with drop=note, turn it into numbers, or take it "
-            "as the only "
-            "feature with text=note",
+            "column 'note' contains 120 different texts, more "
+            "than the limit of 20 for one-hot encoding: omit it with drop=note, convert it to numbers, or use it "
+            "as the only feature with text=note",
         ),
         ([{**row, "void": ""} for row in make_rows()], "column 'void' is empty"),
     ],
@@ -141,13 +140,13 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str
     ("content", "words"),
     [
         (b"", "it is empty"),
-        (b"a,good\n", "it holds no rows, only a header"),
+        (b"a,good\n", "it has a header but no rows"),
         (b"a,b,a\n1,2,3\n", "column 'a' appears twice"),
         (b",a,good\n0,1,yes\n", "column 1 has no name"),
-        (b"a,good\n1,yes\n2\n", "it is not a well-formed CSV: line 3: Expected 2 columns, got 1"),
+        (b"a,good\n1,yes\n2\n", "it is not a valid CSV file: line 3: Expected 2 columns, got 1"),
         (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
-        (b"PK\x03\x04\x00\x00", "it is not a CSV text file but a binary one"),
-        ("a,good\n1,yes\n".encode("utf-16"), "it is not a CSV text file but a binary one (or UTF-16)"),
+        (b"PK\x03\x04\x00\x00", "it is a binary (or UTF-16) file"),
+        ("a,good\n1,yes\n".encode("utf-16"), "it is a binary (or UTF-16) file, not CSV text"),
     ],
 )
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> None:
@@ -158,25 +157,25 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("", "which column is the target? say target=COLUMN; there are farm, day, soil"),
-        (",target=godo", "there is no column 'godo' for target=: did you mean 'good'?"),
-        (",target=good,group=fram", "there is no column 'fram' for group=: did you mean 'farm'?"),
-        (",target=good,drop=zzz", "there is no column 'zzz' for drop=: there are farm"),
+        ("", "no target column is given: add target=COLUMN; the columns are farm, day, soil"),
+        (",target=godo", "target=: no column 'godo'; did you mean 'good'?"),
+        (",target=good,group=fram", "group=: no column 'fram'; did you mean 'farm'?"),
+        (",target=good,drop=zzz", "drop=: no column 'zzz'; the columns are farm"),
         (
             ",target=good,task=regression,drop=farm,drop=day",
-            "the target 'good' holds texts ('no' is one): a regression ",
+            "the target 'good' contains texts (such as 'no'): regression ",
         ),
         (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
-        (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
+        (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' contains 'clay'"),
         (
             ",target=good,time=soil,drop=farm,drop=day",
-            "the time column 'soil' holds neither numbers nor ISO dates such",
+            "the time column 'soil' contains neither numbers nor ISO dates such",
         ),
         (
             ",target=good,group=soil,drop=farm,drop=day",
             "it cannot be split by group: 3 groups are too few for 4 splits",
         ),
-        (",target=good,time=good2", "there is no column 'good2' for time="),
+        (",target=good,time=good2", "time=: no column 'good2'"),
     ],
 )
 def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:
@@ -198,14 +197,14 @@ def test_an_identifier_is_warned_of(tmp_path: Path) -> None:
     assert (
         materialise_named("t=t.csv", tmp_path)
         .facts.warnings[0]
-        .startswith("column 'id' counts the rows (an identifier?)")
+        .startswith("column 'id' numbers the rows (an identifier?)")
     )
 
 
 @pytest.mark.parametrize("content", [b"PAR1 is how it begins, no more", b""])
 def test_a_file_that_is_no_parquet(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.parquet").write_bytes(content)
-    assert "it is not a Parquet file that can be read" in find_refusal("t=t.parquet,target=y", tmp_path)
+    assert "it is not a readable Parquet file" in find_refusal("t=t.parquet,target=y", tmp_path)
 
 
 def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
@@ -216,7 +215,7 @@ def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
     }
     import_pyarrow("parquet").write_table(import_pyarrow().table(columns), tmp_path / "t.parquet")
     assert "column 'when' is of type timestamp" in find_refusal("t=t.parquet", tmp_path)
-    assert materialise_named("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"
+    assert materialise_named("t=t.parquet,time=when", tmp_path).facts.split_rule == "automatic, in order of time"
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"])
