@@ -1,7 +1,7 @@
-"""Published works: finding them in four public catalogues, and telling which references are true.
+"""Find published works in four public catalogues and verify references.
 
-LibraryError   for the user: a .bib file or a folder of papers cannot be read; the message has line and fix
-SourceError    for nobody: a catalogue gave no usable answer in time; what depends on it stays unverified
+LibraryError            for the user: a .bib file or folder of papers cannot be read; the message has line and fix
+CatalogueAnswerError    internal: a catalogue gave no usable answer in time; the affected entries stay unverified
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from labwright.record.errors import UsageError
 
 
 class LibraryError(UsageError):
-    """A .bib file or a folder of papers that cannot be read."""
+    """Raised if a .bib file or a folder of papers cannot be read."""
 
 
 class CatalogueAnswerError(Exception):
-    """A catalogue gave no usable answer: not reached, too slow, too busy, or in an unknown form."""
+    """Raised if a catalogue gave no usable answer: unreachable, too slow, overloaded, or an unknown format."""

@@ -1,4 +1,4 @@
-"""A .bib file as entries, and entries as a .bib file. The parser is bibtexparser's."""
+"""Read and write .bib files, using the parser of bibtexparser."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAX_LIBRARY_BYTES = 20_000_000
-"""Bytes of a .bib file at most."""
+"""Size limit of a .bib file in bytes."""
 _KEY_PATTERN = re.compile(r"[\w:.+/-]+")
 
 
 class BibEntry(FrozenModel):
-    """An entry of a .bib file; kind and field names in lower case, values as they are written."""
+    """An entry of a .bib file; kind and field names in lower case, values unchanged."""
 
     kind: str
     key: str
     fields: dict[str, str]
-    line: int = Field(default=0, description="of the file that it stands in, from 1; 0: it stands in none")
+    line: int = Field(default=0, description="line in its file, from 1; 0: not from a file")
 
     def read_plain(self, field: str) -> str:
-        """A field without TeX; empty where there is none."""
+        """Return a field without TeX; empty if it is missing."""
         return strip_tex(self.fields.get(field, ""))
 
     @property
@@ -39,7 +39,7 @@ class BibEntry(FrozenModel):
 
     @property
     def arxiv(self) -> str:
-        """From `eprint`, or from any field where people name arXiv."""
+        """The arXiv identifier from `eprint` or from other fields that mention arXiv."""
         texts = [self.read_plain(name) for name in ("note", "journal", "url", "doi", "howpublished", "number")]
         if self.fields.get("archiveprefix", self.fields.get("eprinttype", "arxiv")).lower() == "arxiv":
             texts.insert(0, f"arXiv:{self.fields.get('eprint', '').removeprefix('arXiv:')}")
@@ -47,7 +47,7 @@ class BibEntry(FrozenModel):
 
     @property
     def identifiers(self) -> dict[str, str]:
-        """Those that it has, by kind: `doi`, `arXiv`."""
+        """Its identifiers by kind: `doi`, `arXiv`."""
         return {kind: value for kind, value in (("doi", self.doi), ("arXiv", self.arxiv)) if value}
 
     @property
@@ -59,17 +59,17 @@ class BibEntry(FrozenModel):
         return WorkQuery(title=self.read_plain("title"), doi=self.doi, arxiv=self.arxiv)
 
     def with_fields(self, **fields: str) -> BibEntry:
-        """The entry with fields set; an empty value takes one away."""
+        """Return the entry with fields set; an empty value removes a field."""
         merged = self.fields | fields
         return self.model_copy(update={"fields": {name: value for name, value in merged.items() if value}})
 
 
 def read_library(path: Path) -> tuple[BibEntry, ...]:
-    """Every entry of a .bib file, in its order. Raises `LibraryError`."""
+    """Return the entries of a .bib file in order. Raises `LibraryError`."""
     try:
         if path.stat().st_size > MAX_LIBRARY_BYTES:
             raise LibraryError(
-                f"the library {str(path)!r} holds more than {MAX_LIBRARY_BYTES} bytes: give what is to be cited"
+                f"the library {str(path)!r} exceeds {MAX_LIBRARY_BYTES} bytes: keep only the entries to cite"
             )
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,23 +78,23 @@ def read_library(path: Path) -> tuple[BibEntry, ...]:
 
 
 def read_user_library(path: Path) -> tuple[BibEntry, ...]:
-    """Every entry of a library that a person named, of which there is one at least. Raises `LibraryError`."""
+    """Return the entries of a user's library, which must not be empty. Raises `LibraryError`."""
     entries = read_library(path)
     if not entries:
         raise LibraryError(
-            f"the library {str(path)!r} holds no BibTeX entry, as @article{{key, title = {{...}}}}: give a .bib file"
+            f"the library {str(path)!r} contains no BibTeX entry (@article{{key, title = {{...}}}}): give a .bib file"
         )
     return entries
 
 
 def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
-    """Every entry of a BibTeX text. Raises `LibraryError`, with the line."""
+    """Parse the entries of a BibTeX text. Raises `LibraryError` with the line."""
     from bibtexparser.entrypoint import parse_string
     from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock, String
     from bibtexparser.model import Entry as Block
 
-    logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # what it would print is raised below
-    library: Any = parse_string(text, parse_stack=())  # its own resolves a text by its first definition alone
+    logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # its messages are raised below
+    library: Any = parse_string(text, parse_stack=())  # its middleware uses only the first definition of a string
     for block in library.failed_blocks:
         line = int(block.start_line or 0) + 1
         if isinstance(block, DuplicateBlockKeyBlock) and isinstance(block.ignore_error_block, String):
@@ -105,21 +105,19 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
             names = ", ".join(sorted(block.duplicate_keys))
             raise LibraryError(f"{name}, line {line}: an entry has the field {names} twice: remove one")
         if isinstance(block, ParsingFailedBlock):
-            raise LibraryError(
-                f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma that is missing"
-            )
+            raise LibraryError(f"{name}, line {line}: an entry cannot be parsed: check for a missing brace or comma")
     entries: list[BibEntry] = []
     texts: dict[str, str] = {}
     for block in library.blocks:
         block = getattr(block, "ignore_error_block", block)
-        if isinstance(block, String):  # a later one of a name counts from there on, as for BibTeX
+        if isinstance(block, String):  # as in BibTeX, a redefinition applies from there on
             texts[block.key.lower()] = _resolve_value(str(block.value), texts)
         if not isinstance(block, Block):
             continue
         line = int(block.start_line or 0) + 1
         if not _KEY_PATTERN.fullmatch(str(block.key)):
             raise LibraryError(
-                f"{name}, line {line}: the key {block.key!r} of an entry is not one word of letters, digits and :.+-/"
+                f"{name}, line {line}: the key {block.key!r} is invalid: use one word of letters, digits and :.+-/"
             )
         fields = {str(field.key).lower(): _resolve_value(str(field.value), texts) for field in block.fields}
         kind = str(block.entry_type).lower()
@@ -128,7 +126,7 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
 
 
 def _resolve_value(value: str, texts: Mapping[str, str]) -> str:
-    """A value as it is written in the file, without what encloses it, names of texts replaced: `short # " of 2020"`."""
+    """Return a value without its delimiters and with string names replaced, as in `short # " of 2020"`."""
     pieces = _split_pieces(value)
     return " ".join(
         "".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece) for piece in pieces).split()
@@ -136,7 +134,7 @@ def _resolve_value(value: str, texts: Mapping[str, str]) -> str:
 
 
 def _split_pieces(value: str) -> list[str]:
-    """The parts of a value between `#` that stand in neither braces nor quotes."""
+    """Split a value at `#` outside braces and quotes."""
     pieces, depth, quoted = [""], 0, False
     for sign in value:
         depth += (sign == "{") - (sign == "}")
@@ -152,7 +150,7 @@ _YEAR_PATTERN = re.compile(r"\d{4}(?=$|[-/~?%])")
 
 
 def _add_bibtex_names(fields: Mapping[str, str]) -> dict[str, str]:
-    """Fields with what biblatex calls otherwise under BibTeX's names, too."""
+    """Add the BibTeX names of fields that biblatex names differently."""
     year = _YEAR_PATTERN.match(fields.get("date", ""))
     found = {"year": year[0] if year else "", "journal": fields.get("journaltitle", "")}
     return dict(fields) | {name: value for name, value in found.items() if value and not fields.get(name)}
@@ -170,31 +168,35 @@ INHERITED_FIELDS = (
     "number",
     "address",
 )
-"""Fields that an entry has from the one that its `crossref` names; none that identifies that one."""
+"""Fields that an entry inherits from its `crossref` parent; none that identifies the parent."""
 
 
 def _apply_crossrefs(entries: Sequence[BibEntry]) -> tuple[BibEntry, ...]:
-    """Entries with what they have from others, without those that are there for that alone: they have no author."""
-    by_key = {one.key.lower(): one for one in entries}
-    parents = {one.key: by_key[key] for one in entries if (key := one.fields.get("crossref", "").lower()) in by_key}
+    """Add inherited fields to entries and drop parents that exist only for that, which have no author."""
+    by_key = {entry.key.lower(): entry for entry in entries}
+    parents = {
+        entry.key: by_key[key] for entry in entries if (key := entry.fields.get("crossref", "").lower()) in by_key
+    }
     used = {parent.key for parent in parents.values() if "author" not in parent.fields}
     found: list[BibEntry] = []
-    for one in entries:
-        if parent := parents.get(one.key):
-            given = {name: parent.fields[name] for name in INHERITED_FIELDS if name in parent.fields}
+    for entry in entries:
+        if parent := parents.get(entry.key):
+            inherited = {name: parent.fields[name] for name in INHERITED_FIELDS if name in parent.fields}
             title = {"booktitle": parent.fields["title"]} if "title" in parent.fields else {}
-            one = one.model_copy(
+            entry = entry.model_copy(
                 update={
-                    "fields": title | given | {name: value for name, value in one.fields.items() if name != "crossref"}
+                    "fields": title
+                    | inherited
+                    | {name: value for name, value in entry.fields.items() if name != "crossref"}
                 }
             )
-        if one.key not in used:
-            found.append(one)
+        if entry.key not in used:
+            found.append(entry)
     return tuple(found)
 
 
 def format_bibtex(entries: Iterable[BibEntry], *, excluded_fields: frozenset[str] = frozenset()) -> str:
-    """A .bib file of the entries, without some fields. Comments of the file that they came from are not kept."""
+    """Format entries as a .bib file, without `excluded_fields`. Comments are lost."""
     texts: list[str] = []
     for entry in entries:
         fields = "".join(
@@ -205,11 +207,11 @@ def format_bibtex(entries: Iterable[BibEntry], *, excluded_fields: frozenset[str
 
 
 _CAPITALS_PATTERN = re.compile(r"\b(\w*[A-Z]\w*[A-Z]\w*)\b")
-"""Words that a bibliography style would put into lower case, as RNN and BatchNorm."""
+"""Words that a bibliography style would convert to lower case, such as RNN and BatchNorm."""
 
 
 def build_entry(work: Work, *, taken_keys: Sequence[str] = ()) -> BibEntry:
-    """A work as an entry, in a catalogue's words; its record of verification is still to come."""
+    """Convert a catalogue's work to an entry, not yet verified."""
     title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
     people = " and ".join(_escape_text(author).replace(" and ", " ") for author in work.authors)
     fields = {
@@ -229,15 +231,15 @@ def build_entry(work: Work, *, taken_keys: Sequence[str] = ()) -> BibEntry:
 
 
 def _build_key(work: Work, taken: Sequence[str]) -> str:
-    """Family name, year and first long word of the title, as libraries name entries."""
+    """Build the usual key: family name, year and first long word of the title."""
     family = ["anonymous", *(split_name(work.authors[0]) if work.authors else ())][-1]
-    word = next((one for one in normalise_text(work.title).split() if len(one) > 3), "work")
-    base = "".join(one for one in f"{family}{work.years[0] if work.years else ''}{word}" if one.isascii())
+    word = next((title_word for title_word in normalise_text(work.title).split() if len(title_word) > 3), "work")
+    base = "".join(letter for letter in f"{family}{work.years[0] if work.years else ''}{word}" if letter.isascii())
     names = (f"{base}{'' if n == 1 else f'-{n}'}" for n in count(1))
-    return next(one for one in names if one not in taken)
+    return next(name for name in names if name not in taken)
 
 
 def _escape_text(text: str) -> str:
-    """Text of a catalogue in a BibTeX field: nothing in it is a command or ends the field."""
+    """Escape catalogue text for a BibTeX field, so that it contains no command and cannot end the field."""
     kept = " ".join(text.translate({ord(sign): None for sign in "{}\\^~"}).split())
     return "".join(f"\\{sign}" if sign in "%&#_$" else sign for sign in kept)

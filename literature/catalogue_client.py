@@ -1,16 +1,16 @@
-"""Questions to catalogues over HTTP, within bounds: pace, retries, waits, size of an answer, and a breaker.
+"""Query catalogues over HTTP with rate limits, retries, bounded waits and answers, and a circuit breaker.
 
-Each request ends within `timeout` seconds, whether the server says nothing or one byte a second; waits between tries
-are bounded by `LONGEST_WAIT`. A catalogue that fails `PATIENCE` tries in a row, or asks for a longer wait, is left
-alone for `REST` seconds: further questions fail at once. The caller bounds the whole of a lookup. (tenacity would retry
-as well, but has no breaker between tries, and its tries would not take turns.)
+Each request ends within `timeout` seconds, even if the server sends one byte per second; waits between retries are at
+most `MAX_RETRY_WAIT_SECONDS`. A catalogue that fails `MAX_CONSECUTIVE_FAILURES` times in a row, or asks for a longer
+wait, is not queried for `BREAKER_OPEN_SECONDS`: requests fail at once. The caller limits the whole lookup. (tenacity
+also retries, but has no breaker between tries and would not queue the tries.)
 
-Answers are kept on disk, each in a file under the hash of its question, without keys and addresses. A file that cannot
-be read or is too old is no answer. Two processes may share the folder. (An HTTP cache such as
-hishel would keep what servers allow, which is not what `cache_days` promises, and keys with the question.)
+Answers are cached on disk, each in a file named by the hash of its request, without keys and addresses. Unreadable or
+expired files are ignored. Processes may share the folder. (An HTTP cache such as hishel follows the server's rules
+instead of `cache_days`, and stores keys with the request.)
 
-What it does not guarantee: the pace over several processes, each keeps its own; that a kept answer is still what the
-catalogue would say; that the folder never exceeds its size for a moment, while several processes write.
+Limits: the rate limit applies per process; cached answers may be outdated; the folder may briefly exceed its size limit
+while several processes write.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ MIN_INTERVAL_SECONDS: dict[CatalogueName, float] = {
     "semantic_scholar": 1.1,
     "arxiv": 3.0,
 }
-"""Seconds between requests at least: what each catalogue asks of those without a contract."""
+"""Minimum seconds between requests, as each catalogue requires of users without a contract."""
 MAX_RETRIES = 2
-"""Further tries at a request that failed or came too early: a catalogue that fails three times rests anyway."""
+"""Retries of a failed or rate-limited request; after three failures the breaker opens anyway."""
 MAX_RETRY_WAIT_SECONDS = 20.0
-"""Seconds to wait for a busy catalogue at most: a third of what one reference may take."""
+"""Longest wait for a busy catalogue in seconds: a third of the limit for one reference."""
 MAX_CONSECUTIVE_FAILURES = 3
-"""Tries that fail in a row before a catalogue is left alone."""
+"""Consecutive failures after which the breaker of a catalogue opens."""
 BREAKER_OPEN_SECONDS = 120.0
-"""Seconds for which it is left alone."""
+"""Seconds for which the breaker stays open."""
 MAX_ANSWER_BYTES = 8_000_000
-"""Bytes of an answer at most."""
+"""Size limit of an answer in bytes."""
 TRANSIENT_STATUS_CODES = frozenset({429, 500, 502, 503, 504})
 USER_AGENT = "scientist (a program that checks references)"
 DAY_SECONDS = 86400.0
 EMPTY_ANSWER_LIFETIME_SHARE = 0.1
-"""Share of the days for which an answer without works is kept."""
+"""Lifetime of an answer without works, as a share of `cache_days`."""
 MAX_CACHE_BYTES = 100_000_000
-"""Room for kept answers; the oldest make room."""
+"""Size limit of the cache; the oldest answers are deleted."""
 _CACHE_FILE_PATTERN = re.compile(r"[0-9a-f]{64}\.json")
-"""Names of our files: the folder is of the user's choice, and may hold others."""
+"""Names of cache files: the user chooses the folder, which may contain other files."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class CatalogueRequest:
-    """What is asked of a catalogue. `lookup`: 404 means that there is no such work; else it is an error. `binary`:
-    each byte of the answer becomes a character, as in Latin-1."""
+    """A request to a catalogue. `is_lookup`: 404 means that the work does not exist, not an error. `is_binary`: each
+    byte of the answer becomes one character (Latin-1)."""
 
     source: CatalogueName
     path: str
@@ -91,7 +91,7 @@ class CatalogueRequest:
 
 @dataclass
 class _ServerState:
-    """What is known of one catalogue's server, and whose turn it is there."""
+    """State of one catalogue's server: its queue, rate limit and breaker."""
 
     turn_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_request_at: float = 0.0
@@ -101,7 +101,7 @@ class _ServerState:
 
 
 class _TransientError(CatalogueAnswerError):
-    """The request may be made again, after so many seconds where the server says so."""
+    """Raised if the request may be retried, after `wait` seconds if the server says so."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
@@ -109,7 +109,7 @@ class _TransientError(CatalogueAnswerError):
 
 
 class CatalogueClient:
-    """Answers of catalogues, from the cache or from the network. Use it as an asynchronous context."""
+    """Gets answers of catalogues from the cache or the network. Use as an async context manager."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class CatalogueClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._credentials, self._clock = settings, credentials, clock
-        self._rng = random.Random(0)  # spreads the tries of several runs; nothing recorded depends on it
+        self._rng = random.Random(0)  # spreads the retries of several runs; nothing recorded depends on it
         self._servers: dict[CatalogueName, _ServerState] = {}
         self._cache = AnswerCache(Path(settings.cache).expanduser(), settings.cache_days)
         try:
@@ -131,7 +131,7 @@ class CatalogueClient:
             )
         except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
             raise UsageError(
-                f"catalogues cannot be reached as the environment says: {error}{format_connection_advice(error)}"
+                f"the network settings of the environment are invalid: {error}{format_connection_advice(error)}"
             ) from None
 
     async def __aenter__(self) -> Self:
@@ -141,9 +141,9 @@ class CatalogueClient:
         await self._client.aclose()
 
     async def ask(self, question: CatalogueRequest, read: Callable[[str], tuple[T, ...]]) -> tuple[T, ...]:
-        """What `read` finds in the answer, which raises `SourceError` where it does not understand it.
+        """Return what `read` finds in the answer; it raises `CatalogueAnswerError` for an unknown format.
 
-        Only an answer that is understood is kept. Raises: `SourceError`.
+        Only readable answers are cached. Raises `CatalogueAnswerError`.
         """
         base = self._settings.addresses.get(question.source, BASE_URLS[question.source]).rstrip("/")
         address = f"{base}/{question.path.lstrip('/')}"
@@ -158,12 +158,12 @@ class CatalogueClient:
         return found
 
     async def _fetch(self, question: CatalogueRequest, address: str) -> str | None:
-        """The text, at the catalogue's pace and after retries; None for the 404 of a lookup. Raises `SourceError`."""
+        """Fetch the text with rate limit and retries; None for the 404 of a lookup. Raises `CatalogueAnswerError`."""
         server = self._servers.setdefault(question.source, _ServerState())
         async with server.turn_lock:
             for tries in range(MAX_RETRIES + 1):
                 if self._clock() < server.closed_until:
-                    raise CatalogueAnswerError(f"{question.source} is left alone for a while: {server.why}")
+                    raise CatalogueAnswerError(f"{question.source} is not queried for a while: {server.why}")
                 await asyncio.sleep(max(0.0, server.next_request_at - self._clock()))
                 server.next_request_at = self._clock() + MIN_INTERVAL_SECONDS[question.source]
                 try:
@@ -188,27 +188,29 @@ class CatalogueClient:
                 if answer.status_code == 404 and question.is_lookup:
                     return None
                 if answer.status_code in TRANSIENT_STATUS_CODES:
-                    raise _TransientError(f"{source} answers {answer.status_code}", _parse_retry_after(answer.headers))
+                    raise _TransientError(
+                        f"{source} returned status {answer.status_code}", _parse_retry_after(answer.headers)
+                    )
                 if answer.status_code != 200:
-                    raise CatalogueAnswerError(f"{source} answers {answer.status_code}")
+                    raise CatalogueAnswerError(f"{source} returned status {answer.status_code}")
                 data = bytearray()
                 unpacked = _build_decompressor(source, answer.headers.get("content-encoding", ""))
                 async for part in answer.aiter_raw():
                     data += unpacked(part, MAX_ANSWER_BYTES + 1 - len(data))
                     if len(data) > MAX_ANSWER_BYTES:
-                        raise CatalogueAnswerError(f"{source} answers with more than {MAX_ANSWER_BYTES} bytes")
+                        raise CatalogueAnswerError(f"{source} returned more than {MAX_ANSWER_BYTES} bytes")
                 return data.decode("latin-1" if question.is_binary else "utf-8")
         except TimeoutError:
             raise _TransientError(f"{source} gave no answer within {self._settings.timeout:g} s") from None
         except httpx.HTTPError as error:
             raise _TransientError(f"{source} cannot be reached ({type(error).__name__})") from None
         except (UnicodeDecodeError, zlib.error):
-            raise CatalogueAnswerError(f"{source} answers with what is not text") from None
+            raise CatalogueAnswerError(f"{source} returned something other than text") from None
         except (httpx.InvalidURL, ValueError) as error:
-            raise CatalogueAnswerError(f"{source} cannot be asked: {type(error).__name__}") from None
+            raise CatalogueAnswerError(f"{source} cannot be queried: {type(error).__name__}") from None
 
     def _compute_wait(self, error: CatalogueAnswerError, server: _ServerState, tries: int) -> float:
-        """Seconds until the next try. Raises `SourceError` where there is none."""
+        """Return the seconds until the next try. Raises `CatalogueAnswerError` after the last one."""
         server.failures += 1
         if server.failures >= MAX_CONSECUTIVE_FAILURES:
             server.closed_until, server.why, server.failures = self._clock() + BREAKER_OPEN_SECONDS, str(error), 0
@@ -230,21 +232,21 @@ class CatalogueClient:
 
 
 def _build_decompressor(source: CatalogueName, encoding: str) -> Callable[[bytes, int], bytes]:
-    """What unpacks the parts of an answer, to so many bytes at most: httpx has no bound, and a small part may grow to
-    gigabytes. Raises `SourceError` for an encoding that was not asked for."""
+    """Return a decompressor with an output limit; httpx has none, and a small answer may expand to gigabytes. Raises
+    `CatalogueAnswerError` for an encoding that was not requested."""
     if encoding.strip().lower() in ("", "identity"):
         return lambda part, most: part
     if encoding.strip().lower() not in ("gzip", "x-gzip"):
-        raise CatalogueAnswerError(f"{source} answers in an encoding that was not asked for")
+        raise CatalogueAnswerError(f"{source} used an encoding that was not requested")
     return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
 
 
 _create_ssl_context = cache(httpx.create_ssl_context)
-"""Reading them takes a tenth of a second: once a process."""
+"""Loading the certificates takes 0.1 s, so it is done once per process."""
 
 
 def _parse_retry_after(headers: httpx.Headers) -> float | None:
-    """Seconds of a Retry-After header, which holds seconds or a date; None where it holds neither."""
+    """Return the seconds of a Retry-After header (a number or a date), or None."""
     value = headers.get("retry-after", "")
     with contextlib.suppress(ValueError):
         return max(0.0, float(value))
@@ -264,14 +266,14 @@ class _CachedAnswer(FrozenModel):
 
 @dataclass(frozen=True)
 class AnswerCache:
-    """Texts by question. `days` of 0 keeps nothing; `clock` gives seconds since the epoch."""
+    """Texts by request. With `days` of 0, nothing is cached; `clock` returns seconds since the epoch."""
 
     folder: Path
     days: float
     clock: Callable[[], float] = time.time
 
     def get(self, question: str) -> str | None:
-        """The kept answer; None where there is none, or it is too old."""
+        """Return the cached answer, or None if there is none or it has expired."""
         try:
             kept = _CachedAnswer.model_validate_json(self._get_path(question).read_bytes())
         except (OSError, ValidationError):
@@ -280,11 +282,11 @@ class AnswerCache:
         return kept.text if 0 <= self.clock() - kept.at < days * DAY_SECONDS else None
 
     def put(self, question: str, text: str, *, empty: bool) -> None:
-        """Keep an answer, if the folder can be written to; the oldest make room for it."""
+        """Cache an answer if the folder is writable, deleting the oldest ones if necessary."""
         if not self.days:
             return
         kept = _CachedAnswer(at=self.clock(), text=text, empty=empty)
-        with contextlib.suppress(OSError):  # without a place to keep answers, they are asked for again
+        with contextlib.suppress(OSError):  # without a writable folder, requests are simply repeated
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
                 file.write(kept.model_dump_json().encode())

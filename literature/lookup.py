@@ -1,4 +1,4 @@
-"""What others ask of the catalogues, bounded in time: whether a library is true, and works on a subject.
+"""Verify libraries and search for works, within time limits.
 
 async with open_literature(settings, credentials) as literature:
     ... await literature.check(entries) ...
@@ -30,42 +30,42 @@ from labwright.literature.works import CatalogueAnswers, Work, WorkCatalogue, Wo
 from labwright.record.schema.frozen_model import FrozenModel
 
 LOOKUP_TIMEOUT_SECONDS = 60.0
-"""Seconds for one reference or one search, over all catalogues, waits and retries included."""
+"""Time limit of one reference or search in seconds, including all catalogues, waits and retries."""
 LIBRARY_TIMEOUT_SECONDS = 600.0
-"""Seconds for a whole library or folder of papers: some hundred references at the pace of the slowest catalogue."""
+"""Time limit of a library or folder of papers in seconds: a few hundred references at the slowest rate limit."""
 MAX_CONCURRENT_LOOKUPS = 4
-"""References that are looked up at the same time; each catalogue still answers one request after the other."""
+"""References looked up concurrently; each catalogue still gets one request at a time."""
 
 
 class EntryCheck(FrozenModel):
-    """An entry and its outcome. A verified one holds its record."""
+    """An entry and its outcome. A verified entry contains its verification."""
 
     entry: BibEntry
     outcome: VerificationOutcome
-    merged_into: str = Field(default="", description="key of the entry before it that is the same work")
+    merged_into: str = Field(default="", description="key of the earlier entry for the same work")
 
     @property
     def reason(self) -> str:
-        """Why the entry may not be cited; empty for one that may."""
+        """Why the entry must not be cited; empty if it may be."""
         if self.merged_into:
             return f"the same work as {self.merged_into!r}: cite that one"
         return self.outcome.reason
 
 
 class CheckedLibrary(FrozenModel):
-    """The entries of a library in their order."""
+    """The checked entries of a library in order."""
 
     checked: tuple[EntryCheck, ...]
 
     @property
     def usable_entries(self) -> tuple[BibEntry, ...]:
-        """What may be cited."""
-        return tuple(one.entry for one in self.checked if not one.reason)
+        """The entries that may be cited."""
+        return tuple(check.entry for check in self.checked if not check.reason)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Works on a subject, the catalogues that answered, and why the others did not."""
+    """Works found, the catalogues that answered, and why the others did not."""
 
     works: tuple[Work, ...]
     answered: tuple[str, ...]
@@ -74,19 +74,19 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class LiteratureClient:
-    """Catalogues, ready to be asked."""
+    """Access to the configured catalogues."""
 
     sources: tuple[WorkCatalogue, ...] = ()
     today: Callable[[], datetime.date] = datetime.date.today
     download_pdf: Callable[[str], Awaitable[bytes]] | None = None
-    """The full text of a preprint by its arXiv identifier; empty where there is none. Raises `SourceError`."""
+    """Downloads a preprint by its arXiv identifier; empty if there is none. Raises `CatalogueAnswerError`."""
 
     async def verify(self, entry: BibEntry) -> VerificationOutcome:
-        """What the catalogues say of an entry, within `LOOKUP_TIMEOUT`."""
+        """Verify an entry within `LOOKUP_TIMEOUT_SECONDS`."""
         return await verify_entry(entry, self.sources, today=self.today(), timeout=LOOKUP_TIMEOUT_SECONDS)
 
     async def check(self, entries: Sequence[BibEntry]) -> CheckedLibrary:
-        """Every entry with its outcome, within `LIBRARY_TIMEOUT`; one with a record that holds is not asked for."""
+        """Verify all entries within `LIBRARY_TIMEOUT_SECONDS`; entries with a valid verification are skipped."""
         late = VerificationOutcome(
             outcome="unverified", reason=f"the library took longer than {LIBRARY_TIMEOUT_SECONDS:g} s"
         )
@@ -94,39 +94,41 @@ class LiteratureClient:
         gate = asyncio.Semaphore(MAX_CONCURRENT_LOOKUPS)
 
         async def check_one(place: int, entry: BibEntry) -> None:
-            if held := read_verification(entry):
+            if verification := read_verification(entry):
                 checked[place] = EntryCheck(
-                    entry=entry, outcome=VerificationOutcome(outcome="verified", verification=held)
+                    entry=entry, outcome=VerificationOutcome(outcome="verified", verification=verification)
                 )
                 return
             async with gate:
                 outcome = await self.verify(entry)
             checked[place] = EntryCheck(entry=attach_verification(entry, outcome), outcome=outcome)
 
-        with contextlib.suppress(TimeoutError):  # those that are late have said so from the beginning
+        with contextlib.suppress(TimeoutError):  # entries not reached keep their initial outcome
             async with asyncio.timeout(LIBRARY_TIMEOUT_SECONDS):
                 await asyncio.gather(*(check_one(place, entry) for place, entry in enumerate(entries)))
         return _merge_duplicates(checked)
 
     async def search(self, query: str, limit: int) -> SearchResult:
-        """Works on a subject, within `LOOKUP_TIMEOUT`: the best of each catalogue first, then the seconds; each work
-        once, with an abstract where one catalogue has it."""
+        """Search within `LOOKUP_TIMEOUT_SECONDS`: the best result of each catalogue first, then the second ones. Each
+        work appears once, with an abstract if a catalogue has one."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
-        answered = tuple(one.name for one in self.sources if one.name in answers.works_by_catalogue)
-        lists = [answers.works_by_catalogue[one.name] for one in self.sources if one.name in answers.works_by_catalogue]
+        answered = tuple(source.name for source in self.sources if source.name in answers.works_by_catalogue)
+        lists = [answers.works_by_catalogue[name] for name in answered]
         found: dict[str, Work] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = build_title_key(work.title)
             if key not in found or (work.abstract and not found[key].abstract):
                 found[key] = work
         outages = tuple(
-            answers.failure_by_catalogue[one.name] for one in self.sources if one.name in answers.failure_by_catalogue
+            answers.failure_by_catalogue[source.name]
+            for source in self.sources
+            if source.name in answers.failure_by_catalogue
         )
         return SearchResult(tuple(found.values())[:limit], answered, outages)
 
     async def find_candidates(self, wanted: WorkQuery) -> tuple[Work, ...]:
-        """Works that may be the wanted one, of all catalogues that answer within `LOOKUP_TIMEOUT`."""
+        """Return candidates for a work from all catalogues that answer within `LOOKUP_TIMEOUT_SECONDS`."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.find(wanted))
         return answers.list_all_works(self.sources)
@@ -144,7 +146,7 @@ CATALOGUE_CLASSES: dict[CatalogueName, type[WebCatalogue]] = {
 async def open_literature(
     settings: LiteratureSettings, credentials: CatalogueCredentials
 ) -> AsyncGenerator[LiteratureClient]:
-    """The catalogues that the settings name."""
+    """Open the configured catalogues."""
     async with CatalogueClient(settings, credentials) as web:
         yield LiteratureClient(
             tuple(CATALOGUE_CLASSES[name](web) for name in dict.fromkeys(settings.sources)),
@@ -153,7 +155,7 @@ async def open_literature(
 
 
 def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEntry:
-    """The entry with the record of its verification and an abstract where it had none; without record if refused."""
+    """Add the verification and a missing abstract to an entry, or remove the verification if it failed."""
     if outcome.verification is None:
         return entry.with_fields(verified="")
     abstract = entry.fields.get("abstract", "") or outcome.abstract.replace("{", "").replace("}", "").replace("\\", "")
@@ -161,20 +163,21 @@ def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEnt
 
 
 def _merge_duplicates(checked: Sequence[EntryCheck]) -> CheckedLibrary:
-    """The library, in which every verified entry of a work after the first one is marked."""
+    """Mark every verified entry of a work after the first check as a duplicate."""
     first: dict[str, str] = {}
     found: list[EntryCheck] = []
-    for one in checked:
-        names = list_identities(one.entry) if one.outcome.verification is not None else ()
+    for check in checked:
+        names = list_identities(check.entry) if check.outcome.verification is not None else ()
         other = next((first[name] for name in names if name in first), "")
         for name in names:
-            first.setdefault(name, other or one.entry.key)
-        found.append(one.model_copy(update={"merged_into": other}) if other else one)
+            first.setdefault(name, other or check.entry.key)
+        found.append(check.model_copy(update={"merged_into": other}) if other else check)
     return CheckedLibrary(checked=tuple(found))
 
 
 def list_identities(entry: BibEntry) -> tuple[str, ...]:
-    """What two entries of one work share one of: DOI, arXiv identifier, or title with first author."""
+    """Return the identities of an entry: DOI, arXiv identifier, and title with first author. Entries of one work share
+    at least one."""
     names, _ = parse_authors(entry.fields.get("author", ""))
     author = "".join(split_name(names[0])[-1:]) if names else ""
     return (*entry.identifiers.values(), f"{build_title_key(entry.fields.get('title', ''))}/{author}")

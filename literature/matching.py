@@ -1,4 +1,4 @@
-"""Text as it is compared: without TeX, marks, case and punctuation."""
+"""Compare titles and names without TeX, diacritics, case and punctuation."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ def _build_converter() -> Any:
 
 
 def strip_tex(value: str) -> str:
-    """A field without TeX: accents as characters, no braces, no commands, one space between words."""
-    escaped = re.sub(r"(?<!\\)%", r"\\%", value)  # a field has no comments, and a catalogue's title no TeX
+    """Convert a TeX field to plain text: accents as characters, no braces or commands, single spaces."""
+    escaped = re.sub(r"(?<!\\)%", r"\\%", value)  # fields have no comments, so % is literal
     text = value
     if set(value) & set("\\{}$~"):
         try:
             text = str(_build_converter().latex_to_text(escaped))
-        except Exception:  # noqa: BLE001  strangers write it: braces without end, commands without arguments
+        except Exception:  # noqa: BLE001  input may be malformed: unclosed braces, commands without arguments
             text = value
     return " ".join(unicodedata.normalize("NFC", text.replace("---", "\u2014").replace("--", "\u2013")).split())
 
 
 def normalise_text(value: str) -> str:
-    """Lower case, without marks on letters; every other sign becomes a space."""
+    """Convert to lower case without diacritics; every other character becomes a space."""
     decomposed = unicodedata.normalize("NFKD", strip_tex(value).casefold()).translate(_LETTER_TABLE)
-    kept = "".join(one for one in decomposed if not unicodedata.combining(one) and one not in "'\u2019")
-    return " ".join("".join(one if one.isalnum() else " " for one in kept).split())
+    kept = "".join(char for char in decomposed if not unicodedata.combining(char) and char not in "'\u2019")
+    return " ".join("".join(char if char.isalnum() else " " for char in kept).split())
 
 
 def read_abstract(markup: str) -> str:
-    """The text of an abstract in JATS or HTML, without tags and its own heading."""
+    """Return the text of a JATS or HTML abstract, without tags and heading."""
     text = unescape(re.sub(r"</?[A-Za-z][^<>]{0,200}>", " ", markup))
     return re.sub(r"^(?:abstract|summary)\b[\s:.]*", "", " ".join(text.split()), flags=re.IGNORECASE)
 
@@ -77,18 +77,18 @@ _RETRACTION_MARK = re.compile(
 )
 _TAG_PATTERN = re.compile(r"</?[A-Za-z][\w:]{0,20}(?:\s[^<>]{0,100})?/?>")
 MIN_TITLE_LENGTH = 3
-"""Words of a main title that may stand for the whole: 'Deep Learning' may not."""
+"""Minimum number of words of a main title that may stand for the full title: 'Deep Learning' may not."""
 
 
 def build_title_key(title: str) -> str:
-    """A title as it is compared: letters and digits alone, so that hyphens and spaces make no difference."""
+    """Return the letters and digits of a title, for comparisons that ignore hyphens and spaces."""
     return normalise_text(title).replace(" ", "")
 
 
 def is_same_title(written: str, known: str, subtitle: str = "") -> bool:
-    """Whether a title as somebody wrote it is that of a known work.
+    """Return whether a written title matches that of a known work.
 
-    A subtitle may be left out where three words are left; a subtitle that the known work has not is another title.
+    A subtitle may be omitted if three words remain; an additional subtitle makes it a different title.
     """
     if not (wanted := build_title_key(written)):
         return False
@@ -100,7 +100,7 @@ def is_same_title(written: str, known: str, subtitle: str = "") -> bool:
 
 
 def strip_retraction_mark(title: str) -> tuple[str, bool]:
-    """A catalogue's title without tags and without a publisher's 'RETRACTED:', and whether that stood there."""
+    """Return a catalogue's title without tags and the publisher's 'RETRACTED:', and whether it had that mark."""
     title = " ".join(unescape(_TAG_PATTERN.sub("", title)).split())
     found = _RETRACTION_MARK.match(title)
     return (title[found.end() :], True) if found else (title, False)
@@ -113,7 +113,7 @@ _NAME_SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
 
 def parse_authors(field: str) -> tuple[list[str], bool]:
-    """The names of a BibTeX author field, and whether it ends with `and others`."""
+    """Return the names in a BibTeX author field, and whether it ends with `and others`."""
     field = " ".join(field.split())
     parts, depth, begin = list[str](), 0, 0
     for match in re.finditer(r"[{}]|\sand\s", field):  # an `and` in braces is part of a name
@@ -127,9 +127,9 @@ def parse_authors(field: str) -> tuple[list[str], bool]:
 
 
 def split_name(text: str, *, particles: bool = False) -> list[str]:
-    """The words of a name, given names first, of `Family, Given`, `Family, Jr, Given` or `Given Family`.
+    """Split `Family, Given`, `Family, Jr, Given` or `Given Family` into words, given names first.
 
-    Left out are suffixes, and particles but at either end. Of the two spellings of umlauts it is the shorter one.
+    Suffixes are dropped, and so are particles except at either end. Umlauts get their shorter spelling.
     """
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
     family, *given = spread.split(",")
@@ -147,18 +147,18 @@ def split_name(text: str, *, particles: bool = False) -> list[str]:
 
 
 def is_same_person(one: str, other: str) -> bool:
-    """Whether two writings may name one person: the family name, and given names as far as both have them."""
+    """Return whether two names may be the same person: equal family names and compatible given names."""
     a, b = split_name(one), split_name(other)
     if not a or not b:
         return False
     whole, known = ("".join(split_name(name, particles=True)) for name in (one, other))
     if sorted(a) == sorted(b) or whole == known:
-        return True  # one of them may begin with the family name, or write it in two words
+        return True  # one may put the family name first or write it as two words
     return a[-1] == b[-1] and _is_same_given_name(a[:-1], b[:-1])
 
 
 def _is_same_given_name(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether given names agree: one list may lack middle names, initials stand for names, short forms for long."""
+    """Return whether given names agree; middle names may be missing, initials and short forms match full names."""
 
     def stands_for(one: str, other: str) -> bool:
         return one.startswith(other) or other.startswith(one)
@@ -171,18 +171,18 @@ def _is_same_given_name(a: Sequence[str], b: Sequence[str]) -> bool:
 
 
 def explain_author_mismatch(written: str, known: Sequence[str], *, known_cut: bool = False) -> str:
-    """Why an author field does not name the authors of a work, in that order; empty where it does."""
+    """Explain why an author field does not match the authors of a work in order; empty if it does."""
     names, cut = parse_authors(written)
     if not names:
-        return "it names no author"
+        return "it has no author"
     if not known:
-        return "the source names no author"
+        return "the source has no author"
     if len(names) > len(known) and not known_cut:
-        return f"it names {len(names)} authors, the source {len(known)}"
+        return f"it has {len(names)} authors, the source {len(known)}"
     if len(names) < len(known) and not cut:
-        return f"it names {len(names)} authors, the source {len(known)}: end it with 'and others' if it is meant to"
+        return f"it has {len(names)} authors, the source {len(known)}: end it with 'and others' if names are omitted"
     for place, (one, two) in enumerate(zip(names, known, strict=False), 1):
         if not is_same_person(one, two):
             elsewhere = any(is_same_person(one, other) for other in known)
-            return f"author {place} is {one!r}, the source has {two!r}" + (" there" if elsewhere else "")
+            return f"author {place} is {one!r}, the source has {two!r}" + (" (order differs)" if elsewhere else "")
     return ""

@@ -1,9 +1,9 @@
-"""A folder of papers as PDFs, as candidates for entries: what the first page says, found in a catalogue.
+"""Build entries from a folder of PDFs: the first page of each is looked up in the catalogues.
 
-A paper is looked up by the DOI or arXiv identifier on its first page, else by the lines that may be its title. A work
-is taken where its whole title and the family names of its authors stand on that page. What is not found is reported.
+A paper is looked up by the DOI or arXiv identifier on its first page, else by lines that may be its title. A work
+matches if its full title and its authors' family names are on that page. Papers not found are reported.
 
-PDFs are strangers' files: pdftotext reads one page of each, within `TIMEOUT` seconds and `LARGEST` bytes of text.
+PDFs are untrusted: pdftotext reads one page of each, limited to `PAGE_TIMEOUT_SECONDS` and `MAX_PAGE_CHARACTERS`.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from labwright.literature.matching import build_title_key, normalise_text, split
 from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
 
 MAX_PAPERS = 200
-"""Papers of a folder at most."""
+"""Maximum number of papers read from a folder."""
 PAGE_TIMEOUT_SECONDS = 30.0
-"""Seconds for a first page: a stranger's PDF may hold any amount of drawing."""
+"""Time limit of a first page in seconds: a PDF may contain any amount of drawing."""
 MAX_PAGE_CHARACTERS = 200_000
 TITLE_LINES = 6
-"""Lines of a first page that its title may begin in."""
+"""Lines of a first page in which its title may begin."""
 
 
 @dataclass(frozen=True)
 class PaperEntries:
-    """Entries that were made of papers, and what was not found, a sentence each."""
+    """Entries built from papers, and one sentence for each paper not found."""
 
     entries: tuple[BibEntry, ...]
     notes: tuple[str, ...]
 
 
 async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys: Sequence[str] = ()) -> PaperEntries:
-    """Entries of the PDFs in a folder, with keys that are not `taken`. Raises `LibraryError`."""
+    """Build entries for the PDFs in a folder, with keys not in `taken_keys`. Raises `LibraryError`."""
     if not folder.is_dir():
-        raise LibraryError(f"there is no folder of papers {str(folder)!r}")
+        raise LibraryError(f"the folder of papers {str(folder)!r} does not exist")
     if shutil.which("pdftotext") is None:
-        raise LibraryError("there is no pdftotext to read papers with; on Debian: apt-get install poppler-utils")
+        raise LibraryError("reading papers needs pdftotext: install it (on Debian: apt-get install poppler-utils)")
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".pdf" and path.is_file())
     notes = (
         [f"{len(paths)} papers in {folder}, of which the first {MAX_PAPERS} are read"]
@@ -59,7 +59,7 @@ async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys:
                 if work is not None:
                     entries.append(build_entry(work, taken_keys=[*taken_keys, *(one.key for one in entries)]))
                 else:
-                    why = "no work of a catalogue is found there" if page.strip() else "there is no text"
+                    why = "no catalogue has a matching work" if page.strip() else "there is no text"
                     notes.append(f"{late[0].name}, first page: {why}")
                 late = late[1:]
     except TimeoutError:
@@ -68,7 +68,7 @@ async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys:
 
 
 async def read_first_page(path: Path) -> str:
-    """The text of the first page; empty where there is none, or it takes too long."""
+    """Return the text of the first page; empty if there is none or it takes too long."""
     process = await asyncio.create_subprocess_exec(
         "pdftotext",
         "-q",
@@ -111,14 +111,14 @@ async def _find_work(page: str, literature: LiteratureClient) -> Work | None:
 
 
 def find_titles(page: str) -> tuple[str, ...]:
-    """What may be the title: a line near the top, alone or with the one or two after it."""
+    """Return possible titles: a line near the top, alone or with the next one or two."""
     lines = [line.strip() for line in page.splitlines() if len(line.split()) > 1][:TITLE_LINES]
     found = [" ".join(lines[at : at + size]) for at in range(min(2, len(lines))) for size in (1, 2, 3)]
-    return tuple(dict.fromkeys(one for one in found if len(one.split()) > 2))
+    return tuple(dict.fromkeys(title for title in found if len(title.split()) > 2))
 
 
 def is_on_page(work: Work, page: str) -> bool:
-    """Whether the title and every author's family name (of the first ten) stand on a page."""
+    """Return whether a page contains the title and the family names of the first ten authors."""
     words, text = set(normalise_text(page).split()), build_title_key(page)
     families = [split_name(author)[-1:] for author in work.authors[:10]]
     return (

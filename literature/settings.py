@@ -1,4 +1,4 @@
-"""Settings of the catalogues of works: which are asked, where and for how long, and what answers are kept."""
+"""Settings of the catalogues: which to query, where and for how long, and how long to cache answers."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ CATALOGUE_NAMES: tuple[CatalogueName, ...] = get_args(CatalogueName)
 
 
 class LiteratureSettings(FrozenModel):
-    """Where published works are looked up. Keys are no settings: they are never recorded (`Credentials`)."""
+    """Settings of literature lookups. API keys are not settings and are never recorded (`CatalogueCredentials`)."""
 
     sources: tuple[CatalogueName, ...] = Field(
         default=CATALOGUE_NAMES,
-        description="catalogues of published works that are asked; []: none, nothing is verified anew",
+        description="catalogues of published works to query; []: none, so no new entry can be verified",
     )
     addresses: dict[CatalogueName, str] = Field(
-        default_factory=dict[CatalogueName, str], description="base URL of a catalogue, where it is not the public one"
+        default_factory=dict[CatalogueName, str], description="base URL of a catalogue, if not the public one"
     )
     timeout: float = Field(
-        default=15.0, gt=0, le=120, allow_inf_nan=False, description="seconds for one request to a catalogue"
+        default=15.0, gt=0, le=120, allow_inf_nan=False, description="time limit of a catalogue request in seconds"
     )
     cache: Path = Field(
         default=Path("~/.cache/scientist/literature"),
-        description="folder that catalogues' answers are kept in, from the working directory if it is relative",
+        description="cache folder for catalogue answers, relative to the working directory",
     )
     cache_days: float = Field(
         default=30.0,
         ge=0,
         allow_inf_nan=False,
-        description="days that an answer is kept; an empty one a tenth; 0: no answer is kept",
+        description="days to cache an answer (a tenth for an empty one); 0: no cache",
     )
 
 
 @dataclass(frozen=True)
 class CatalogueCredentials:
-    """What the environment holds for the catalogues; never recorded, never shown."""
+    """Credentials from the environment; never recorded or shown."""
 
     semantic_scholar: str = ""
-    """A key (S2_API_KEY), sent to Semantic Scholar alone."""
+    """API key (S2_API_KEY), sent only to Semantic Scholar."""
     mail: str = ""
-    """An address (OPENALEX_MAIL_ADDRESS), sent to OpenAlex and Crossref: they serve those faster who leave one."""
+    """Mail address (OPENALEX_MAIL_ADDRESS), sent to OpenAlex and Crossref, which then answer faster."""
 
     def __repr__(self) -> str:
         return "Credentials()"
 
     def build_parameters(self, source: CatalogueName) -> dict[str, str]:
-        """Sent with each question to a catalogue."""
+        """Return the query parameters for each request to a catalogue."""
         return {"mailto": self.mail} if self.mail and source in ("openalex", "crossref") else {}
 
     def build_headers(self, source: CatalogueName) -> dict[str, str]:
-        """Sent with each question to a catalogue."""
+        """Return the headers for each request to a catalogue."""
         return {"x-api-key": self.semantic_scholar} if self.semantic_scholar and source == "semantic_scholar" else {}

@@ -1,21 +1,20 @@
-"""Whether an entry is true: title, authors and year agree with what a catalogue says of one work.
+"""Verify entries: title, authors and year must agree with one work in a catalogue.
 
-The rules are in docs/ideas.md. One catalogue has to agree on all of title, authors and year; one may confirm an
-identifier that another lacks. A work that any asked catalogue marks as retracted is refused, and one of those that list
-retractions has to have answered. A catalogue that fails makes an entry unverified, never refused, unless another's
-answer is decisive (retracted, or the identifier of another work). Only a verified entry may be cited.
+The rules are in docs/ideas.md. One catalogue must agree on title, authors and year; another may confirm an identifier
+that it lacks. A work that any queried catalogue marks as retracted is refused, and at least one catalogue that lists
+retractions must have answered. If a catalogue fails, an entry is unverified rather than refused, unless another answer
+is decisive (retracted, or the identifier of another work). Only verified entries may be cited.
 
-The record of a verification stands in the `verified` field of an entry:
+The verification is stored in the `verified` field of an entry:
 
     verified = {source: crossref; id: doi:10.1162/neco.1997.9.8.1735; date: 2026-11-21; agreed: title, authors, year;
                 sha256: 5f0c...}
 
-The hash is over what was compared (title, authors, year, DOI, arXiv identifier, without TeX and case): an entry in
-which any of these was edited since is no longer verified, one with other braces is.
+The hash covers what was compared (title, authors, year, DOI, arXiv identifier, without TeX and case). Editing any of
+these invalidates the verification; changing braces does not.
 
-What it does not guarantee: who wrote the record (whoever can edit the file can compute the hash); that pages, volume or
-venue are right (they are not compared); that it was not written by a namesake of the author; that a retraction is known
-to the catalogues.
+Limits: anyone who can edit the file can compute the hash; pages, volume and venue are not compared; namesakes of an
+author are not detected; catalogues may not know of a retraction.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _RECORD_PART_PATTERN = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", r
 
 
 class Verification(FrozenModel):
-    """That an entry agrees with what a source says."""
+    """Proof that an entry agrees with a source."""
 
-    source: str = Field(min_length=1, description="a catalogue's name, or `by hand` with the pages that were looked at")
+    source: str = Field(min_length=1, description="a catalogue's name, or `by hand` with the pages consulted")
     id: str = Field(min_length=1, description="as `Work.identifier`")
     date: datetime.date
-    agreed: tuple[str, ...] = Field(min_length=3, description="fields that were compared and agree")
-    sha256: str = Field(pattern=r"^[0-9a-f]{32}$", description="first half of the hash over what was compared")
+    agreed: tuple[str, ...] = Field(min_length=3, description="fields that agree")
+    sha256: str = Field(pattern=r"^[0-9a-f]{32}$", description="first half of the hash of the compared fields")
 
     def __str__(self) -> str:
         return (
@@ -61,10 +60,11 @@ class Verification(FrozenModel):
 
 
 class VerificationOutcome(FrozenModel):
-    """What the catalogues say of an entry: at least one agrees, they contradict it, or it could not be looked up."""
+    """Result of a verification: a catalogue agrees, the catalogues contradict the entry, or it could not be looked
+    up."""
 
     outcome: Literal["verified", "refused", "unverified"]
-    reason: str = Field(default="", description="why it may not be cited; empty for a verified one")
+    reason: str = Field(default="", description="why it must not be cited; empty if verified")
     verification: Verification | None = None
     abstract: str = ""
 
@@ -72,19 +72,23 @@ class VerificationOutcome(FrozenModel):
 async def verify_entry(
     entry: BibEntry, sources: Sequence[WorkCatalogue], *, today: datetime.date, timeout: float
 ) -> VerificationOutcome:
-    """What the catalogues say of an entry, within `timeout` seconds.
+    """Verify an entry within `timeout` seconds.
 
-    Those that list retractions are always asked; the others where these do not agree.
+    Catalogues that list retractions are always queried, the others only if these do not verify the entry.
     """
     if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
         return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
     if not sources:
-        return VerificationOutcome(outcome="unverified", reason="no catalogue is asked (literature.sources is empty)")
+        return VerificationOutcome(
+            outcome="unverified", reason="no catalogue is configured (literature.sources is empty)"
+        )
     answers = CatalogueAnswers(timeout)
-    await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.work_query))
+    await answers.collect(
+        [source for source in sources if source.lists_retractions], lambda source: source.find(entry.work_query)
+    )
     if _decide_outcome(entry, answers, sources, today).outcome != "verified":
-        others = [one for one in sources if not one.lists_retractions]
-        await answers.collect(others, lambda one: one.find(entry.work_query))
+        others = [source for source in sources if not source.lists_retractions]
+        await answers.collect(others, lambda source: source.find(entry.work_query))
     return _decide_outcome(entry, answers, sources, today)
 
 
@@ -107,7 +111,7 @@ def _decide_outcome(
     if (
         works
         and not missing
-        and any(one.lists_retractions and one.name in answers.works_by_catalogue for one in sources)
+        and any(source.lists_retractions and source.name in answers.works_by_catalogue for source in sources)
     ):
         abstract = next((work.abstract for work in works if work.abstract), "")
         return VerificationOutcome(
@@ -122,7 +126,7 @@ def _decide_outcome(
             ),
         )
     if works and missing:
-        reason = f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
+        reason = f"no queried catalogue lists its {' or '.join(missing)} for this work"
     else:
         reason = "no catalogue that lists retractions answered" if works else _explain_no_match(entry, answers, every)
     if answers.failure_by_catalogue:
@@ -132,7 +136,7 @@ def _decide_outcome(
 
 
 def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequence[Work]) -> str:
-    """Why no work agrees with the entry: what the closest one of its title differs in."""
+    """Explain why no work matches: how the closest work with the same title differs."""
     if not answers.works_by_catalogue:
         return "no catalogue answered"
     alike = [
@@ -140,11 +144,11 @@ def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequenc
         for work in works
         if is_same_title(entry.fields["title"], work.title, work.subtitle)
     ]
-    return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered knows a work of this title"
+    return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered has a work with this title"
 
 
 def find_disagreements(entry: BibEntry, work: Work) -> tuple[str, ...]:
-    """What of title, authors and year differs between an entry and a work, in that order."""
+    """Return the differences in title, authors and year between an entry and a work."""
     found: list[str] = []
     if not is_same_title(entry.fields["title"], work.title, work.subtitle):
         found.append(f"the title there is {work.title[:160]!r}")
@@ -160,11 +164,11 @@ def find_disagreements(entry: BibEntry, work: Work) -> tuple[str, ...]:
 
 
 def hash_compared(entry: BibEntry) -> str:
-    """First half of the hash over what is compared of an entry."""
+    """Return the first half of the hash of the compared fields."""
     names, cut = parse_authors(entry.fields.get("author", ""))
     content = [
         build_title_key(entry.fields.get("title", "")),
-        [normalise_text(one) for one in names],
+        [normalise_text(name) for name in names],
         cut,
         entry.read_plain("year"),
         entry.doi,
@@ -174,13 +178,13 @@ def hash_compared(entry: BibEntry) -> str:
 
 
 def read_verification(entry: BibEntry) -> Verification | None:
-    """The record of an entry, where it is in form, names what has to agree, and the entry was not edited since."""
+    """Return the verification of an entry if it is well-formed and complete and the entry was not edited since."""
     parts = {
         match[1]: match[2]
         for part in entry.fields.get("verified", "").split(";")
         if (match := _RECORD_PART_PATTERN.match(part.strip()))
     }
-    agreed = tuple(one.strip() for one in parts.pop("agreed", "").split(","))
+    agreed = tuple(name.strip() for name in parts.pop("agreed", "").split(","))
     try:
         record = Verification.model_validate({**parts, "agreed": agreed})
     except ValidationError:

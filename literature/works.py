@@ -1,4 +1,4 @@
-"""A published work as a catalogue describes it, and what is known of one that is looked for."""
+"""Published works and the catalogues that describe them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARXIV_DOI_PREFIX = "10.48550/arxiv."
 
 
 class WorkQuery(FrozenModel):
-    """What is known of a work that is looked for. Identifiers are in the form that `Work` has them in."""
+    """Known facts of a work to look up. Identifiers have the same form as in `Work`."""
 
     title: str = ""
     doi: str = ""
@@ -34,24 +34,24 @@ class WorkCatalogue(Protocol):
 
     @property
     def lists_retractions(self) -> bool:
-        """Whether a work without the mark may be taken as not retracted, as far as the catalogue knows."""
+        """Whether the absence of a retraction mark means that no retraction is known."""
         ...
 
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
-        """Works on a subject, the best first, `limit` at most. Raises `SourceError`."""
+        """Search for works, best first, at most `limit`. Raises `CatalogueAnswerError`."""
         ...
 
     async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
-        """Candidates for one work, each once: those with its identifiers first, then those with a like title.
+        """Return candidates for one work without duplicates: matching identifiers first, then similar titles.
 
-        Raises: `SourceError`.
+        Raises `CatalogueAnswerError`.
         """
         ...
 
 
 @dataclass
 class CatalogueAnswers:
-    """What catalogues answered within some seconds from now, and why others did not."""
+    """The answers of catalogues within a time limit, and why others did not answer."""
 
     seconds: float
     works_by_catalogue: dict[CatalogueName, tuple[Work, ...]] = field(
@@ -65,7 +65,7 @@ class CatalogueAnswers:
     async def collect(
         self, sources: Iterable[WorkCatalogue], ask: Callable[[WorkCatalogue], Awaitable[tuple[Work, ...]]]
     ) -> None:
-        """Ask the sources at the same time; one that has not answered by the deadline has failed."""
+        """Query the catalogues concurrently; one that has not answered by the deadline has failed."""
 
         async def collect_one(source: WorkCatalogue) -> None:
             try:
@@ -79,14 +79,14 @@ class CatalogueAnswers:
         await asyncio.gather(*map(collect_one, sources))
 
     def list_all_works(self, sources: Iterable[WorkCatalogue]) -> tuple[Work, ...]:
-        """All works, in the order of the sources."""
+        """Return all works in the order of the catalogues."""
         return tuple(work for source in sources for work in self.works_by_catalogue.get(source.name, ()))
 
 
 def find_doi(text: str) -> str:
-    """The first DOI in a text, in lower case, without what a sentence puts after it; empty where there is none.
+    """Return the first DOI in a text, in lower case, without trailing punctuation; empty if there is none.
 
-    The DOIs that arXiv gives are identifiers of arXiv: `arxiv_of` reads those.
+    DOIs assigned by arXiv are skipped: `find_arxiv_id` reads them.
     """
     match = _DOI_PATTERN.search(text)
     doi = match[0].rstrip(".,;:)]'").lower() if match else ""
@@ -94,7 +94,7 @@ def find_doi(text: str) -> str:
 
 
 def find_arxiv_id(text: str) -> str:
-    """The arXiv identifier in a text that names arXiv (`arXiv:1706.04599v2`, an address, a DOI); else empty."""
+    """Return the arXiv identifier in a text that mentions arXiv (`arXiv:1706.04599v2`, a URL, a DOI); else empty."""
     for marked in re.finditer(r"arxiv(?:\.org/(?:abs|pdf)/|[.:/]\s*|\s+)(?:abs/)?", text, re.IGNORECASE):
         if match := _ARXIV_PATTERN.match(text, marked.end()):
             return match["id"].lower()
@@ -102,7 +102,7 @@ def find_arxiv_id(text: str) -> str:
 
 
 def read_arxiv_year(identifier: str) -> int | None:
-    """The year in which arXiv gave an identifier: its first two digits say it."""
+    """Return the year of an arXiv identifier, from its first two digits."""
     digits = re.search(r"(?:^|/)(\d\d)\d\d", identifier)
     if digits is None:
         return None

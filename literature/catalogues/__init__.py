@@ -1,4 +1,4 @@
-"""The four catalogues, each a `literature.works.Source`: what asking them and reading their answers has in common."""
+"""Common code of the four catalogues, each a `literature.works.WorkCatalogue`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labwright.literature.works import Work, WorkQuery
 
 
 class WebCatalogue(ABC):
-    """A `Source` that is asked over the web."""
+    """A `WorkCatalogue` that is queried over HTTP."""
 
     name: CatalogueName
     lists_retractions: bool = False
@@ -35,44 +35,44 @@ class WebCatalogue(ABC):
 
     @abstractmethod
     def build_search_request(self, query: str, limit: int) -> CatalogueRequest:
-        """The question for works on a subject."""
+        """Build the request to search for works."""
 
     @abstractmethod
     def build_lookup_requests(self, wanted: WorkQuery) -> Iterator[CatalogueRequest]:
-        """The questions for one work, those for its identifiers first."""
+        """Build the requests for one work, by identifiers first."""
 
     @abstractmethod
     def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
-        """The works in an answer to a search or lookup; what is not in form is left out. Raises `SourceError`."""
+        """Read the works in an answer, skipping malformed ones. Raises `CatalogueAnswerError`."""
 
 
 class AnswerShape(BaseModel):
-    """A part of an answer: fields that we do not know are no fault."""
+    """A part of an answer; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-ShapeT = TypeVar("Shaped", bound=AnswerShape)
+ShapeT = TypeVar("ShapeT", bound=AnswerShape)
 
 
 def nested_field(field: str, *path: str | int) -> Any:
-    """A field of a `Shape` that lies deeper in an answer; None where the answer has nothing there."""
+    """Declare a field nested deeper in an answer; None if it is missing."""
     return Field(default=None, validation_alias=AliasPath(field, *path))
 
 
 def parse_answer(source: CatalogueName, text: str, shape: type[ShapeT]) -> ShapeT:
-    """A whole answer. Raises `SourceError`."""
+    """Parse a complete answer. Raises `CatalogueAnswerError`."""
     try:
         return shape.model_validate_json(text)
     except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
-        raise CatalogueAnswerError(f"{source} answers in an unknown form (at {where})") from None
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the top level"
+        raise CatalogueAnswerError(f"{source} returned an unknown format (at {where})") from None
 
 
 def parse_works(
     items: Iterable[Any], shape: type[ShapeT], work_of: Callable[[ShapeT], Work | None]
 ) -> tuple[Work, ...]:
-    """The works in a list; an item that is not in form is left out."""
+    """Parse the works in a list, skipping malformed items."""
     found: list[Work] = []
     for item in items:
         try:
@@ -85,5 +85,5 @@ def parse_works(
 
 
 def unique_years(*years: int | None) -> tuple[int, ...]:
-    """Years that are given, each once."""
+    """Return the given years without duplicates."""
     return tuple(dict.fromkeys(year for year in years if year))

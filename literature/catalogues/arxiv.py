@@ -1,7 +1,7 @@
-"""arXiv: preprints as an Atom feed. Of withdrawals it knows its own only, so it does not count as listing retractions.
+"""arXiv: preprints as an Atom feed. It knows only its own withdrawals, so it does not count as listing retractions.
 
-Source: info.arxiv.org, "arXiv API User's Manual", sections 3.1 (`search_query`, `id_list`), 3.3 (the feed), 3.4
-(errors come as an entry).
+Source: info.arxiv.org, "arXiv API User's Manual", sections 3.1 (`search_query`, `id_list`), 3.3 (the feed), 3.4 (errors
+come as an entry).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Arxiv(WebCatalogue):
         return CatalogueRequest(self.name, "query", {parameter: value, "start": "0", "max_results": str(limit)})
 
     async def download_pdf(self, identifier: str) -> bytes:
-        """The full text of a preprint; empty where there is none. Raises `SourceError`."""
+        """Download the PDF of a preprint; empty if there is none. Raises `CatalogueAnswerError`."""
         found = await self._web.ask(
             CatalogueRequest(self.name, f"../pdf/{identifier}", {}, is_lookup=True, is_binary=True),
             lambda text: (text,),
@@ -47,14 +47,14 @@ class Arxiv(WebCatalogue):
         return "".join(found).encode("latin-1")
 
     def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
-        if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # no feed has one; entities can be made to grow endlessly
-            raise CatalogueAnswerError("arxiv answers in an unknown form (a document type)")
+        if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # feeds have none; entities could expand without limit
+            raise CatalogueAnswerError("arxiv returned an unknown format (a document type)")
         try:
             feed = ElementTree.fromstring(text)
         except ElementTree.ParseError as error:
-            raise CatalogueAnswerError(f"arxiv answers in an unknown form ({error})") from None
+            raise CatalogueAnswerError(f"arxiv returned an unknown format ({error})") from None
         if feed.tag != f"{_ATOM_NAMESPACE}feed":
-            raise CatalogueAnswerError(f"arxiv answers in an unknown form ({feed.tag[:60]!r})")
+            raise CatalogueAnswerError(f"arxiv returned an unknown format ({feed.tag[:60]!r})")
         return tuple(
             work for entry in feed.findall(f"{_ATOM_NAMESPACE}entry") if (work := _build_work(entry)) is not None
         )
@@ -63,9 +63,7 @@ class Arxiv(WebCatalogue):
 def _build_work(entry: ElementTree.Element) -> Work | None:
     address = _read_text(entry, f"{_ATOM_NAMESPACE}id")
     if "/api/errors" in address:
-        raise CatalogueAnswerError(
-            f"arxiv answers with an error: {_read_text(entry, f'{_ATOM_NAMESPACE}summary')[:120]!r}"
-        )
+        raise CatalogueAnswerError(f"arxiv returned an error: {_read_text(entry, f'{_ATOM_NAMESPACE}summary')[:120]!r}")
     identifier, title = find_arxiv_id(address), _read_text(entry, f"{_ATOM_NAMESPACE}title")
     if not identifier or not title:
         return None
@@ -89,7 +87,7 @@ def _build_work(entry: ElementTree.Element) -> Work | None:
         source="arxiv",
         id=identifier,
         title=title,
-        authors=tuple(one for one in names if one),
+        authors=tuple(name for name in names if name),
         years=unique_years(*map(parse_whole_number, (*printed[-1:], published))),
         venue=journal,
         dois=(doi,) if doi else (),

@@ -1,4 +1,4 @@
-"""Crossref: what publishers deposit with a DOI; retractions stand at the work, Retraction Watch's included.
+"""Crossref: metadata that publishers deposit with a DOI, including retractions (also those of Retraction Watch).
 
 Source: github.com/CrossRef/rest-api-doc, "api_format.md"; crossref.org, "Retraction Watch retractions now in the
 Crossref API" (`updated-by` at the work, `update-to` at the notice).
@@ -93,22 +93,22 @@ class Crossref(WebCatalogue):
 
 
 def _build_work(item: _CrossrefItem) -> Work | None:
-    notice = any(one.type in WITHDRAWAL_TYPES for one in item.update_to)
-    if not item.title or notice:  # a notice is not the work that it is about
+    notice = any(update.type in WITHDRAWAL_TYPES for update in item.update_to)
+    if not item.title or notice:  # a retraction notice is not the work itself
         return None
     title, marked = strip_retraction_mark(item.title)
-    preprints = [one.id for one in item.relation.get("has-preprint", ())]
+    preprints = [preprint.id for preprint in item.relation.get("has-preprint", ())]
     arxiv = next((match for text in (item.doi, *preprints) if (match := find_arxiv_id(text))), "")
     return Work(
         source="crossref",
         id=item.doi.lower(),
         title=title,
         subtitle=item.subtitle or "",
-        authors=tuple(one.full_name for one in item.author),
+        authors=tuple(author.full_name for author in item.author),
         years=unique_years(item.in_print, item.online, item.issued, item.posted, read_arxiv_year(arxiv)),
         venue=item.venue or "",
         dois=(doi,) if (doi := find_doi(item.doi)) else (),
         arxiv=arxiv,
         abstract=read_abstract(item.abstract),
-        retracted=marked or any(one.type in WITHDRAWAL_TYPES for one in item.updated_by),
+        retracted=marked or any(update.type in WITHDRAWAL_TYPES for update in item.updated_by),
     )

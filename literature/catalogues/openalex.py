@@ -1,4 +1,4 @@
-"""OpenAlex: works with versions, an abstract as an index of words, and the mark of retraction.
+"""OpenAlex: works with their versions, an inverted index of the abstract, and a retraction mark.
 
 Source: docs.openalex.org, "Work object", "Search works", "Filter works", "Rate limits and authentication".
 """
@@ -51,7 +51,7 @@ class _OpenAlexItem(AnswerShape):
 
 
 class _OpenAlexAnswer(AnswerShape):
-    results: list[Any] = Field(description="each an `_Item`")
+    results: list[Any] = Field(description="each an `_OpenAlexItem`")
 
 
 class OpenAlex(WebCatalogue):
@@ -65,7 +65,7 @@ class OpenAlex(WebCatalogue):
         for doi in (wanted.doi, f"10.48550/arxiv.{wanted.arxiv}" if wanted.arxiv else ""):
             if doi:
                 yield self._build_request(5, "filter", f"doi:{doi}")
-        if words := normalise_text(wanted.title):  # commas, colons and bars have a meaning in a filter
+        if words := normalise_text(wanted.title):  # commas, colons and bars have special meanings in a filter
             yield self._build_request(10, "filter", f"title.search:{words}")
 
     def _build_request(self, limit: int, parameter: str, value: str) -> CatalogueRequest:
@@ -78,19 +78,19 @@ class OpenAlex(WebCatalogue):
 
 
 def _build_work(item: _OpenAlexItem) -> Work | None:
-    if not item.title or item.type == "retraction":  # a notice is not the work that it is about
+    if not item.title or item.type == "retraction":  # a retraction notice is not the work itself
         return None
     title, marked = strip_retraction_mark(item.title)
-    pages = [one.landing_page_url or "" for one in item.locations or ()]
+    pages = [location.landing_page_url or "" for location in item.locations or ()]
     arxiv = next((match for page in (item.doi or "", *pages) if (match := find_arxiv_id(page))), "")
     dois = [find_doi(item.doi or ""), *(find_doi(page) for page in pages if "doi.org/" in page)]
-    index = item.abstract_inverted_index or {}  # each word with its places
-    placed = sorted((place, word) for word, places in index.items() for place in places)
+    index = item.abstract_inverted_index or {}  # word -> positions
+    placed = sorted((position, word) for word, positions in index.items() for position in positions)
     return Work(
         source="openalex",
         id=item.id.rsplit("/", 1)[-1],
         title=title,
-        authors=tuple(one.name or "" for one in item.authorships),
+        authors=tuple(author.name or "" for author in item.authorships),
         cut=len(item.authorships) >= _MAX_AUTHORS,
         years=unique_years(item.publication_year, read_arxiv_year(arxiv)),
         venue=item.venue or "",

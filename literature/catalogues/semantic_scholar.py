@@ -1,4 +1,4 @@
-"""Semantic Scholar: works with their identifiers elsewhere, and abstracts. It does not mark retractions.
+"""Semantic Scholar: works with external identifiers and abstracts. It does not mark retractions.
 
 Source: api.semanticscholar.org, "Academic Graph API" (`/paper/search`, `/paper/{paper_id}`, schema `FullPaper`).
 """
@@ -46,14 +46,14 @@ class _SemanticScholarItem(AnswerShape):
 
 class _SemanticScholarAnswer(AnswerShape):
     total: int
-    data: tuple[Any, ...] = Field(default=(), description="each an `_Item`")
+    data: tuple[Any, ...] = Field(default=(), description="each a `_SemanticScholarItem`")
 
 
 class SemanticScholar(WebCatalogue):
     name: CatalogueName = "semantic_scholar"
 
     def build_search_request(self, query: str, limit: int) -> CatalogueRequest:
-        words = " ".join(query.replace("-", " ").split())  # a hyphenated term matches nothing there
+        words = " ".join(query.replace("-", " ").split())  # hyphenated terms match nothing
         return CatalogueRequest(
             self.name, "paper/search", {"query": words, "limit": str(limit), "fields": _REQUESTED_FIELDS}
         )
@@ -87,7 +87,7 @@ def _build_work(item: _SemanticScholarItem) -> Work | None:
         source="semantic_scholar",
         id=item.id,
         title=title,
-        authors=tuple(one.name or "" for one in item.authors or ()),
+        authors=tuple(author.name or "" for author in item.authors or ()),
         years=unique_years(item.year, dated, read_arxiv_year(arxiv)),
         venue=item.venue or "",
         dois=(doi,) if doi else (),

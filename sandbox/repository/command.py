@@ -1,9 +1,9 @@
-"""A command in a checkout of a repository, run once, behind the same walls as an experiment: no kernel, any program.
+"""Run a command once in a checkout of a repository, in the same sandbox as experiments: no kernel, any program.
 
-Kept: it sees its checkout (writable), the interpreter's packages, what is mounted, and nothing else; no network, no
-key. Watchdog, GPU leases and time limit are those of experiments, and so is the end: nothing of it is left running. It
-is told to keep trackers and hubs offline. Not kept: bundled datasets are not hidden, since what a repository measures
-itself on is its own business (its numbers are graded `logged`).
+Guarantees: the command sees only its checkout (writable), the interpreter's packages and the mounts; no network, no API
+keys. Watchdog, GPU leases, time limit and cleanup are those of experiments: no process is left running. Environment
+variables tell trackers and hubs to stay offline. Limits: bundled datasets are not hidden, since a repository chooses
+its own evaluation data (its numbers are graded `logged`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from labwright.sandbox.output import MAX_KEPT_CHARS, Transcript
 from labwright.sandbox.safe_io import BadFile, resolve_inside
 
 CHECKOUT_INSIDE = Path("/experiment")
-"""What a command sees its checkout as; a mount called data lies beside it, as `../data`."""
+"""Path of the checkout inside the sandbox; a mount named data is next to it, at `../data`."""
 _OFFLINE_VARIABLES = {
     "WANDB_MODE": "offline",
     "WANDB_SILENT": "true",
@@ -66,60 +66,60 @@ _READ_BYTES = 2**16
 
 @dataclass(frozen=True)
 class CommandEnvironment:
-    """What the commands of a repository run with: an interpreter, folders for its imports, and data that lie outside.
+    """The environment of a repository's commands: interpreter, import folders and external data.
 
-    `folders` are relative to the checkout; `packages` was installed beside what the interpreter has.
+    `import_folders` are relative to the checkout; `packages` is a folder of additional packages.
     """
 
     python: str
     import_folders: tuple[str, ...] = ()
     packages: Path | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Name, which lies beside the checkout, path in it (with a slash) or absolute path -> folder or file outside."""
+    """Name next to the checkout, path in it (with a slash) or absolute path -> external folder or file."""
 
 
 @dataclass(frozen=True)
 class CommandJob:
-    """One run. `folder` is a checkout of its own; a first word `python` or `torchrun` is the ground's."""
+    """One run. `folder` is its own checkout; a first word `python` or `torchrun` means that of the environment."""
 
     name: str
     folder: Path
     argv: tuple[str, ...]
     environment: CommandEnvironment
     timeout: float
-    """Seconds of wall clock; then SIGINT, and after `sandbox.grace` the kill of all its processes."""
+    """Wall-clock limit in seconds; then SIGINT, and after `sandbox.grace` seconds SIGKILL to all its processes."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     readable: tuple[Path, ...] = ()
-    """Read-only, at the same path: what large files of the checkout link to."""
+    """Read-only folders at the same path, to which large files of the checkout link."""
     resume: tuple[str, ...] = ()
-    """The command after one that met its time limit or died, in the same folder; empty: none."""
+    """Command that resumes after a timeout or crash, in the same folder; empty: none."""
 
 
 @dataclass(frozen=True)
 class CommandOutcome:
-    """What came of a command. `stdout` and `output` hold the first and the last part of long output."""
+    """Result of a command. `stdout` and `output` contain the first and last part of long output."""
 
     seconds: float
     failure: Failure | None
     stdout: str
     output: str
-    """Both streams, as they came."""
+    """Both streams interleaved."""
     tail: str
     peak_host_bytes: int | None = None
     resumed: bool = False
 
 
 def check_command_environment(environment: CommandEnvironment, config: KernelConfig) -> None:
-    """Refuse mounts that cannot be. Raises `RepositoryError`."""
+    """Raise `RepositoryError` for invalid mounts."""
     needed = tuple(map(Path, (*SYSTEM_FOLDERS, "/etc", "/proc", "/dev", "/tmp")))
     for name, path in environment.mounts.items():
         inside = _resolve_mount_target(name)
         why = (
-            "needs a sandbox, and there is none (sandbox.isolation)"
+            "needs a sandbox, which is not available (sandbox.isolation)"
             if not config.isolation.is_on
-            else f"names {path}, which is not there"
+            else f"names {path}, which does not exist"
             if not path.exists()
-            else "would hide what every command needs: choose another name"
+            else "would hide files that every command needs: choose another name"
             if inside in (Path("/"), CHECKOUT_INSIDE) or is_visible(inside, needed)
             else ""
         )
@@ -136,7 +136,7 @@ async def run_command(
     lease: GpuLease,
     usage: PeakUsage,
 ) -> CommandOutcome:
-    """Run it to its end or its limit; after a cut once more by its `resume`. Raises `ExecutorError`."""
+    """Run a command to its end or limit; if interrupted, continue once with `resume`. Raises `ExecutorError`."""
     outcome = await _run_once(job, job.argv, config, limits, meter, lease, usage)
     if job.resume and outcome.failure is not None and outcome.failure.kind in ("timeout", "died"):
         again = await _run_once(job, job.resume, config, limits, meter, lease, usage)
@@ -182,7 +182,7 @@ async def _run_once(
 
 
 class CommandProcess:
-    """One process tree: its start, what it prints, its limits and its end."""
+    """One process tree: its start, output, limits and end."""
 
     def __init__(self, job: CommandJob, config: KernelConfig, lease: GpuLease) -> None:
         self._job, self._config, self._lease = job, config, lease
@@ -197,14 +197,14 @@ class CommandProcess:
         return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
-        """Raises `ExecutorError` where it does not begin."""
+        """Start the process. Raises `ExecutorError` if that fails."""
         command = await asyncio.to_thread(self._build_command_line, argv)
         read, write = os.pipe()
         with open(read, "rb") as answer:
             if on := self._config.isolation.is_on:
                 at = command.index(BWRAP_PROGRAM) + 1
                 command[at:at] = ["--info-fd", str(write)]
-            try:  # not in a thread: what dies with its parent dies with that thread
+            try:  # not in a thread: a process that dies with its parent would die with the thread
                 process = subprocess.Popen(
                     command,
                     cwd=self._job.folder,
@@ -224,9 +224,9 @@ class CommandProcess:
                 await asyncio.to_thread(self._process.read_first_pid, answer.fileno())
 
     def _build_command_line(self, argv: Sequence[str]) -> list[str]:
-        """The whole command line: what enters a control group, the sandbox, limits of files, and the command.
+        """Build the command line: entering a control group, the sandbox, file limits and the command.
 
-        Raises `RepositoryError` where a mount has no place in the checkout.
+        Raises `RepositoryError` if a mount point cannot be created in the checkout.
         """
         for name, path in self._job.environment.mounts.items():
             if (inside := _resolve_mount_target(name)).is_relative_to(CHECKOUT_INSIDE):
@@ -243,15 +243,15 @@ class CommandProcess:
         return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
-        """Why it failed; None where it ended well."""
-        contained = self._process
-        assert contained is not None
+        """Wait for the end; return why the command failed, or None."""
+        process = self._process
+        assert process is not None
         watchdog = Watchdog(
             self.pid,
             limits,
             folders=(self._job.folder, self._scratch.root),
             shared=self._config.cache,
-            kill_all=contained.kill_all,
+            kill_all=process.kill_all,
         )
         watchdog.start()
         reading = asyncio.create_task(self._read_outputs())
@@ -259,9 +259,9 @@ class CommandProcess:
         try:
             code = await self._wait_for_exit(timeout)
             if late := code is None:
-                contained.interrupt()
+                process.interrupt()
                 code = await self._wait_for_exit(self._config.settings.grace)
-            await asyncio.to_thread(contained.kill_all)  # what it left running holds the pipes
+            await asyncio.to_thread(process.kill_all)  # remaining processes keep the pipes open
             await asyncio.wait({reading}, timeout=2.0)
         finally:
             watchdog.stop()
@@ -280,7 +280,7 @@ class CommandProcess:
         return None if code == 0 else _find_failure(code or 0, self.transcript)
 
     def end(self) -> None:
-        """Kill what is left and free everything. Idempotent."""
+        """Kill remaining processes and release resources. Idempotent."""
         if self._process is not None:
             self._process.kill_and_reap()
         if self._group is not None:
@@ -289,7 +289,7 @@ class CommandProcess:
         self._scratch.remove()
 
     async def _wait_for_exit(self, within: float) -> int | None:
-        """Its exit code once it is dead; None where it lives on for so long."""
+        """Return the exit code, or None if the process is still running after `within` seconds."""
         assert self._process is not None
         until = time.monotonic() + within
         while (code := self._process.get_exit_code()) is None:
@@ -322,11 +322,11 @@ class CommandProcess:
 
     def _build_sandbox(self) -> SandboxSpec:
         job, config = self._job, self._config
-        ground = job.environment
+        environment = job.environment
         trees = (
-            *inspect_interpreter(ground.python).trees,
+            *inspect_interpreter(environment.python).trees,
             *map(Path, config.settings.readable),
-            *([ground.packages] if ground.packages is not None else []),
+            *([environment.packages] if environment.packages is not None else []),
         )
         hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS))))
         return SandboxSpec(
@@ -335,12 +335,12 @@ class CommandProcess:
             environments=trees,
             hidden=hidden,
             readable=job.readable,
-            mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in ground.mounts.items()),
+            mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in environment.mounts.items()),
             tmp=self._scratch.tmp,
             devices=list_device_files(self._lease.devices),
             network=config.settings.network == "on",
             shm_bytes=SHM_BYTES,
-            guard=ground.python if config.isolation.between_cells else "",
+            guard=environment.python if config.isolation.between_cells else "",
             user_namespace=config.isolation.user_namespace,
         )
 
@@ -350,7 +350,7 @@ class CommandProcess:
         tmp = "/tmp" if on else str(self._scratch.tmp)
         program = Path(job.environment.python)
         found = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
-        imports = [str(base / one) for one in job.environment.import_folders] + (
+        imports = [str(base / folder) for folder in job.environment.import_folders] + (
             [str(job.environment.packages)] if job.environment.packages is not None else []
         )
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
@@ -381,30 +381,30 @@ class CommandProcess:
         )
 
 
-def _resolve_words(argv: Sequence[str], ground: CommandEnvironment) -> list[str]:
-    """The command line, with the ground's interpreter where it names one in general."""
+def _resolve_words(argv: Sequence[str], environment: CommandEnvironment) -> list[str]:
+    """Replace `python` and `torchrun` by those of the environment."""
     if re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
-        return [ground.python, *argv[1:]]
-    return [ground.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)
+        return [environment.python, *argv[1:]]
+    return [environment.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)
 
 
 def _resolve_mount_target(name: str) -> Path:
-    """Where a mount lies inside: beside the checkout, or at the path that its name is, in the checkout or absolute."""
+    """Return the path of a mount in the sandbox: next to the checkout, in the checkout, or absolute."""
     return Path(os.path.normpath((CHECKOUT_INSIDE if "/" in name else CHECKOUT_INSIDE.parent) / name))
 
 
 def _make_mount_point(checkout: Path, place: Path, path: Path, name: str) -> None:
-    """Make what is mounted over; bubblewrap would make it wherever links of the repository lead.
+    """Create a mount point; bubblewrap would follow links of the repository.
 
     Raises `RepositoryError`.
     """
     try:
-        there = resolve_inside(checkout, str(place / "x")).parent
-        there.parent.mkdir(parents=True, exist_ok=True)
-        there.mkdir(exist_ok=True) if path.is_dir() else there.touch()
+        target = resolve_inside(checkout, str(place / "x")).parent
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.mkdir(exist_ok=True) if path.is_dir() else target.touch()
     except (BadFile, OSError) as error:
         raise RepositoryError(
-            f"--mount {name}={path} has no place in the repository ({error}): choose another name"
+            f"--mount {name}={path} cannot be mounted in the repository ({error}): choose another name"
         ) from None
 
 
@@ -414,9 +414,9 @@ _ERROR_PATTERN = re.compile(
 
 
 def _find_failure(code: int, transcript: Transcript) -> Failure:
-    """The failure for an exit code, by the last exception that the output names."""
+    """Return the failure for an exit code, with the last exception named in the output."""
     tail = transcript.read_tail(6000)
-    errors = [one for one in _ERROR_PATTERN.finditer(tail) if not one[1].endswith("Warning")]
+    errors = [match for match in _ERROR_PATTERN.finditer(tail) if not match[1].endswith("Warning")]
     if code > 0 and "Traceback (most recent call last)" in tail and errors:
         last = errors[-1]
         return failure_from_exception(last[1], last[2] or "", traceback=[tail], folder=CHECKOUT_INSIDE)
@@ -424,5 +424,5 @@ def _find_failure(code: int, transcript: Transcript) -> Failure:
         return failure_from_death(code, tail, folder=CHECKOUT_INSIDE)
     words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
     return Failure(
-        kind="other", message=f"it ended with exit code {code}: {words[:300] or 'it said nothing'}", traceback=tail
+        kind="other", message=f"it ended with exit code {code}: {words[:300] or 'no output'}", traceback=tail
     )

@@ -1,9 +1,8 @@
-"""Measures cells of a repository: each is one run of its command, in a checkout of the tree of its arm.
+"""Measure cells of a repository: each is one run of its command in a checkout of its arm's tree.
 
-Kept: nothing of a checkout outlives its cell but the metric, what was printed, and curves; a test metric is read by us
-and sealed, and what tells it is withheld (`sandbox.repository.output_redaction`). Not kept: that the number is right,
-where the
-code computes it itself: it is graded `logged`. Predictions are scored by us (`sandbox.repository.predictions`).
+Guarantees: only the metric, the output and curves outlive a checkout; a test metric is read by the host and sealed, and
+output that reveals it is redacted (`sandbox.repository.output_redaction`). Limits: a value computed by the repository's
+own code may be wrong, so it is graded `logged`; predictions are scored by the host (`sandbox.repository.predictions`).
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 SEALED_TEST_PREFIX = "test_metric"
-"""Beginning of the names of sealed files that hold one value each."""
+"""Prefix of the names of sealed files with one value each."""
 
 
 @dataclass(frozen=True)
 class StudyRepository:
-    """What the cells of a study of a repository are run from."""
+    """What all cells of a repository study share."""
 
     mirror: GitMirror
     environment: RepositoryEnvironment
@@ -61,8 +60,8 @@ class StudyRepository:
 
 @dataclass(frozen=True)
 class FinishedCommand:
-    """A run of the command that is over: its checkout, the folder of its cell, and when it began, by the clock of the
-    checkout's file system."""
+    """A finished run of the command: its checkout, its cell's folder and its start by the checkout file system's
+    clock."""
 
     outcome: CommandOutcome
     checkout: Path
@@ -70,15 +69,16 @@ class FinishedCommand:
     start_time: float
 
     def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
-        """The lines of `measurements.jsonl` of the curves that it left. What the repository held before is older."""
+        """Return the curves as lines of `measurements.jsonl`; files older than the run are ignored."""
         return "".join(
-            f"{one.model_dump_json()}\n" for one in read_command_curves(self.checkout, cell, hidden, self.start_time)
+            f"{point.model_dump_json()}\n"
+            for point in read_command_curves(self.checkout, cell, hidden, self.start_time)
         ).encode()
 
 
 @dataclass
 class CommandWorker:
-    """Measures one cell after the other, each in a checkout of its own."""
+    """Measures cells one after another, each in a fresh checkout."""
 
     repository: StudyRepository
     runner: JobRunner
@@ -90,37 +90,37 @@ class CommandWorker:
     arm: str = ""
 
     async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
-        """Measure a cell in so many seconds. Raises `ExecutorError`."""
-        place = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
+        """Measure a cell within `limit` seconds. Raises `ExecutorError`."""
+        checkout = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
         folder = self.job.folder / CELLS_FOLDER / cell.name
-        for one in (place, folder):
-            await asyncio.to_thread(remove_checkout, one)
+        for old in (checkout, folder):
+            await asyncio.to_thread(remove_checkout, old)
         folder.mkdir(parents=True)
         try:
-            outcome = await self._measure_in_checkout(cell, limit, schedule, place, folder)
+            outcome = await self._measure_in_checkout(cell, limit, schedule, checkout, folder)
         except RepositoryError as error:
             outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
         finally:
-            await asyncio.to_thread(remove_checkout, place)
+            await asyncio.to_thread(remove_checkout, checkout)
         return CellResult(outcome, folder)
 
     async def close(self) -> None:
-        """Nothing is left running between cells."""
+        """Do nothing: no process runs between cells."""
 
     async def _measure_in_checkout(
-        self, cell: Cell, limit: float, schedule: CellSchedule, place: Path, folder: Path
+        self, cell: Cell, limit: float, schedule: CellSchedule, checkout: Path, folder: Path
     ) -> CellOutcome:
         code, arm = parse_program(self.job.source), parse_arm_code(self.job.source, cell.arm)
         assert code is not None
         mirror = self.repository.mirror
         tree = await asyncio.to_thread(mirror.apply_patch, code.tree, arm.patch)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        kept = await asyncio.to_thread(mirror.checkout, tree, place)
+        checkout.parent.mkdir(parents=True, exist_ok=True)
+        large_files = await asyncio.to_thread(mirror.checkout, tree, checkout)
         predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
         metrics = [
-            parse_metric(one, OUTPUT_FOLDER) for one in (predictions or code.command.metric, code.test_metric) if one
+            parse_metric(text, OUTPUT_FOLDER) for text in (predictions or code.command.metric, code.test_metric) if text
         ]
-        stale = await asyncio.to_thread(prepare_checkout, place, metrics, OUTPUT_FOLDER)
+        stale = await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         argv = build_command_line(
             code.command,
             cell.seed,
@@ -128,36 +128,36 @@ class CommandWorker:
             device=self.repository.device,
         )
         resume = self.repository.resume
-        began = await asyncio.to_thread(wait_for_next_time, place)
+        began = await asyncio.to_thread(wait_for_next_time, checkout)
         ran = await self.runner.run_repository_command(
             CommandJob(
                 name=f"{self.job.name} {cell.name}",
-                folder=place,
+                folder=checkout,
                 argv=tuple(argv),
                 env=code.command.env,
-                timeout=limit / 2 if resume else limit,  # both runs together are within it
+                timeout=limit / 2 if resume else limit,  # shared by both runs
                 environment=self.repository.environment.command_environment,
-                readable=(kept,),
+                readable=(large_files,),
                 resume=resume,
             ),
             schedule.get_needs(cell),
             alone=self.alone,
             on_start=lambda: schedule.mark_started(cell),
         )
-        left = FinishedCommand(ran, place, folder, began)
+        finished = FinishedCommand(ran, checkout, folder, began)
         if predictions:
-            return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, left)
+            return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         readings = [
             await asyncio.to_thread(
-                read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began
+                read_metric, metric, checkout, ran.stdout, scale=code.command.scale, stale=old, since=began
             )
             for metric, old in zip(metrics, stale, strict=True)
         ]
-        return await asyncio.to_thread(self._record_readings, cell, code.name, left, readings, code.command.scale)
+        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings, code.command.scale)
 
-    def _score_predictions(self, cell: Cell, predictions: str, left: FinishedCommand) -> CellOutcome:
-        """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""
-        ran, folder = left.outcome, left.folder
+    def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellOutcome:
+        """Score the predictions and seal those on test. Output that reveals test scores is redacted."""
+        ran, folder = finished.outcome, finished.folder
         if ran.failure is not None:
             return self._build_outcome(cell, ran, ran.failure, self.repository.redactor, folder)
         collector, failure, hidden = self.runner.collector, None, self.repository.redactor
@@ -166,15 +166,15 @@ class CommandWorker:
             submit_predictions(
                 folder,
                 predictions,
-                left.checkout,
+                finished.checkout,
                 labels=collector.labels,
                 dataset=cell.dataset,
                 condition=cell.condition,
-                since=left.start_time,
+                since=finished.start_time,
             )
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
-            hidden = hidden.with_values(*(one.value for one in tests))
-            write_file(folder, MEASUREMENTS, left.read_curve_lines(cell, hidden))
+            hidden = hidden.with_values(*(test.value for test in tests))
+            write_file(folder, MEASUREMENTS, finished.read_curve_lines(cell, hidden))
             measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
@@ -184,10 +184,10 @@ class CommandWorker:
         )
 
     def _record_readings(
-        self, cell: Cell, name: str, left: FinishedCommand, readings: list[MetricReading], scale: float
+        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
     ) -> CellOutcome:
-        """What came of a cell, its files written to its folder."""
-        ran, folder, value = left.outcome, left.folder, readings[0]
+        """Return the outcome of a cell and write its files."""
+        ran, folder, value = finished.outcome, finished.folder, readings[0]
         test = readings[1] if len(readings) > 1 else MetricReading()
         hidden = self.repository.redactor.with_values(test.value, None if test.value is None else test.value / scale)
         failure = ran.failure or _find_failure(value) or _find_failure(test)
@@ -203,7 +203,7 @@ class CommandWorker:
             seed=cell.seed,
             grade="logged",
         )
-        lines = (found.model_dump_json() + "\n").encode() + left.read_curve_lines(cell, hidden)
+        lines = (found.model_dump_json() + "\n").encode() + finished.read_curve_lines(cell, hidden)
         write_file(folder, MEASUREMENTS, lines)
         return replace(
             outcome,
@@ -215,7 +215,7 @@ class CommandWorker:
     def _build_outcome(
         self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: OutputRedactor, folder: Path
     ) -> CellOutcome:
-        """What is known of a run without its values; what it printed is written down, but for what is withheld."""
+        """Return the outcome without values and write the redacted output."""
         output = hidden.redact(ran.output)
         write_file(folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
@@ -230,7 +230,7 @@ class CommandWorker:
 
 
 def _find_failure(reading: MetricReading) -> Failure | None:
-    """Why there is no value; one that is not finite is training that diverged."""
+    """Return why there is no value; a non-finite value counts as diverged training."""
     failure = reading.failure
     if failure is None and reading.value is not None and abs(reading.value) > MAX_ABSOLUTE_VALUE:
         return Failure(kind="diverged", message=f"the metric is larger than {MAX_ABSOLUTE_VALUE:g}")
@@ -240,7 +240,7 @@ def _find_failure(reading: MetricReading) -> Failure | None:
 
 
 def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure | None:
-    """A failure without what is withheld."""
+    """Redact the message and traceback of a failure."""
     if failure is None:
         return None
     return failure.model_copy(
@@ -257,9 +257,10 @@ def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str
 
 
 def read_sealed_test_values(folder: Path, sealed: Mapping[str, str] | None) -> tuple[Measurement, ...]:
-    """The test values of an attempt's cells, checked against recorded sha256, or all that lie there (None).
+    """Return the sealed test values of an attempt's cells, verified by their recorded sha256, or all files if `sealed`
+    is None.
 
-    Raises `RepositoryError` where one is not what was sealed.
+    Raises `RepositoryError` if a file differs from what was sealed.
     """
     found: list[Measurement] = []
     for name in list_names(folder, "sealed", ".json") if sealed is None else sealed:
@@ -267,6 +268,8 @@ def read_sealed_test_values(folder: Path, sealed: Mapping[str, str] | None) -> t
             with open_regular(folder, f"sealed/{name}", 10_000) as file:
                 content = file.read()
             if sealed is not None and hashlib.sha256(content).hexdigest() != sealed[name]:
-                raise RepositoryError(f"sealed/{name} is not what was sealed: its sha256 is not {sealed[name][:12]}...")
+                raise RepositoryError(
+                    f"sealed/{name} was changed after it was sealed: its sha256 is not {sealed[name][:12]}..."
+                )
             found.append(Measurement.model_validate(json.loads(content)))
     return tuple(found)

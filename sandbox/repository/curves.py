@@ -1,10 +1,10 @@
-"""Values over training that a command left in its checkout: TensorBoard's and W&B's files, tables with a step.
+"""Read training curves from a command's checkout: TensorBoard and W&B files and tables with a step column.
 
-A table is a .csv, .tsv or .jsonl file that the run wrote, with a column `step`, `iteration`, `epoch` or the like, whose
-other numbers are curves. Withheld whole: a curve whose folder, file, name or row says `test`, and one of which a line
-of output would be withheld; values are compared with the test result where no name says that it is training's or
-validation's. Nothing is chosen by a curve, so what cannot be read is left out without a word. Not found: test results
-under a name that says something else, in other numbers.
+A table is a .csv, .tsv or .jsonl file of the run with a column `step`, `iteration`, `epoch` or similar; its other
+numbers are curves. Curves whose folder, file, name or row contains `test`, or that match the output redaction, are
+withheld entirely. Values are compared with the test result unless the name says train or validation. Nothing is
+selected by curves, so unreadable files are skipped silently. Limits: test results under another name and with other
+numbers are not found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from labwright.sandbox.repository.wandb_files import read_newest_run
 from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as
 
 MAX_CURVES, MAX_POINTS = 16, 250
-"""Of one cell, the first; and of one curve, evenly over its steps, with the last."""
+"""Limits per cell (the first curves) and per curve (evenly spaced steps and the last)."""
 _MAX_FILES, _MAX_ROWS, _MAX_FILE_BYTES, _MAX_NAME_CHARS = 20, 100_000, 64 * 2**20, 100
 _STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
 _SPLIT_BY_WORD: Mapping[str, Split] = {
@@ -45,12 +45,12 @@ _SPLIT_BY_WORD: Mapping[str, Split] = {
     "evaluation": "dev",
 }
 _SPLIT_PREFIX_PATTERN = re.compile(rf"(?i)^(?:{'|'.join(_SPLIT_BY_WORD)})[/_. -]+(?=.)")
-"""Of a name, which its split says as well."""
+"""Prefix of a name that only repeats the split."""
 
 
 @dataclass
 class CollectedCurves:
-    """Points by split and name. Of one that several places hold, the newest place's are kept."""
+    """Points by split and name. If several files contain a curve, the newest is kept."""
 
     curves: dict[tuple[Split | None, str], dict[int, float]] = field(
         default_factory=dict[tuple[Split | None, str], dict[int, float]]
@@ -58,7 +58,7 @@ class CollectedCurves:
     places: dict[tuple[Split | None, str], str] = field(default_factory=dict[tuple[Split | None, str], str])
 
     def add_point(self, source: str, name: str, step: int, value: float, hint: str = "") -> None:
-        """A point of a curve; `told`: what else says of what it is."""
+        """Add a point of a curve; `hint` is further text that describes it."""
         shown, split = _classify_name(f"{source} {hint} {name}")
         if not shown or not 0 < len(name) <= _MAX_NAME_CHARS or not name.isprintable():
             return
@@ -72,19 +72,19 @@ class CollectedCurves:
 
 @lru_cache(4096)
 def _classify_name(text: str) -> tuple[bool, Split | None]:
-    """Whether a curve of that name is shown, and the split that it is of: the last that is named."""
+    """Return whether a curve of that name may be shown, and the last split that it names."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())
-    split: Split | None = next((_SPLIT_BY_WORD[one] for one in reversed(words) if one in _SPLIT_BY_WORD), None)
-    return not any(one.startswith("test") for one in words), split
+    split: Split | None = next((_SPLIT_BY_WORD[word] for word in reversed(words) if word in _SPLIT_BY_WORD), None)
+    return not any(word.startswith("test") for word in words), split
 
 
 def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> Iterator[Measurement]:
-    """The points of a cell's curves, graded `logged`, from files that are no older than `since`."""
+    """Yield the points of a cell's curves, graded `logged`, from files not older than `since`."""
     found = CollectedCurves()
     for read in (_read_tables, _read_event_files, _read_wandb_files):
         with suppress(BadFile), raise_read_errors_as("curves", BadFile, csv.Error):
             read(folder, since, found)
-    shown = (one for one in found.curves.items() if not _reveals_result(*one, hidden))
+    shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
     for (split, name), points in islice(shown, MAX_CURVES):
         steps = sorted(points)
         for step in sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]}):
@@ -121,10 +121,10 @@ def _read_wandb_files(folder: Path, since: float, found: CollectedCurves) -> Non
 
 def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
     names = [
-        one
+        name
         for ending in (".csv", ".tsv", ".jsonl")
-        for one in list_newest_last(folder, ".", ending, since)
-        if one.endswith(ending)
+        for name in list_newest_last(folder, ".", ending, since)
+        if name.endswith(ending)
     ]
     for name in names[-_MAX_FILES:]:
         with (
@@ -142,25 +142,30 @@ def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
 
 
 def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:
-    """Numbers beside a step; what a row holds in words says of what its numbers are."""
+    """Add the numbers of rows with a step; the texts in a row are hints to what its numbers mean."""
     for row in rows:
         cells = {str(name).strip(): _to_float(value) for name, value in row.items()}
         at = next(
-            (value for one in _STEP_COLUMNS for name, value in cells.items() if name.lower() == one and value == value),
+            (
+                value
+                for text in _STEP_COLUMNS
+                for name, value in cells.items()
+                if name.lower() == text and value == value
+            ),
             math.nan,
         )
         if not at.is_integer():
             continue
-        told = " ".join(one for one in row.values() if isinstance(one, str) and math.isnan(_to_float(one)))[
+        hint = " ".join(text for text in row.values() if isinstance(text, str) and math.isnan(_to_float(text)))[
             :_MAX_NAME_CHARS
         ]
         for name, value in cells.items():
             if name.lower() not in _STEP_COLUMNS and not name.startswith("_"):
-                found.add_point(place, name, int(at), value, told)
+                found.add_point(place, name, int(at), value, hint)
 
 
 def _to_float(value: object) -> float:
-    """NaN for what is none."""
+    """Return a value as float, or NaN if it is not a number."""
     with suppress(ValueError, OverflowError):
         return math.nan if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
     return math.nan

@@ -1,7 +1,7 @@
-"""What a repository's commands run with: an interpreter as it is, or ours with what it asks for installed beside.
+"""Build the environment of a repository's commands: a given interpreter, or scientist's with added packages.
 
-A pin that is not met is a `Deviation`, told and not hidden: old versions have no wheels for a Python of today, and
-most code runs on newer ones. Docker and conda files are read by people.
+A pin that is not met is disclosed as an `EnvironmentDeviation`: old versions have no wheels for a current Python, and
+most code runs with newer ones. Docker and conda files are not read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _REQUIREMENT_FILES = (
     "setup.cfg",
 )
 MAX_SOURCE_BUILDS = 3
-"""Packages at most that are built from their sources since there is no wheel."""
+"""Maximum number of packages built from source for lack of a wheel."""
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
-"""A pin: its version, without the label of a build."""
+"""A pin with its version, without the build label."""
 _SAMPLED_FILE_BYTES = 10**9
-"""Bytes from which of a file only its size and a sample are hashed."""
+"""For larger files, only the size and a sample are hashed."""
 
 
 @dataclass(frozen=True)
 class RepositoryEnvironment:
-    """The ground of commands, with what is recorded of it."""
+    """The environment of commands and its recorded facts."""
 
     command_environment: CommandEnvironment
     how: Literal["given", "interpreter", "beside"]
@@ -53,11 +53,11 @@ class RepositoryEnvironment:
     packages: Mapping[str, str]
     deviations: tuple[EnvironmentDeviation, ...]
     mounts: Mapping[str, str]
-    """Name -> fingerprint; of the folders that settings make readable, too."""
+    """Name -> fingerprint, including the folders that settings make readable."""
 
     @property
     def digest(self) -> str:
-        """Of all that a run depends on besides its files, words and seed."""
+        """Hash of everything a run depends on besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
         content = (
             runs.version,
@@ -70,7 +70,7 @@ class RepositoryEnvironment:
 
 
 def find_requirements(texts: Mapping[str, str]) -> list[Requirement]:
-    """The packages that a repository's own files ask for; its development extras are left out."""
+    """Return the packages required by a repository's own files, without development extras."""
     for name in _REQUIREMENT_FILES:
         if name in texts and (found := _parse_requirements(name, texts[name])):
             return found
@@ -85,19 +85,21 @@ def build_environment(
     mounts: Mapping[str, Path] | None = None,
     installed_before: Mapping[str, str] | None = None,
 ) -> RepositoryEnvironment:
-    """What its commands run with; `python` is an interpreter or the prefix of a conda environment, taken as it is.
-    `known`: packages that were installed beside before, which are taken again in these versions.
+    """Build the environment of a repository's commands. `python` is an interpreter or conda prefix, used unchanged.
+    `installed_before` are packages added earlier, which are installed again in the same versions.
 
-    Raises `RepositoryError` where that is none, `ExecutorError` where it does not run.
+    Raises `RepositoryError` for an invalid interpreter, `ExecutorError` if it does not run.
     """
     program = find_interpreter(python) if python else settings.python
-    ground = CommandEnvironment(program, mounts=dict(mounts or {}))
+    command_environment = CommandEnvironment(program, mounts=dict(mounts or {}))
     runs, wanted = inspect_interpreter(program), find_requirements(texts)
     have = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    prints = {name: compute_fingerprint(path) for name, path in ground.mounts.items() if path.exists()}
+    prints = {name: compute_fingerprint(path) for name, path in command_environment.mounts.items() if path.exists()}
     prints |= hash_folders(settings.readable)
-    environment = RepositoryEnvironment(ground, "given" if python else "interpreter", runs.version, {}, (), prints)
-    lacking = [one for one in wanted if canonicalize_name(one.name) not in have]
+    environment = RepositoryEnvironment(
+        command_environment, "given" if python else "interpreter", runs.version, {}, (), prints
+    )
+    missing = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in have]
     others = tuple(
         EnvironmentDeviation(wanted=str(one), found=have[canonicalize_name(one.name)])
         for one in wanted
@@ -105,46 +107,48 @@ def build_environment(
         and not one.specifier.contains(have[canonicalize_name(one.name)], prereleases=True)
     )
     environment = replace(environment, deviations=others)
-    if python or not lacking:
+    if python or not missing:
         return replace(
-            environment, deviations=(*others, *(EnvironmentDeviation(wanted=str(one), found="") for one in lacking))
+            environment, deviations=(*others, *(EnvironmentDeviation(wanted=str(one), found="") for one in missing))
         )
     by_address = tuple(
         EnvironmentDeviation(
             wanted=str(one),
             found=(
-                "not installed: it comes from an address and not from an index (give an interpreter that has "
-                "it, --python)"
+                "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
             ),
         )
-        for one in lacking
+        for one in missing
         if one.url
     )
     environment = replace(environment, deviations=(*others, *by_address))
-    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(lacking)
+    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
 
 
 def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
-    """One word a package that an index can have; what is asked of one in several lines holds together."""
+    """Return requirement requirement per package from an index, combining those on several lines."""
     found: dict[str, Requirement] = {}
-    for one in wanted:
-        if not one.url:
-            known = found.setdefault(canonicalize_name(one.name), one)
-            known.specifier &= one.specifier
-            known.extras |= one.extras
+    for requirement in wanted:
+        if not requirement.url:
+            known = found.setdefault(canonicalize_name(requirement.name), requirement)
+            known.specifier &= requirement.specifier
+            known.extras |= requirement.extras
     return [
-        one.name + (f"[{','.join(sorted(one.extras))}]" if one.extras else "") + str(one.specifier)
-        for one in found.values()
+        requirement.name
+        + (f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else "")
+        + str(requirement.specifier)
+        for requirement in found.values()
     ]
 
 
 def add_packages(
     environment: RepositoryEnvironment, requirements: Iterable[str], settings: SandboxSettings
 ) -> RepositoryEnvironment:
-    """The environment with more packages beside; what cannot be had is a deviation, and keeps no other away.
+    """Add packages to the environment; each one that cannot be installed becomes a deviation.
 
-    A pin that nothing fits gives way to newer versions; what has no wheel is built from its source, in the sandbox.
+    A pin that cannot be met is relaxed to newer versions; packages without a wheel are built from source in the
+    sandbox.
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
@@ -157,10 +161,10 @@ def add_packages(
             return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
         try:
             overlay = _install_packages([*known, *taken.values()], settings)
-        except PackageError as again:
-            why |= dict.fromkeys(taken, _first_line(again))
+        except PackageError as second_error:
+            why |= dict.fromkeys(taken, _first_line(second_error))
             return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
-    had = {
+    relaxed = {
         word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
         for word, other in taken.items()
         if word != other
@@ -172,7 +176,7 @@ def add_packages(
         command_environment=replace(environment.command_environment, packages=overlay.folder),
         deviations=(
             *environment.deviations,
-            *(EnvironmentDeviation(wanted=one, found=found) for one, found in had.items()),
+            *(EnvironmentDeviation(wanted=word, found=version) for word, version in relaxed.items()),
             *_describe_missing(why),
         ),
     )
@@ -181,7 +185,7 @@ def add_packages(
 def _resolve_one_by_one(
     known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """As what each of these packages can be had beside those before it, and why one cannot be."""
+    """Return the form in which each package can be installed with the earlier ones, and why others cannot."""
     if isinstance(error, IndexUnavailable):
         return {}, dict.fromkeys(words, _first_line(error))
     taken, why = dict[str, str](), dict[str, str]()
@@ -199,7 +203,7 @@ def _resolve_one_by_one(
 
 
 def _describe_missing(why: Mapping[str, str]) -> Iterator[EnvironmentDeviation]:
-    return (EnvironmentDeviation(wanted=word, found=f"cannot be had: {line}") for word, line in why.items())
+    return (EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items())
 
 
 def _first_line(error: PackageError) -> str:
@@ -207,12 +211,12 @@ def _first_line(error: PackageError) -> str:
 
 
 def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:
-    """The packages from the store, or installed into it. Raises `PackageError`."""
+    """Return the packages from the store, installing them if necessary. Raises `PackageError`."""
     return provide_packages(_resolve_packages(words, settings), settings)
 
 
 def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """The lock of packages; of those without a wheel the sources. Raises `PackageError`."""
+    """Resolve packages, using the source of those without a wheel. Raises `PackageError`."""
     for _ in range(MAX_SOURCE_BUILDS):
         try:
             return resolve_packages(words, settings)
@@ -226,32 +230,35 @@ def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> Resolv
 
 
 def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
-    """The environment with one more folder of the repository to import from."""
-    ground = environment.command_environment
-    return replace(environment, command_environment=replace(ground, import_folders=(*ground.import_folders, folder)))
+    """Add a folder of the repository to import from."""
+    command_environment = environment.command_environment
+    return replace(
+        environment,
+        command_environment=replace(command_environment, import_folders=(*command_environment.import_folders, folder)),
+    )
 
 
 def find_interpreter(python: str) -> str:
-    """The interpreter that a path or the prefix of an environment means. Raises `RepositoryError`."""
+    """Return the interpreter for a path or an environment prefix. Raises `RepositoryError`."""
     path = Path(python).expanduser()
     if path.is_dir():
         path = path / "bin" / "python"
     found = str(path.absolute()) if path.exists() else shutil.which(python)
     if found is None or not os.access(found, os.X_OK):
         raise RepositoryError(
-            f"{python!r} is no interpreter, nor the prefix of an environment: name one, such as /opt/conda/envs/NAME"
+            f"{python!r} is neither an interpreter nor an environment prefix: use, for example, /opt/conda/envs/NAME"
         )
     return found
 
 
 def compute_fingerprint(path: Path) -> str:
-    """A hash of a file, or of all files below a folder; of large ones of their size and a sample."""
+    """Hash a file or all files below a folder; for large files, only the size and a sample."""
     digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    for one in files:
-        size = one.stat().st_size
-        digest.update(f"{one.relative_to(path) if one != path else ''}\0{size}\0".encode())
-        with open(one, "rb") as file:
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    for item in files:
+        size = item.stat().st_size
+        digest.update(f"{item.relative_to(path) if item != path else ''}\0{size}\0".encode())
+        with open(item, "rb") as file:
             if size <= _SAMPLED_FILE_BYTES:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
                 continue
@@ -276,9 +283,9 @@ def _parse_requirements(name: str, text: str) -> list[Requirement]:
     found: list[Requirement] = []
     for line in lines:
         try:
-            one = Requirement(line.partition(" #")[0].partition("--hash")[0].strip())
+            requirement = Requirement(line.partition(" #")[0].partition("--hash")[0].strip())
         except InvalidRequirement:
             continue
-        if one.marker is None or one.marker.evaluate():
-            found.append(one)
+        if requirement.marker is None or requirement.marker.evaluate():
+            found.append(requirement)
     return found

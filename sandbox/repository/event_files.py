@@ -1,8 +1,8 @@
-"""Scalars out of TensorBoard's event files, without TensorBoard.
+"""Read scalars from TensorBoard event files, without TensorBoard.
 
-A file is a row of records (length, its checksum, a protobuf `Event`, its checksum); of an event only its step and its
-scalars are read, as `add_scalar` of PyTorch and `tf.summary.scalar` write them. Checksums are not compared: a file that
-was cut off gives what lies before the cut.
+A file is a sequence of records (length, its checksum, a protobuf `Event`, its checksum). Only the step and the scalars
+of an event are read, as written by PyTorch's `add_scalar` and `tf.summary.scalar`. Checksums are not verified; a
+truncated file yields the records before the cut.
 
 Source: TensorFlow's tfrecord format, and its event.proto, summary.proto and tensor.proto.
 """
@@ -21,16 +21,16 @@ from labwright.sandbox.repository.protobuf import iterate_fields
 from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular
 
 _MAX_EVENT_BYTES = 2**20
-"""An event of more is no scalar (images, graphs) and is passed over."""
+"""Larger events are not scalars (images, graphs) and are skipped."""
 _MAX_FILES = 200
 _MAX_ENTRIES = 20_000
 EVENT_FILE_MARK = ".tfevents."
-"""What names of event files hold."""
+"""Part of the name of every event file."""
 
 
 @dataclass
 class TrackedScalars:
-    """`rows`: of each step the wanted tags, by step; `tags`: all that were seen; `files`: that were read."""
+    """`rows`: the requested tags per step, in order; `tags`: all tags found; `files`: number of files read."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     tags: set[str] = field(default_factory=set[str])
@@ -38,9 +38,9 @@ class TrackedScalars:
 
 
 def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float = 0.0) -> TrackedScalars:
-    """What the event files in a folder and below say of the wanted tags; those older than `since` are left out.
+    """Read the requested tags from the event files in a folder and below, except those older than `since`.
 
-    Raises: BadFile, for a file that is too large or no plain file.
+    Raises `BadFile` for a file that is too large or not regular.
     """
     found, by_step = TrackedScalars(), dict[int, dict[str, object]]()
     for name in list_newest_last(folder, location, EVENT_FILE_MARK, since)[-_MAX_FILES:]:
@@ -54,7 +54,8 @@ def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float =
 
 
 def list_newest_last(folder: Path, location: str, name_part: str, since: float = 0.0) -> list[str]:
-    """Files in a folder and below whose name holds `naming`, relative, by age; links and older ones are left out."""
+    """List the files in a folder and below whose name contains `name_part`, relative, oldest first, without links and
+    files older than `since`."""
     paths = (os.path.join(at, name) for at, _, names in os.walk(folder / location) for name in names)
     found = [path for path in islice(paths, _MAX_ENTRIES) if name_part in os.path.basename(path)]
     ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}
@@ -66,7 +67,7 @@ def list_newest_last(folder: Path, location: str, name_part: str, since: float =
 
 
 def read_scalars(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:
-    """Step, tag and value of every scalar of a file. Raises: BadFile."""
+    """Yield step, tag and value of every scalar in a file. Raises `BadFile`."""
     with open_regular(folder, name, MAX_FILE_BYTES) as file:
         yield from _parse_scalars(file)
 
@@ -97,7 +98,7 @@ def _iterate_records(file: BufferedReader) -> Iterator[bytes]:
 
 
 def _parse_scalar(summary: bytes) -> tuple[str, float] | None:
-    """Tag and number of a `Summary.Value`; None for an image, a histogram or text."""
+    """Return tag and value of a `Summary.Value`; None for an image, a histogram or text."""
     tag, found = "", None
     for number, value in iterate_fields(summary):
         if number == 1 and isinstance(value, bytes):
@@ -110,10 +111,10 @@ def _parse_scalar(summary: bytes) -> tuple[str, float] | None:
 
 
 def _parse_tensor(tensor: bytes) -> float | None:
-    """Of a tensor that holds one float or double."""
-    held = dict(iterate_fields(tensor))
-    kind = {1: "<f", 2: "<d"}.get(int(one) if isinstance(one := held.get(1), int) else 0)
-    raw = held.get(4) or held.get(5) or held.get(6)
+    """Return the value of a tensor with a single float or double, else None."""
+    fields = dict(iterate_fields(tensor))
+    kind = {1: "<f", 2: "<d"}.get(int(code) if isinstance(code := fields.get(1), int) else 0)
+    raw = fields.get(4) or fields.get(5) or fields.get(6)
     if kind is None or not isinstance(raw, bytes) or len(raw) != struct.calcsize(kind):
         return None
     return float(struct.unpack(kind, raw)[0])

@@ -1,4 +1,4 @@
-"""The program git, run with our own settings: no configuration of a person, a system or a repository is read."""
+"""Run git with fixed settings; the user's and system's configuration are not read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from labwright.sandbox.errors import RepositoryError
 
 GIT_TIMEOUT_SECONDS = 600.0
-"""Seconds that one command of git may take."""
+"""Timeout of one git command in seconds."""
 AUTHOR_VARIABLES = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -46,7 +46,7 @@ _SAFE_OPTIONS = (
 def run_git(
     folder: Path, arguments: Sequence[str], stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
-    """What a command of git prints; `variables` name its git directory. Raises `RepositoryError`."""
+    """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     try:
         ran = subprocess.run(
@@ -63,6 +63,6 @@ def run_git(
     except subprocess.TimeoutExpired:
         raise RepositoryError(f"git {arguments[0]} took more than {GIT_TIMEOUT_SECONDS:g} s") from None
     if ran.returncode:
-        told = " ".join(ran.stderr.decode("utf-8", errors="replace").split())[-300:]
-        raise RepositoryError(f"git {arguments[0]} failed: {told or ran.returncode}")
+        message = " ".join(ran.stderr.decode("utf-8", errors="replace").split())[-300:]
+        raise RepositoryError(f"git {arguments[0]} failed: {message or ran.returncode}")
     return ran.stdout

@@ -1,8 +1,8 @@
-"""A repository of the user as the record keeps it: a bare copy, and trees of files that follow from it by edits.
+"""Keep a copy of the user's repository in the run: a bare mirror, and file trees derived from it by edits.
 
-Kept: the user's folder is only read, and no program that it names runs (`sandbox.repository.user_git`). A tree is named
-by git's own id, so equal files are one tree. Not kept: the history, what git does not track, submodules, and files that
-lie in LFS: these are told (`Taken.faults`).
+Guarantees: the user's folder is only read, and no program that it names runs (`sandbox.repository.user_git`). A tree is
+identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
+files are not copied; the latter two are reported (`ImportedTree.faults`).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _GIT_CONFIG_KEYS = (
     "precomposeunicode",
     "logallrefupdates",
 )
-"""What git itself writes into the configuration of a new repository."""
+"""Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
-"""Bytes from which a file is not copied into each checkout, but linked to where it lies read-only."""
+"""Larger files are linked read-only into each checkout instead of copied."""
 MAX_TEXT_BYTES = 2**20
-"""Bytes of the largest file that is read as text."""
+"""Size limit of files read as text."""
 
 
 class TreeFile(NamedTuple):
@@ -66,19 +66,19 @@ class TreeFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ImportedTree:
-    """What was taken in: where it stands, and what is not there."""
+    """An imported tree: its commit, and what could not be imported."""
 
     commit: str
     tree: str
     is_snapshot: bool
-    """Whether uncommitted work was made a commit of ours."""
+    """Whether uncommitted changes were added as a temporary commit."""
     files: int
     bytes: int
     faults: tuple[str, ...] = ()
 
 
 class GitMirror:
-    """The record's copy of a repository. Methods raise `RepositoryError` where git fails."""
+    """The run's copy of a repository. Methods raise `RepositoryError` if git fails."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -87,9 +87,9 @@ class GitMirror:
         self._known = False
 
     def import_head(self, repository: Path, *, dirty: bool = False) -> ImportedTree:
-        """Copy a repository as its HEAD is; with `dirty`, with what is not committed.
+        """Copy a repository at HEAD; with `dirty`, include uncommitted changes.
 
-        Raises `RepositoryError` for what is none, has no commit, or holds uncommitted work without `dirty`.
+        Raises `RepositoryError` if there is no repository or commit, or for uncommitted changes without `dirty`.
         """
         with open_repository(repository) as source:
             changed, commit = _has_uncommitted_work(source, repository, dirty=dirty), source.commit
@@ -99,24 +99,24 @@ class GitMirror:
             if changed:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
-                commit = self.commit(tree, commit, "uncommitted work")
+                commit = self.commit(tree, commit, "uncommitted changes")
         listed = self.list_files(tree)
         return ImportedTree(
             commit,
             tree,
             bool(changed),
             len(listed),
-            sum(one.size for one in listed.values()),
+            sum(file.size for file in listed.values()),
             self._find_faults(tree, listed),
         )
 
     def import_commit(self, source: Path, commit: str = "") -> str:
-        """Copy one commit of a folder, a bare repository or a bundle (by default its HEAD); returns the id of its tree.
+        """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
 
-        Nothing is fetched from elsewhere. Raises `RepositoryError` where the commit is not there.
+        Nothing is fetched from other places. Raises `RepositoryError` if the commit is missing.
         """
         if not source.exists():
-            raise RepositoryError(f"{source} is not there: give the folder, bare repository or bundle of it")
+            raise RepositoryError(f"{source} does not exist: give the folder, bare repository or bundle")
         wanted = commit or "HEAD"
         try:
             if source.is_dir():
@@ -129,17 +129,18 @@ class GitMirror:
             wanted = wanted if commit or source.is_dir() else "refs/taken/HEAD"
             return self._git("rev-parse", "--verify", "--quiet", f"{wanted}^{{tree}}").strip()
         except RepositoryError as error:
-            raise RepositoryError(f"{source} holds no commit {wanted} ({error})") from None
+            raise RepositoryError(f"{source} has no commit {wanted} ({error})") from None
 
     @staticmethod
     def check_importable(repository: Path, *, dirty: bool = False) -> None:
-        """Refuse what `take` would; writes nothing. Raises `RepositoryError`."""
+        """Raise `RepositoryError` if `import_head` would; writes nothing."""
         with open_repository(repository) as source:
             _has_uncommitted_work(source, repository, dirty=dirty)
 
     @staticmethod
     def read_working_texts(repository: Path, *, dirty: bool = False) -> dict[str, str]:
-        """The texts that `take` would find, read where they lie. Raises `RepositoryError` as it does."""
+        """Read the text files that `import_head` would copy from the working folder. Raises the same
+        `RepositoryError`."""
         found: dict[str, str] = {}
         with open_repository(repository) as source:
             _has_uncommitted_work(source, repository, dirty=dirty)
@@ -152,17 +153,17 @@ class GitMirror:
     # --- trees --------------------------------------------------------------------------------------------------------
 
     def list_files(self, tree: str) -> dict[str, TreeFile]:
-        """The files of a tree by their paths; submodules are none."""
+        """Return the files of a tree by path, without submodules."""
         found: dict[str, TreeFile] = {}
         for line in filter(None, self._git("ls-tree", "-r", "-l", "-z", tree).split("\0")):
-            told, _, path = line.partition("\t")
-            mode, kind, blob, size = told.split()
+            entry, _, path = line.partition("\t")
+            mode, kind, blob, size = entry.split()
             if kind == "blob":
                 found[path] = TreeFile(mode, blob, int(size))
         return found
 
     def has_tree(self, tree: str) -> bool:
-        """Whether the tree is there with all its files, undamaged."""
+        """Return whether the tree exists with all its files, undamaged."""
         try:
             self._git("fsck", "--no-dangling", "--no-progress", "--strict", tree)
         except RepositoryError:
@@ -170,18 +171,18 @@ class GitMirror:
         return self.folder.is_dir()
 
     def read_texts(self, tree: str) -> dict[str, str]:
-        """The files of a tree that are text, in UTF-8 and not large, by their paths."""
+        """Return the UTF-8 text files of a tree by path, without large ones."""
         if tree not in self._texts:
             self._texts[tree] = self._load_texts(tree)
         return self._texts[tree]
 
     def _load_texts(self, tree: str) -> dict[str, str]:
         wanted = {
-            path: one.id
-            for path, one in self.list_files(tree).items()
-            if one.size <= MAX_TEXT_BYTES and one.mode != "120000"
+            path: file.id
+            for path, file in self.list_files(tree).items()
+            if file.size <= MAX_TEXT_BYTES and file.mode != "120000"
         }
-        answer = self._run(["cat-file", "--batch"], "".join(f"{one}\n" for one in wanted.values()).encode())
+        answer = self._run(["cat-file", "--batch"], "".join(f"{blob}\n" for blob in wanted.values()).encode())
         found: dict[str, str] = {}
         at = 0
         for path in wanted:
@@ -194,7 +195,8 @@ class GitMirror:
         return found
 
     def apply_edits(self, tree: str, edits: Sequence[RepositoryEdit]) -> str:
-        """The tree that edits make of another. Raises `RepositoryError` where a piece does not occur exactly once."""
+        """Apply edits to a tree and return the new one. Raises `RepositoryError` if a text to replace does not occur
+        exactly once."""
         if not edits:
             return tree
         texts, made = self.read_texts(tree), dict[str, str]()
@@ -204,7 +206,7 @@ class GitMirror:
         return self.replace_files(tree, made)
 
     def apply_patch(self, tree: str, patch: str) -> str:
-        """The tree that a unified diff of git (`difference`) makes of another. Raises `RepositoryError`."""
+        """Apply a unified diff (`build_diff`) to a tree and return the new one. Raises `RepositoryError`."""
         if not patch:
             return tree
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
@@ -213,12 +215,12 @@ class GitMirror:
             try:
                 self._run(["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode(), index)
             except RepositoryError as error:
-                raise RepositoryError(f"the patch does not fit the files that it is made for: {error}") from None
+                raise RepositoryError(f"the patch does not apply to the tree: {error}") from None
             return self._git("write-tree", **index).strip()
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
-        """The tree with these texts in place of what it has, or beside it."""
-        modes = {path: one.mode for path, one in self.list_files(tree).items()}
+        """Return a tree in which these texts replace or extend the files."""
+        modes = {path: file.mode for path, file in self.list_files(tree).items()}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
@@ -229,13 +231,13 @@ class GitMirror:
             return self._git("write-tree", **index).strip()
 
     def commit(self, tree: str, parent: str, message: str) -> str:
-        """A commit of ours, dated to no day, so that equal ones are one. It is kept by a reference."""
+        """Create a commit with a fixed date, so that equal commits have the same id, and keep it by a reference."""
         made = self._git("commit-tree", tree, "-p", parent, "-m", message, **AUTHOR_VARIABLES).strip()
         self._git("update-ref", f"refs/scientist/{made}", made)
         return made
 
     def build_diff(self, before: str, after: str) -> str:
-        """A unified diff of two trees."""
+        """Return the unified diff of two trees."""
         return self._git(
             "diff",
             "--no-color",
@@ -251,16 +253,16 @@ class GitMirror:
         )
 
     def checkout(self, tree: str, folder: Path) -> Path:
-        """Put the files of a tree into a new folder; what is large is linked to `large`, which must be seen there.
+        """Write the files of a tree to a new folder; large files become links.
 
-        The folder that large files lie in, read-only.
+        Returns the folder that the links point to, which must be readable by the command.
         """
         kept = self._prepare_source_checkout(tree)
         shutil.copytree(kept, folder, symlinks=True, copy_function=_copy_or_link)
         return kept
 
     def _prepare_source_checkout(self, tree: str) -> Path:
-        """The files of a tree as they are copied from, made once."""
+        """Return the folder from which checkouts of a tree are copied, creating it once."""
         kept = self._checkouts / tree
         if not kept.exists():
             part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
@@ -271,31 +273,34 @@ class GitMirror:
             part.chmod(0o755)
             try:
                 os.rename(part, kept)
-            except OSError:  # another run of ours was first
+            except OSError:  # another process was first
                 shutil.rmtree(part, ignore_errors=True)
         return kept
 
     def forget_checkouts(self) -> None:
-        """Remove what checkouts are copied from; it is made again where it is needed."""
+        """Remove the folders from which checkouts are copied; they are recreated when needed."""
         shutil.rmtree(self._checkouts, ignore_errors=True)
 
     # --- git ----------------------------------------------------------------------------------------------------------
 
     def _check_config(self) -> None:
-        """Refuse a copy that is not as we make it: one of another's run may name programs. Raises `RepositoryError`."""
+        """Raise `RepositoryError` if the mirror was not made by this program: a copied run may name programs to
+        execute."""
         config = self.folder / "config"
         keys = (
             set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
         )
-        if odd := sorted({*keys} - {f"core.{one}" for one in _GIT_CONFIG_KEYS}):
-            raise RepositoryError(f"{config} sets {odd[0]}, which this program never does: take it out")
+        if odd := sorted({*keys} - {f"core.{key}" for key in _GIT_CONFIG_KEYS}):
+            raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove it")
         objects = self.folder / "objects"
         if objects.is_symlink() or find_link(objects) or (objects / "info" / "alternates").exists():
-            raise RepositoryError(f"{self.folder} borrows objects from elsewhere, which this program never does")
+            raise RepositoryError(
+                f"{self.folder} borrows objects from elsewhere, which scientist never does: restore the run's copy"
+            )
         self._known = True
 
     def _fetch(self, url: str, *words: str) -> None:
-        """Copy what is named from another repository, without a link to it; where this one is not there, make it."""
+        """Fetch from another repository without linking to it, creating the mirror if necessary."""
         place = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
         if place != self.folder:
             shutil.rmtree(place, ignore_errors=True)
@@ -325,13 +330,13 @@ class GitMirror:
             if line.startswith("160000")
         ]
         if modules:
-            faults.append(f"submodules are not taken along: {_format_names(modules)}")
-        small = [path for path, one in listed.items() if 100 <= one.size <= 200]
+            faults.append(f"submodules are not included: {_format_names(modules)}")
+        small = [path for path, file in listed.items() if 100 <= file.size <= 200]
         pointers = [
             path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(LFS_POINTER_PREFIX)
         ]
         if pointers:
-            faults.append(f"files lie in LFS and are only named here: {_format_names(pointers)}; give them by --mount")
+            faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")
         return tuple(faults)
 
     def _write_blob(self, text: str) -> str:
@@ -354,39 +359,39 @@ def _decode_text(content: bytes) -> str | None:
 
 
 def apply_edit(before: str | None, edit: RepositoryEdit) -> str:
-    """A text after an edit. Raises `RepositoryError` where the piece does not occur exactly once."""
+    """Apply an edit to a text. Raises `RepositoryError` if the text to replace does not occur exactly once."""
     if not edit.old:
         if before is not None:
-            raise RepositoryError(f"{edit.path} is there already: name the piece of it that is to change")
+            raise RepositoryError(f"{edit.path} exists already: give the text in it to replace")
         return edit.new
     if (count := (before or "").count(edit.old)) != 1:
-        raise RepositoryError(f"the piece that is to change occurs {count} times in {edit.path}, and must occur once")
+        raise RepositoryError(f"the text to replace occurs {count} times in {edit.path}, but must occur exactly once")
     assert before is not None
     return before.replace(edit.old, edit.new)
 
 
 def _has_uncommitted_work(source: UserGitRepository, repository: Path, *, dirty: bool) -> bool:
-    """Whether there is uncommitted work. Raises `RepositoryError` where there is and may not be."""
+    """Return whether there are uncommitted changes. Raises `RepositoryError` if there are and `dirty` is not set."""
     found = source.list_changed()
     if found and not dirty:
         filtered = source.select_filtered(found)
-        told = (
-            f"; git's filters are not run, so that {_format_names(filtered)} may count as changed" if filtered else ""
+        hint = (
+            f"; git filters are not run, so {_format_names(filtered)} may wrongly count as changed" if filtered else ""
         )
         raise RepositoryError(
-            f"{repository} holds work that is not committed ({_format_names(found)}): commit it, or take "
-            f"it as it is with --dirty{told}"
+            f"{repository} has uncommitted changes ({_format_names(found)}): commit them, or include "
+            f"them with --dirty{hint}"
         )
     return bool(found)
 
 
 def read_git_output(folder: Path, *arguments: str) -> str:
-    """What a command of git prints, as our own author and without anybody's settings. Raises `RepositoryError`."""
+    """Run git with a fixed author and without the user's settings, and return the output. Raises `RepositoryError`."""
     return run_git(folder, arguments, variables=AUTHOR_VARIABLES).decode("utf-8", errors="surrogateescape")
 
 
 def _copy_or_link(source: str, target: str) -> None:
-    """Copy a file, or link to it where it is large."""
+    """Copy a file, or link to it if it is large."""
     if os.path.islink(source) or os.path.getsize(source) <= LINKED_FILE_BYTES:
         shutil.copy2(source, target, follow_symlinks=False)
     else:

@@ -1,17 +1,17 @@
-"""Where a program leaves its result, and the number that is read there.
+"""Read the result of a program from its output files or its standard output.
 
-    FILE.json:a.b.0                  a value in JSON; words and places of lists joined by dots
-    FILE.csv:column                  the last row that has one; so FILE.tsv, and FILE.jsonl with a row a line
+    FILE.json:a.b.0                  a JSON value; keys and list indices joined by dots
+    FILE.csv:column                  the last row with a value; also FILE.tsv and FILE.jsonl (one row per line)
         ...@last                     the same
-        ...@min(c), ...@max(c)       the row where another column (or this one) is least or greatest
-        ...@epoch=3                  the row where a column has that value
-    tb:FOLDER:tag@last               TensorBoard's event files in a folder and below; @min, @max of tags, @step=3
-    wandb:FOLDER:key                 the summary of a run that Weights & Biases kept offline; of its history as tables
-    stdout:REGEX                     the last match of its first group in what was printed
+        ...@min(c), ...@max(c)       the row where column c is smallest or largest
+        ...@epoch=3                  the row where a column has this value
+    tb:FOLDER:tag@last               TensorBoard event files in a folder and below; also @min(tag), @max(tag), @step=3
+    wandb:FOLDER:key                 the summary of an offline Weights & Biases run; its history with @ as in tables
+    stdout:REGEX                     the first group of the last match in standard output
 
-A file's name may hold * and ** where the program names folders by itself: the newest match is read. `{out}` stands for
-the folder of the run. The files are the repository's, written by code that is not trusted: links are not followed,
-sizes are limited, and whatever cannot be read is a failure of the kind `no measurement`, in words.
+A file name may contain * and ** if the program chooses folder names: the newest match is read. `{out}` stands for the
+output folder of the run. The files are written by untrusted repository code: links are not followed, sizes are limited,
+and anything unreadable is a failure of kind `no measurement` with a message.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from labwright.sandbox.repository.wandb_files import read_newest_run
 from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as, remove_path, resolve_inside
 
 MAX_METRIC_BYTES = 64 * 2**20
-"""Largest file that a metric is read from; those of trackers may hold more."""
+"""Largest file from which a metric is read; tracker files may be larger."""
 
 MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
 PREDICTIONS_KIND = "predictions"
@@ -53,23 +53,23 @@ _METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdo
 
 
 class MetricError(UsageError):
-    """A metric that is written in no known way. Who acts: whoever wrote it."""
+    """Raised for a metric in an unknown format."""
 
 
 @dataclass(frozen=True)
 class ResultMetric:
-    """Where a number is. `place`: file, or folder of event files; `name`: keys, column, tag, regular expression, or by
-    what predictions (FILE[:COLUMN]) are scored."""
+    """Location of a metric. `place`: file, or folder of event files; `name`: keys, column, tag, regular expression, or
+    the metric for scored predictions (FILE[:COLUMN])."""
 
     text: str
-    """As it was written."""
+    """The original text."""
     kind: MetricKind
     place: str
     name: str
     extremum: str = ""
-    """`min` or `max`: the row is chosen by `by`."""
+    """`min` or `max`: the row is selected by `by_column`."""
     by_column: str = ""
-    """The column that a row is chosen by; empty: the last row."""
+    """Column that selects the row; empty: the last row."""
     equal_to: str = ""
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class ResultMetric:
 
 @dataclass(frozen=True)
 class MetricReading:
-    """A finite number, or why there is none. `note`: what is to be known of how it was read."""
+    """A finite value, or why there is none. `note` says how an ambiguous value was chosen."""
 
     value: float | None = None
     note: str = ""
@@ -86,7 +86,7 @@ class MetricReading:
 
 
 def parse_metric(text: str, out: str = "out") -> ResultMetric:
-    """Raises: MetricError, whose message says how metrics are written."""
+    """Parse a metric. Raises `MetricError`, whose message explains the format."""
     kind, _, rest = text.partition(":")
     if kind == "stdout":
         return ResultMetric(text, "stdout", "", _compile_expression(rest))
@@ -108,10 +108,10 @@ def _compile_expression(written: str) -> str:
     try:
         groups = re.compile(written).groups
     except re.error as error:
-        raise MetricError(f"the regular expression {written!r} cannot be read: {error}") from error
+        raise MetricError(f"invalid regular expression {written!r}: {error}") from error
     if not groups:
         raise MetricError(
-            f"stdout:{written} says not which part is the number: put it in parentheses, like stdout:accuracy ([0-9.]+)"
+            f"stdout:{written} has no group: put the number in parentheses, as in stdout:accuracy ([0-9.]+)"
         )
     return written
 
@@ -119,7 +119,7 @@ def _compile_expression(written: str) -> str:
 def _check_inside(place: str, text: str) -> str:
     path = PurePosixPath(place)
     if not place or path.is_absolute() or ".." in path.parts:
-        raise MetricError(f"the metric {text!r} names no file in the repository: write {_METRIC_FORMS}")
+        raise MetricError(f"the metric {text!r} does not name a file in the repository: write {_METRIC_FORMS}")
     return str(path)
 
 
@@ -127,7 +127,7 @@ def _parse_row_metric(kind: MetricKind, place: str, rest: str, text: str) -> Res
     found = _ROW_PATTERN.fullmatch(rest)
     if found is None or "@" in found["column"]:
         raise MetricError(
-            f"cannot read which row {text!r} means: write column@last, column@min(other), "
+            f"cannot tell which row {text!r} selects: write column@last, column@min(other), "
             "column@max(other) or column@epoch=3"
         )
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
@@ -143,10 +143,10 @@ def read_metric(
     stale: bool = False,
     since: float | None = None,
 ) -> MetricReading:
-    """The number that a run left in its folder, times `scale`.
+    """Read the metric of a run from its folder, multiplied by `scale`.
 
-    `stale`: a file of that name lay there before and was taken away; `since`: when the run began, by the clock of the
-    file system (`sandbox.file_clock`): a file that is older is not of this run.
+    `stale`: a file of that name existed before the run and was removed; `since`: start of the run by the file system's
+    clock (`sandbox.file_clock`): older files are not from this run.
     """
     try:
         with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
@@ -154,12 +154,12 @@ def read_metric(
             return MetricReading(_to_finite(value, metric) * scale, note)
     except BadFile as error:
         stale = stale and isinstance(error, MetricFileNotFound)
-        said = f"{error}; the one in the repository is older than the run" if stale else str(error)
-        return MetricReading(failure=Failure(kind="no measurement", message=said))
+        message = f"{error}; the file in the repository is older than the run" if stale else str(error)
+        return MetricReading(failure=Failure(kind="no measurement", message=message))
 
 
 def _to_finite(value: object, metric: ResultMetric) -> float:
-    """Numbers only: of text and truth values nobody said that they are numbers."""
+    """Return a finite number; texts and booleans are rejected."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
     if not math.isfinite(value):
@@ -175,10 +175,10 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
 
 
 def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    found = [one[1] for one in re.finditer(metric.name, stdout)]
+    found = [match[1] for match in re.finditer(metric.name, stdout)]
     if not found:
-        raise MetricNotFound(f"nothing that was printed matches {metric.name!r}")
-    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
+        raise MetricNotFound(f"no printed text matches {metric.name!r}")
+    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was used" if len(found) > 1 else ""
 
 
 def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
@@ -192,7 +192,7 @@ def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | N
 
 
 def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
-    """What the next key holds, and the keys that are left. A key may itself hold dots."""
+    """Return the value of the next key and the remaining keys. A key may contain dots."""
     key = keys[0]
     if isinstance(value, dict):
         for count in range(len(keys), 0, -1):
@@ -202,7 +202,7 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
         return listed[int(key)], keys[1:]
     there = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
-    raise MetricNotFound(f"{metric}: no such key as {key!r}" + (f"; there are {there}" if there else ""))
+    raise MetricNotFound(f"{metric}: no key {key!r}" + (f"; the keys are {there}" if there else ""))
 
 
 def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
@@ -215,7 +215,7 @@ def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | 
         columns = [column.strip() for column in rows.fieldnames or ()]
         for wanted in filter(None, (metric.name, metric.by_column)):
             if wanted not in columns:
-                raise MetricNotFound(f"{metric}: no such column as {wanted!r}; there are {', '.join(columns[:12])}")
+                raise MetricNotFound(f"{metric}: no column {wanted!r}; the columns are {', '.join(columns[:12])}")
         rows.fieldnames = columns
         return _choose_row(cast(Iterator[MetricRow], rows), metric), note
 
@@ -224,9 +224,9 @@ def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float |
     refuse_links(folder, metric.place)
     found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
     if not found.files:
-        raise MetricFileNotFound(f"no such file as events.out.tfevents.* in {metric.place}")
+        raise MetricFileNotFound(f"there is no file events.out.tfevents.* in {metric.place}")
     if metric.name not in found.tags:
-        raise MetricNotFound(f"{metric}: no such tag; there are {', '.join(sorted(found.tags)[:12])}")
+        raise MetricNotFound(f"{metric}: no such tag; the tags are {', '.join(sorted(found.tags)[:12])}")
     return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
 
 
@@ -234,16 +234,16 @@ def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float 
     refuse_links(folder, metric.place)
     found = read_newest_run(folder, metric.place, since or 0.0)
     if not found.files:
-        raise MetricFileNotFound(f"no such file as *.wandb in {metric.place}")
+        raise MetricFileNotFound(f"there is no file *.wandb in {metric.place}")
     rows = found.rows if metric.by_column else [*found.rows, found.summary]
-    return _choose_row(rows, metric), f"{found.files} runs there, the newest was read" if found.files > 1 else ""
+    return _choose_row(rows, metric), f"{found.files} runs found, the newest was read" if found.files > 1 else ""
 
 
 MetricRow = Mapping[str, object]
 
 
 def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
-    """Of the rows that hold the metric: the last, or the one that another column chooses; of equal ones the first."""
+    """Return the metric of the last row that has one, or of the row that another column selects (the first of ties)."""
     best: object = None
     least: float | None = None
     sign = -1 if metric.extremum == "max" else 1
@@ -281,10 +281,10 @@ _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tup
 
 
 def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:
-    """Take away files that hold metrics before the run, and see that `out` is a folder of the checkout's own.
+    """Remove the metric files before the run and ensure that `out` is a folder inside the checkout.
 
-    Of each metric whether there were any. Raises `RepositoryError` where a folder on the way is a link, which leads to
-    files of the user: what a run left there would not be read either.
+    Returns for each metric whether it had a file. Raises `RepositoryError` if a folder on its path is a link: the file
+    might belong to the user, and would not be read after the run either.
     """
     place = checkout / out
     if place.is_symlink() or not place.is_dir():
@@ -294,8 +294,8 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
         return [_clear_metric_file(checkout, metric) for metric in metrics]
     except BadFile as error:
         raise RepositoryError(
-            f"the metric would be read behind a link of the repository ({error}): name the file "
-            "where it lies in the repository, or make that a folder"
+            f"the metric file is behind a link in the repository ({error}): give the file's "
+            "real path in the repository, or replace the link by a folder"
         ) from None
 
 

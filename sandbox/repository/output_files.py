@@ -1,4 +1,4 @@
-"""Which file of those that a run left is meant: by name, or the newest that a pattern names."""
+"""Find an output file of a run by name, or the newest file that matches a pattern."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from labwright.record.folder_descriptors import remove_tree
 from labwright.sandbox.safe_io import BadFile
 
 _MAX_ENTRIES = 20_000
-"""Files and folders that are looked at where a name holds a pattern."""
+"""Files and folders examined at most for a pattern."""
 
 
 class MetricNotFound(BadFile):
-    """There is no such number."""
+    """The metric value was not found."""
 
 
 class MetricFileNotFound(MetricNotFound):
-    """Not even the file is there."""
+    """The metric's file was not found."""
 
 
 def find_file(location: str, folder: Path, since: float | None) -> tuple[str, str]:
-    """The file that is meant, and a note where several could be. Raises: NoFile; NotThere, of one that is too old."""
+    """Return the file, and a note if several match. Raises `MetricFileNotFound`, or `MetricNotFound` if it is too
+    old."""
     names = list_matching(folder, location)
     ages = {name: _read_modified_time(folder, name) for name in names if os.path.lexists(folder / name)}
     if not ages:
-        raise MetricFileNotFound(f"no such file as {location}")
+        raise MetricFileNotFound(f"there is no file {location}")
     newest = max(ages, key=lambda name: (ages[name], name))
     if since is not None and ages[newest] < since:
         raise MetricNotFound(f"{newest} is older than the run")
@@ -36,7 +37,7 @@ def find_file(location: str, folder: Path, since: float | None) -> tuple[str, st
 
 
 def list_matching(folder: Path, location: str) -> list[str]:
-    """The files that a name or a pattern may mean, relative, sorted; no linked folder is looked into."""
+    """Return the relative names of the files that match, sorted; linked folders are not searched."""
     return sorted(_iterate_matches(folder, location)) if "*" in location else [location]
 
 
@@ -45,29 +46,29 @@ def _read_modified_time(folder: Path, name: str) -> float:
 
 
 def _iterate_matches(folder: Path, pattern: str) -> Iterator[str]:
-    """Plain files below a folder that a pattern names; links are not followed, and not looked for beyond a limit."""
-    wanted = _glob_to_regex(pattern)
+    """Yield the regular files below a folder that match a pattern, up to a limit; links are not followed."""
+    regex = _glob_to_regex(pattern)
     paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
     for path in islice(paths, _MAX_ENTRIES):
         relative = os.path.relpath(path, folder)
-        if wanted.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
+        if regex.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
             yield relative
 
 
 def _glob_to_regex(pattern: str) -> re.Pattern[str]:
-    """`*` stands for anything but a slash, `**/` for any folders."""
+    """Convert a pattern: `*` matches anything but a slash, `**/` any folders."""
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    found = [one[0] for one in re.finditer(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)]
-    return re.compile("".join(words.get(word) or re.escape(word) for word in found))
+    parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)
+    return re.compile("".join(words.get(part) or re.escape(part) for part in parts))
 
 
 def remove_checkout(checkout: Path) -> None:
-    """Remove a checkout, also where its code locked folders or nested them; what its links lead to stays."""
+    """Remove a checkout, even with locked or deeply nested folders, without following links."""
     remove_tree(checkout, ignore_errors=True)
 
 
 def refuse_links(folder: Path, location: str) -> None:
-    """Raises: BadFile, where a folder on the way is a link."""
+    """Raise `BadFile` if a part of the path is a link."""
     path = folder
     for part in PurePosixPath(location).parts:
         path = path / part

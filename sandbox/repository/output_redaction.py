@@ -1,10 +1,9 @@
-"""What of a command's output is withheld: lines that tell its test results, while anything can still be chosen.
+"""Redact lines of a command's output that reveal test results, until nothing can be selected by them.
 
-Withheld: lines that match the expression of a `stdout:` metric or a pattern of the user's; lines with the metric's key
-beside a number; lines that print the value itself, to three digits at least, however it is written: over a progress
-bar, in colours, with backspaces, spaces or a decimal comma, in digits of another script, in pieces on lines that follow
-each other. Not found: a value in other words, such as its complement, or a file that the code prints in an encoding of
-its own.
+Redacted: lines that match the expression of a `stdout:` metric or a user's pattern; lines with the metric's key and a
+number; lines that print the value itself to at least three digits, in any notation: over a progress bar, in colours,
+with backspaces, spaces or a decimal comma, in other scripts' digits, or split over consecutive lines. Limits: derived
+values (such as the complement) and output in an unusual encoding are not found.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _NUMBER_PATTERN = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class OutputRedactor:
-    """What lines are withheld, by regular expression."""
+    """Regular expressions and values of the lines to redact."""
 
     patterns: tuple[re.Pattern[str], ...] = ()
     values: tuple[float, ...] = field(default=())
-    """Test results of this run, once they are read."""
+    """Test results of this run, once known."""
 
     @classmethod
     def from_metric(cls, test_metric: str, patterns: Iterable[str]) -> OutputRedactor:
-        """Raises `MetricError`, `re.error`."""
-        found = [re.compile(one) for one in patterns]
+        """Build the redactor of a test metric and the user's patterns. Raises `MetricError`, `re.error`."""
+        found = [re.compile(pattern) for pattern in patterns]
         if test_metric:
             metric = parse_metric(test_metric)
             if metric.kind == "stdout":
@@ -45,11 +44,11 @@ class OutputRedactor:
         return cls(tuple(found))
 
     def with_values(self, *values: float | None) -> OutputRedactor:
-        """The same, with values that are to be found."""
-        return OutputRedactor(self.patterns, (*self.values, *(one for one in values if one is not None)))
+        """Return a redactor that also finds these values."""
+        return OutputRedactor(self.patterns, (*self.values, *(value for value in values if value is not None)))
 
     def redact(self, text: str) -> str:
-        """The text without the lines that are withheld; a line ends where Python ends one, also at a `\\r`."""
+        """Replace the lines to redact; lines end where Python ends them, also at `\\r`."""
         if not self.patterns and not self.values:
             return text
         covered = self._find_withheld_lines(text.splitlines(keepends=True))
@@ -57,24 +56,22 @@ class OutputRedactor:
         return "\n".join(lines) + ("\n" if text.endswith("\n") else "")
 
     def _find_withheld_lines(self, ended: Sequence[str]) -> set[int]:
-        """Numbers of the lines that tell a result in any of the forms in which they can be read."""
+        """Return the numbers of the lines that reveal a result in any readable form."""
         raw = [line.splitlines()[0] for line in ended]
         plain, found = [_normalize_line(line) for line in raw], set[int]()
         for lines in (raw, plain):
             found |= {number for number, line in enumerate(lines) if self._reveals_result(line)}
             found |= _find_lines(
-                lines, "\n", (one.span() for pattern in self.patterns for one in pattern.finditer("\n".join(lines)))
+                lines, "\n", (match.span() for pattern in self.patterns for match in pattern.finditer("\n".join(lines)))
             )
-        for lines in _iterate_line_groups(
-            [not line.endswith("\r") for line in ended]
-        ):  # what a terminal leaves of them
+        for lines in _iterate_line_groups([not line.endswith("\r") for line in ended]):  # as shown by a terminal
             if self._reveals_result(_render_overwritten([plain[number] for number in lines])):
                 found |= set(lines)
         split = [
             not re.match(r"[\d.]{2}", line.rstrip()[-1:] + after.lstrip()[:1])
             for line, after in zip(plain, (*plain[1:], ""), strict=True)
         ]
-        for lines in _iterate_line_groups(split):  # a number that was printed in pieces
+        for lines in _iterate_line_groups(split):  # a number printed in pieces
             pieces = [plain[number].strip() for number in lines]
             found |= {
                 lines[number]
@@ -82,9 +79,9 @@ class OutputRedactor:
                     pieces,
                     "",
                     (
-                        one.span()
-                        for one in _NUMBER_PATTERN.finditer("".join(pieces))
-                        if self._is_withheld_value(one[0])
+                        match.span()
+                        for match in _NUMBER_PATTERN.finditer("".join(pieces))
+                        if self._is_withheld_value(match[0])
                     ),
                 )
             }
@@ -92,7 +89,7 @@ class OutputRedactor:
 
     def _reveals_result(self, line: str) -> bool:
         forms = {line, line.replace(",", "."), re.sub(r"(?<=[\d.,])[ _']+(?=[\d.,])", "", line).replace(",", ".")}
-        return any(one.search(line) for one in self.patterns) or any(
+        return any(pattern.search(line) for pattern in self.patterns) or any(
             self._is_withheld_value(number) for form in forms for number in _NUMBER_PATTERN.findall(form)
         )
 
@@ -102,42 +99,42 @@ class OutputRedactor:
             return False
         places = len(re.sub(r"[eE].*", "", printed).partition(".")[2])
         return any(
-            abs(abs(float(printed)) - scale * abs(one))
+            abs(abs(float(printed)) - scale * abs(value))
             <= 0.51 * 10.0**-places * (float("1e" + printed.lower().partition("e")[2]) if "e" in printed.lower() else 1)
-            for one in self.values
+            for value in self.values
             for scale in (1, 100)
         )
 
 
 def _normalize_line(line: str) -> str:
-    """A line as a person reads it: digits and spaces of any script as those of ASCII, no colours, nothing unseen."""
+    """Normalise a line to what a reader sees: ASCII digits and spaces, no colours or invisible characters."""
     if line.isascii() and line.isprintable():
         return line
     text = unicodedata.normalize("NFKC", _ESCAPE_PATTERN.sub("", line)).replace("\N{MINUS SIGN}", "-")
-    seen = (
-        str(unicodedata.decimal(one, one))
-        for one in _render_overwritten([text])
-        if one == "\t" or unicodedata.category(one) not in ("Cc", "Cf", "Mn", "Me")
+    visible = (
+        str(unicodedata.decimal(char, char))
+        for char in _render_overwritten([text])
+        if char == "\t" or unicodedata.category(char) not in ("Cc", "Cf", "Mn", "Me")
     )
-    return "".join(" " if one.isspace() else one for one in seen)
+    return "".join(" " if char.isspace() else char for char in visible)
 
 
 def _render_overwritten(pieces: Iterable[str]) -> str:
-    """What a terminal shows of pieces that are printed over each other from the first column, with backspaces."""
+    """Return what a terminal shows of pieces printed over each other from the first column, with backspaces."""
     cells: list[str] = []
     for piece in pieces:
         at = 0
-        for one in piece:
-            if one == "\b":
+        for char in piece:
+            if char == "\b":
                 at = max(0, at - 1)
             else:
-                cells[at : at + 1] = [one]
+                cells[at : at + 1] = [char]
                 at += 1
     return "".join(cells)
 
 
 def _iterate_line_groups(ends: Sequence[bool]) -> Iterator[range]:
-    """Numbers of lines that belong together, two at least: each but the last is none at which a group ends."""
+    """Yield groups of two or more lines; `ends` marks the lines that end a group."""
     first = 0
     for number, end in enumerate(ends):
         if end or number == len(ends) - 1:
@@ -147,7 +144,7 @@ def _iterate_line_groups(ends: Sequence[bool]) -> Iterator[range]:
 
 
 def _find_lines(lines: Sequence[str], join: str, spans: Iterable[tuple[int, int]]) -> set[int]:
-    """Numbers of the lines that spans of the joined text lie in."""
+    """Return the numbers of the lines that contain the given spans of the joined text."""
     starts = list(accumulate((len(line) + len(join) for line in lines), initial=0))[:-1]
     return {
         number

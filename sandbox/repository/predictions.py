@@ -1,9 +1,9 @@
-"""Predictions that a repository's command leaves, scored against labels that it does not see.
+"""Score the predictions of a repository's command on labels that it cannot see.
 
-The labels are a table with a column `label`, and `id` and `split` (validation or test) where there are such. Whole
-numbers and words are classes, numbers with a point are values. Predictions are one a row: a table with `prediction` or
-with a column a class, a JSON list, or an array (.npy) of one or two dimensions; by `id` where labels have one, else in
-their order. What is handed in is what `lab.submit` hands in, so that all that follows is the same.
+The labels are a table with a column `label` and optionally `id` and `split` (validation or test). Integers and words
+are classes, numbers with a decimal point are values. There is one prediction per row: a table with `prediction` or with
+one column per class, a JSON list, or an array (.npy) of one or two dimensions; matched by `id` if the labels have it,
+otherwise by order. The submission has the format of `lab.submit`, so scoring is the same.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
 
 Array = NDArray[Any]
 MAX_LABEL_BYTES = 2**30
-"""Of the largest file of labels that is read."""
+"""Size limit of the labels file."""
 _MAX_VALUE_BYTES = 64
-"""Of a prediction in a file of nothing else, beside four for each letter of the longest name of a class."""
+"""Limit per prediction in a file of predictions only, plus four per letter of the longest class name."""
 SPLITS = ("validation", "test")
 SUM_TOLERANCE = 0.01
-"""How far from 1 a row of probabilities may always sum: half precision rounds so."""
+"""Accepted difference from 1 of the sum of a row of probabilities, due to half-precision rounding."""
 PREDICTION_COLUMN, LABEL_COLUMN, ID_COLUMN, SPLIT_COLUMN = "prediction", "label", "id", "split"
 
 
 @dataclass(frozen=True)
 class TruthLabels:
-    """Labels by row."""
+    """Labels, one per row."""
 
     labels: Array
-    """Classes by their places among `names`, or values."""
+    """Indices into `class_names`, or values."""
     splits: tuple[str, ...]
     ids: tuple[str, ...]
-    """Empty: rows are told by their order."""
+    """Empty: rows are matched by order."""
     class_names: tuple[str, ...]
-    """Of classes; empty for values."""
+    """Names of the classes; empty for values."""
 
     @property
     def without_splits(self) -> TruthLabels:
-        """The same without splits: all rows count at once."""
+        """The same labels with all rows in validation."""
         return replace(self, splits=("validation",) * len(self.labels))
 
     @property
@@ -65,7 +65,7 @@ class TruthLabels:
         return hashlib.sha256(whole.encode()).hexdigest()
 
     def add_facts(self, facts: DatasetFacts) -> DatasetFacts:
-        """What a run records, with what is known by the labels."""
+        """Add what the labels show to the recorded facts."""
         return facts.model_copy(
             update={
                 "sizes": {name: self.splits.count(name) for name in SPLITS if name in self.splits},
@@ -79,21 +79,20 @@ class TruthLabels:
 
 
 def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> None:
-    """Refuse labels that a command could read, or that nobody can. Raises `RepositoryError`."""
-    places = [find_root(repository).resolve(), *(Path(one).resolve() for one in mounted)]
+    """Raise `RepositoryError` if the command could read the labels, or if they are invalid."""
+    places = [find_root(repository).resolve(), *(Path(mount).resolve() for mount in mounted)]
     if any(path.resolve().is_relative_to(place) for place in places):
         raise RepositoryError(
-            f"--truth {path} lies where the command can read it: keep it outside of the repository "
-            "and of what is mounted"
+            f"--truth {path} is readable by the command: move it outside the repository and the mounts"
         )
     read_truth(path)
 
 
 def read_truth(path: Path) -> TruthLabels:
-    """The labels of a table (.csv, .tsv). Raises `RepositoryError`."""
+    """Read the labels from a table (.csv, .tsv). Raises `RepositoryError`."""
     try:
         if path.stat().st_size > MAX_LABEL_BYTES:
-            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes are more than {MAX_LABEL_BYTES}")
+            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes exceed the limit of {MAX_LABEL_BYTES}")
         columns = _parse_columns(path.read_text(encoding="utf-8-sig"), path.suffix)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
@@ -107,9 +106,9 @@ def read_truth(path: Path) -> TruthLabels:
     if odd := sorted(set(split) - set(SPLITS)):
         raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
     if "validation" not in split:
-        raise RepositoryError(f"--truth {path}: no row is of validation, by which the search selects")
+        raise RepositoryError(f"--truth {path}: no row belongs to validation, which the search needs for selection")
     if len(set(ids)) != len(ids):
-        raise RepositoryError(f"--truth {path}: an id stands in two rows")
+        raise RepositoryError(f"--truth {path}: an id occurs in two rows")
     if "" in labels:
         raise RepositoryError(f"--truth {path}: row {labels.index('') + 1} has no label")
     values = _parse_numbers(labels)
@@ -119,12 +118,14 @@ def read_truth(path: Path) -> TruthLabels:
         return TruthLabels(values, split, ids, ())
     names = tuple(sorted(set(labels), key=lambda name: (float(name) if values is not None else 0.0, name)))
     if len(names) < 2:
-        raise RepositoryError(f"--truth {path}: all labels are {labels[0]!r} (numbers with a point are values)")
+        raise RepositoryError(
+            f"--truth {path}: all labels are {labels[0]!r} (write numbers with a decimal point for regression)"
+        )
     return TruthLabels(np.array([names.index(label) for label in labels]), split, ids, names)
 
 
 def write_labels(truth: TruthLabels, facts: DatasetFacts, labels: Path) -> None:
-    """Put labels where those of every dataset lie, split by split."""
+    """Write the labels of each split to the label folder."""
     with write_archives(labels / f"{facts.name}.npz") as (archive,):
         for split in SPLITS:
             rows = [row for row, name in enumerate(truth.splits) if name == split]
@@ -144,12 +145,12 @@ def submit_predictions(
     condition: str,
     since: float | None = None,
 ) -> None:
-    """Hand in what a command left at a place of its checkout, split by split.
+    """Submit the predictions that a command wrote to its checkout, for each split.
 
-    Raises `SubmissionRefused`: it is missing, or does not fit the labels.
+    Raises `SubmissionRefused` if they are missing or do not match the labels.
     """
     with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
-        facts, ids = json.loads(str(file["meta"])), [str(one) for one in file["ids"]]
+        facts, ids = json.loads(str(file["meta"])), [str(name) for name in file["ids"]]
         rows: dict[str, Array] = {split: file[f"{split}_rows"] for split in SPLITS}
     total = sum(map(len, rows.values()))
     kind, values = _read_predictions(checkout, location, facts["class_names"], ids, total, since)
@@ -168,7 +169,7 @@ def submit_predictions(
 def score_predictions(
     metric: ResultMetric, checkout: Path, labels: Path, *, scale: float, since: float
 ) -> MetricReading:
-    """What the predictions of a run come to by a metric, over all labels of the one dataset that there is."""
+    """Score the predictions of a run with a metric on all labels of its only dataset."""
     dataset = next(iter(labels.glob("*.npz"))).stem
     try:
         with tempfile.TemporaryDirectory() as place:
@@ -176,10 +177,10 @@ def score_predictions(
             submit_predictions(
                 folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since
             )
-            found = {one.name: one.value for one in score_submissions(folder, labels, split="validation", seed=0)}
+            found = {score.name: score.value for score in score_submissions(folder, labels, split="validation", seed=0)}
         if metric.name not in found:
             raise SubmissionRefused(
-                f"{metric.name} cannot be computed of these predictions: there are {', '.join(sorted(found))}"
+                f"{metric.name} cannot be computed from these predictions; available: {', '.join(sorted(found))}"
             )
         return MetricReading(found[metric.name] * scale)
     except SubmissionRefused as error:
@@ -189,7 +190,7 @@ def score_predictions(
 def _read_predictions(
     checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None
 ) -> tuple[str, Array]:
-    """Of which kind they are, and the values in the order of the labels. Raises `SubmissionRefused`."""
+    """Return the kind of the predictions and their values in the order of the labels. Raises `SubmissionRefused`."""
     path, _, column = place.partition(":")
     suffix = PurePosixPath(path).suffix
     limit = (
@@ -200,7 +201,7 @@ def _read_predictions(
             2**16 + total * max(1, len(names)) * (_MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)),
         )
     )
-    with raise_read_errors_as(f"{path} holds no predictions", SubmissionRefused, csv.Error):
+    with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused, csv.Error):
         with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
             content = file.read()
         if suffix == ".npy":
@@ -246,35 +247,37 @@ def _detect_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, A
     if values.ndim == 2 and names:
         return _detect_class_kind(values, names, path)
     if values.ndim != 1:
-        raise SubmissionRefused(f"{path} has predictions of shape {values.shape}, and labels are one a row")
+        raise SubmissionRefused(f"{path} has predictions of shape {values.shape}, but there is one label per row")
     if not names:
-        numbers = _parse_numbers([str(one) for one in values])
+        numbers = _parse_numbers([str(value) for value in values])
         if numbers is None:
-            raise SubmissionRefused(f"{path} holds words, and labels are numbers")
+            raise SubmissionRefused(f"{path} contains words, but the labels are numbers")
         return "predictions", numbers
-    texts = [str(one) for one in values]
+    texts = [str(value) for value in values]
     known = {name: at for at, name in enumerate(names)}
     numbers = _parse_numbers(names)
     by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
-    if len(by_number) == len(names):  # 1.0 is class 1 where all classes are numbers; v1.0 is not v1
+    if len(by_number) == len(names):  # if all classes are numbers, 1.0 means class 1; v1.0 is not v1
         known |= {
             text: by_number[number[0]]
             for text in set(texts) - known.keys()
             if (number := _parse_numbers([text])) is not None and number[0] in by_number
         }
-    if odd := next((one for one in texts if one not in known), None):
-        raise SubmissionRefused(f"{path} predicts {odd!r}, which is no class: {', '.join(names[:10])}")
-    return "predictions", np.array([known[one] for one in texts])
+    if odd := next((text for text in texts if text not in known), None):
+        raise SubmissionRefused(
+            f"{path} predicts {odd!r}, which is not a class: the classes are {', '.join(names[:10])}"
+        )
+    return "predictions", np.array([known[text] for text in texts])
 
 
 def _detect_class_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
-    """Probabilities, whose rows sum to 1 as far as they are rounded, or logits. Raises `SubmissionRefused` for values
-    that may be either: a softmax of probabilities gives other scores."""
+    """Distinguish probabilities, whose rows sum to 1 up to rounding, from logits. Raises `SubmissionRefused` for
+    ambiguous values, since a softmax of probabilities would change the scores."""
     if values.shape[1] != len(names) or values.dtype.kind not in "iuf":
         raise SubmissionRefused(f"{path} has {values.shape[1]} columns for {len(names)} classes")
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
-        raise SubmissionRefused(f"{path} holds values that are not finite")
+        raise SubmissionRefused(f"{path} contains values that are not finite")
     sums = values.sum(1)
     row = int(np.argmax(np.abs(sums - 1)))
     is_one, no_negative = abs(sums[row] - 1) <= _compute_tolerance(values), values.min() >= 0
@@ -284,17 +287,17 @@ def _detect_class_kind(values: Array, names: Sequence[str], path: str) -> tuple[
         what = (
             f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}"
             if no_negative
-            else f"every row sums to 1, and there are values below 0 ({values.min():.4g})"
+            else f"every row sums to 1, but there are values below 0 ({values.min():.4g})"
         )
         raise SubmissionRefused(
-            f"{path} holds neither probabilities nor plain logits: {what}; write probabilities "
+            f"{path} contains neither probabilities nor unambiguous logits: {what}; write probabilities "
             "that sum to 1, or logits with the mean of each row subtracted (the same softmax)"
         )
     return "logits", values
 
 
 def _compute_tolerance(values: Array) -> float:
-    """How far from 1 a row of probabilities may sum, with so many decimals as these have."""
+    """Return the accepted difference from 1 of a row's sum, given the number of decimals of the values."""
     decimals = next((n for n in (1, 2, 3) if np.allclose(values, values.round(n), rtol=0, atol=1e-7)), None)
     if decimals is None or np.array_equal(values, values.round()):
         return SUM_TOLERANCE
@@ -302,16 +305,16 @@ def _compute_tolerance(values: Array) -> float:
 
 
 def _parse_columns(text: str, suffix: str) -> dict[str, list[str]]:
-    """Column -> its cells, as texts. Raises `csv.Error` where rows are of different lengths."""
+    """Parse a table into column -> texts. Raises `csv.Error` if rows differ in length."""
     rows = list(csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",", strict=True))
     head, body = [name.strip() for name in rows[0]] if rows else [], [row for row in rows[1:] if row]
     if any(len(row) != len(head) for row in body):
-        raise csv.Error("its rows are of different lengths")
+        raise csv.Error("its rows have different lengths")
     return {name: [row[at].strip() for row in body] for at, name in enumerate(head)}
 
 
 def _parse_numbers(texts: Sequence[str]) -> Array | None:
     try:
-        return np.array([float(one) for one in texts])
+        return np.array([float(text) for text in texts])
     except ValueError:
         return None

@@ -1,15 +1,15 @@
-"""The fields of a protobuf message, without its schema: as much of the format as trackers' files need."""
+"""Parse protobuf messages without a schema, as far as experiment trackers' files require."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 FieldValue = int | bytes
-"""Of a field: a number, or bytes."""
+"""The value of a field: a number or bytes."""
 
 
 def iterate_fields(message: bytes) -> Iterator[tuple[int, FieldValue]]:
-    """Number and value of each field. Raises ValueError for what is no protobuf message."""
+    """Yield the number and value of each field. Raises `ValueError` for an invalid message."""
     at = 0
     while at < len(message):
         key, at = _parse_varint(message, at)
@@ -22,13 +22,13 @@ def iterate_fields(message: bytes) -> Iterator[tuple[int, FieldValue]]:
         else:
             size = {1: 8, 5: 4}.get(key & 7, len(message))
         if at + size > len(message):
-            raise ValueError("a field goes on beyond its message")
+            raise ValueError("a field exceeds the end of its message")
         yield key >> 3, message[at : at + size]
         at += size
 
 
 def _parse_varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and where the next field begins."""
+    """Parse a varint and return it with the offset after it."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(message):
@@ -37,4 +37,4 @@ def _parse_varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         if not message[at - 1] & 0x80:
             return value, at
-    raise ValueError("a number goes on beyond its message")
+    raise ValueError("a number exceeds the end of its message")

@@ -1,4 +1,4 @@
-"""What a traced run says of a repository's code: what was called, by what, on what kinds of values; which lines ran."""
+"""Trace a repository's run: which functions were called, by whom, on which kinds of values; which lines ran."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from labwright.sandbox.safe_io import BadFile, list_names, open_regular, write_file
 
 HOOK_FOLDER = Path(__file__).with_name("tracing")
-"""The folder that a traced run imports from first."""
+"""Folder that a traced run imports from first."""
 TRACE_FOLDER = ".scientist-trace"
-"""Where in its checkout it leaves what it saw."""
+"""Folder in the checkout for the trace files."""
 NO_TRAINING_VARIABLE = "SCIENTIST_UNTAUGHT"
 _MAX_TRACE_BYTES = 64 * 2**20
 _MAX_TRACE_FILES = 50
@@ -22,26 +22,26 @@ _MAX_TRACE_FILES = 50
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call: the kinds of its arguments by name, and of what came back."""
+    """One call: the kinds of its arguments by name, and the kind of its return value."""
 
     argument_kinds: dict[str, Any]
     return_kind: Any
     digests: dict[str, str] = field(default_factory=dict[str, str])
-    """Of the arrays among its arguments, by their names."""
+    """Digests of the array arguments, by name."""
     whole_numbers: frozenset[str] = frozenset()
-    """Arguments that are whole numbers, and `return` where what came back is one."""
+    """Arguments that are integers, and `return` if the return value is one."""
 
 
 @dataclass(frozen=True)
 class CalledFunction:
-    """A function that ran."""
+    """A function that was called."""
 
     path: str
     name: str
     line: int
     calls: int
     callers: tuple[str, ...]
-    """`path:line` of the functions of the checkout that called it."""
+    """`path:line` of the calling functions in the checkout."""
     recorded_calls: tuple[RecordedCall, ...]
 
     @property
@@ -51,30 +51,31 @@ class CalledFunction:
 
 @dataclass(frozen=True)
 class CallTrace:
-    """Of all processes of a run together. Code wrote it: it is a hint, and no fact."""
+    """The trace of all processes of a run. It was written by repository code: a hint, not evidence."""
 
     functions: dict[str, CalledFunction] = field(default_factory=dict[str, CalledFunction])
-    """By `path:line`, the line being that of the function's first line or decorator."""
+    """Keyed by `path:line`, the line of the function's first decorator or `def`."""
     lines: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def was_executed(self, path: str, lines: Iterable[int]) -> bool:
-        """Whether any of these lines of a file was executed."""
+        """Return whether any of these lines of a file was executed."""
         return bool(self.lines.get(path, frozenset()) & frozenset(lines))
 
     def find_callees(self, key: str) -> frozenset[str]:
-        """The functions that one called, themselves or by others."""
+        """Return the functions that a function called, directly or indirectly."""
         found: set[str] = set()
         waiting = {key}
         while waiting:
-            now = waiting.pop()
-            waiting |= {one.key for one in self.functions.values() if now in one.callers} - found - {key}
-            found |= {one.key for one in self.functions.values() if now in one.callers}
+            caller = waiting.pop()
+            callees = {function.key for function in self.functions.values() if caller in function.callers}
+            waiting |= callees - found - {key}
+            found |= callees
         return frozenset(found)
 
     def is_scored_on_other_data(self, other: CallTrace) -> bool:
-        """Whether no array that is scored in this run is scored in another; False where nobody knows.
+        """Return whether the runs score the same names but no common array; False if unknown.
 
-        What scores is known by its form: of two arrays of one shape at least it makes a number.
+        A scoring function is recognised by its signature: it maps two or more arrays of one shape to a number.
         """
         known = self._hash_scored_arrays(), other._hash_scored_arrays()
         return bool(known[0].keys() & known[1].keys()) and not any(
@@ -82,37 +83,35 @@ class CallTrace:
         )
 
     def _hash_scored_arrays(self) -> dict[str, frozenset[str]]:
-        """Hashes of the arrays that functions score in their first calls, by path and name."""
+        """Return hashes of the arrays that functions score in their first calls, by path and name."""
         found: dict[str, frozenset[str]] = {}
-        for one in self.functions.values():
-            for seen in one.recorded_calls[:1]:
-                shapes = [tuple(kind[1]) for kind in seen.argument_kinds.values() if kind[0] == "array"]
-                if seen.return_kind == ["number"] and len(shapes) > len(set(shapes)):
-                    found[f"{one.path}:{one.name}"] = frozenset(seen.digests.values())
+        for function in self.functions.values():
+            for call in function.recorded_calls[:1]:
+                shapes = [tuple(kind[1]) for kind in call.argument_kinds.values() if kind[0] == "array"]
+                if call.return_kind == ["number"] and len(shapes) > len(set(shapes)):
+                    found[f"{function.path}:{function.name}"] = frozenset(call.digests.values())
         return found
 
 
 def build_trace_variables() -> dict[str, str]:
-    """What a run needs to be traced."""
+    """Return the environment variables that enable tracing."""
     return {"SCIENTIST_TRACE": TRACE_FOLDER}
 
 
 def add_hook(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a run with the hook before what it imports anyway, where it needs it; `HOOK` must be
-    readable.
-    """
+    """Put the hook first on PYTHONPATH if the variables need it; `HOOK_FOLDER` must be readable."""
     if not {NO_TRAINING_VARIABLE, *build_trace_variables()} & env.keys():
         return dict(env)
     return {**env, "PYTHONPATH": ":".join(filter(None, (str(HOOK_FOLDER), env.get("PYTHONPATH", ""))))}
 
 
 def build_no_training_variables() -> dict[str, str]:
-    """What a run needs in which no optimizer of PyTorch takes a step."""
+    """Return the environment variables that turn the steps of PyTorch optimizers into no-ops."""
     return {NO_TRAINING_VARIABLE: "1"}
 
 
 def copy_trace(checkout: Path, folder: Path) -> None:
-    """Copy what a traced run left in its checkout into a folder of ours: plain files alone."""
+    """Copy the trace files of a run from its checkout to a folder; regular files only."""
     with suppress(BadFile):
         for name in list_names(checkout, TRACE_FOLDER, ".json")[:_MAX_TRACE_FILES]:
             with suppress(BadFile, OSError), open_regular(checkout, f"{TRACE_FOLDER}/{name}", _MAX_TRACE_BYTES) as file:
@@ -120,7 +119,7 @@ def copy_trace(checkout: Path, folder: Path) -> None:
 
 
 def read_trace(checkout: Path) -> CallTrace:
-    """What a traced run left in its checkout; empty where it left nothing that can be read."""
+    """Read the trace of a run from its checkout; empty if there is no readable trace."""
     functions: dict[str, CalledFunction] = {}
     lines: dict[str, set[int]] = {}
     for path in sorted((checkout / TRACE_FOLDER).glob("trace-*.json"))[:_MAX_TRACE_FILES]:
@@ -128,25 +127,25 @@ def read_trace(checkout: Path) -> CallTrace:
             suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError),
             open_regular(checkout, str(path.relative_to(checkout)), _MAX_TRACE_BYTES) as file,
         ):
-            told = json.load(file)
-            for one in told["functions"]:
+            trace = json.load(file)
+            for entry in trace["functions"]:
                 called = CalledFunction(
-                    str(one["path"]),
-                    str(one["name"]),
-                    int(one["line"]),
-                    int(one["calls"]),
-                    tuple(map(str, one["callers"])),
+                    str(entry["path"]),
+                    str(entry["name"]),
+                    int(entry["line"]),
+                    int(entry["calls"]),
+                    tuple(map(str, entry["callers"])),
                     tuple(
                         RecordedCall(
-                            dict(seen["in"]),
-                            seen["out"],
-                            dict(seen.get("digests", {})),
-                            frozenset(seen.get("whole", ())),
+                            dict(call["in"]),
+                            call["out"],
+                            dict(call.get("digests", {})),
+                            frozenset(call.get("whole", ())),
                         )
-                        for seen in one["seen"]
+                        for call in entry["call"]
                     ),
                 )
                 functions.setdefault(called.key, called)
-            for name, numbers in told["lines"].items():
+            for name, numbers in trace["lines"].items():
                 lines.setdefault(str(name), set()).update(map(int, numbers))
     return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

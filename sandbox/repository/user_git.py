@@ -1,12 +1,12 @@
-"""A user's git repository, read without its configuration: its objects by a git directory of our own.
+"""Read a user's git repository without its configuration, through a separate git directory.
 
-Kept: nothing is written to the user's folder, and none of its programs runs (filters, hooks, fsmonitor, text
-conversions, credential helpers, `core.sshCommand`, a lazy fetch, or what a submodule's own configuration names), since
-git never reads the configuration that names them. Of that configuration only plain values are taken that say what
-counts as changed (line ends, modes); of the person's own also which files are ignored. Nothing outside the repository
-is read: a `.git` that is a link, or names a place that does not name this folder back, and objects that are borrowed
-are refused. Not kept: filters decide nothing here, so that a file which one of them writes counts as changed; those of
-LFS are compared with their pointers.
+Guarantees: nothing is written to the user's folder, and none of its programs runs (filters, hooks, fsmonitor, text
+conversions, credential helpers, `core.sshCommand`, lazy fetches, or those of a submodule's configuration), because git
+never reads the configuration that names them. Only plain values that decide what counts as changed (line endings,
+modes) are copied from it, and from the user's global configuration also the ignore rules. Nothing outside the
+repository is read: a `.git` that is a link or does not refer back to this folder, and borrowed objects, are rejected.
+Limits: filters are not applied, so a file that a filter writes counts as changed; LFS files are compared with their
+pointers.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from labwright.sandbox.repository.git import run_git
 from labwright.sandbox.safe_io import BadFile, open_regular
 
 LFS_POINTER_PREFIX = b"version https://git-lfs"
-"""What a file begins with that stands for one in LFS."""
+"""First bytes of an LFS pointer file."""
 _MAX_TEXT_BYTES, _MAX_INDEX_BYTES = 2**26, 2**32
-"""Bytes of the largest text file (references, configuration) and index of a git directory that is read."""
+"""Size limits of text files (references, configuration) and of the index of a git directory."""
 _PLAIN_KEYS_PATTERN = r"^core\.(autocrlf|eol|filemode|ignorecase|symlinks)$"
 _LFS_PATTERN = re.compile(rb"^oid sha256:([0-9a-f]{64})\nsize (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class UserGitRepository:
-    """A repository that can be read: its top folder, the commit of its HEAD, and our own git directory for it."""
+    """A readable repository: its top folder, its HEAD commit and the separate git directory for it."""
 
     root: Path
     commit: str
@@ -44,40 +44,42 @@ class UserGitRepository:
 
     @property
     def url(self) -> str:
-        """What its commits are fetched from."""
+        """The URL from which its commits are fetched."""
         return f"file://{quote(str(self.git_folder))}"
 
     def run_git(self, *arguments: str, stdin: str = "", **variables: str) -> str:
-        """What git prints of it, its working folder included. Raises `RepositoryError`."""
+        """Run git on the repository and its working folder and return the output. Raises `RepositoryError`."""
         own = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.root), **variables}
         return run_git(self.root, arguments, stdin.encode(errors="surrogateescape"), own).decode(
             errors="surrogateescape"
         )
 
     def list_changed(self) -> list[str]:
-        """Files with uncommitted work, new ones included that nothing ignores."""
-        told = self.run_git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
-        found = [(line[:2], line[3:]) for line in told.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
+        """Return the files with uncommitted changes, including new files that are not ignored."""
+        output = self.run_git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
+        found = [(line[:2], line[3:]) for line in output.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
         same = self._find_unchanged_in_lfs([path for how, path in found if how == " M"])
         return [path for _, path in found if path not in same]
 
     def select_filtered(self, paths: Iterable[str]) -> list[str]:
-        """Those of them that git's attributes hand to a filter, which is not run here."""
-        told = self.run_git("check-attr", "-z", "--stdin", "filter", stdin="".join(f"{one}\0" for one in paths)).split(
-            "\0"
-        )
+        """Return the paths for which git's attributes name a filter (filters are not run here)."""
+        fields = self.run_git(
+            "check-attr", "-z", "--stdin", "filter", stdin="".join(f"{path}\0" for path in paths)
+        ).split("\0")
         return [
-            path for path, value in zip(told[::3], told[2::3], strict=False) if value not in ("unspecified", "unset")
+            path
+            for path, value in zip(fields[::3], fields[2::3], strict=False)
+            if value not in ("unspecified", "unset")
         ]
 
     def list_files(self) -> list[str]:
-        """Paths of its working folder, but for what is ignored."""
+        """Return the paths of the working folder except ignored ones."""
         return list(
             filter(None, self.run_git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"))
         )
 
     def write_snapshot(self, objects: Path, index: Path) -> str:
-        """The tree of its working folder, written to a folder of objects that holds its HEAD."""
+        """Write the working folder as a tree into an object folder that contains HEAD, and return its id."""
         variables = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_INDEX_FILE": str(index)}
         self.run_git("read-tree", self.commit, **variables)
         linked = [
@@ -85,32 +87,32 @@ class UserGitRepository:
             for line in self.run_git("ls-files", "-z", "--stage", **variables).split("\0")
             if line.startswith("160000")
         ]
-        # git would ask a submodule for its own changes, by the submodule's configuration
-        paths = [".", *(f":(top,exclude,literal){one}" for one in linked)]
+        # otherwise git would read the submodule's configuration to find its changes
+        paths = [".", *(f":(top,exclude,literal){path}" for path in linked)]
         self.run_git(
             "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths), **variables
         )
         return self.run_git("write-tree", **variables).strip()
 
     def _find_unchanged_in_lfs(self, paths: list[str]) -> set[str]:
-        """Files that HEAD has as pointers to just what lies there."""
+        """Return the files whose content matches their LFS pointer in HEAD."""
         return {path for path in (self.select_filtered(paths) if paths else ()) if self._is_pointed_to(path)}
 
     def _is_pointed_to(self, path: str) -> bool:
         pointer = self.run_git("cat-file", "blob", f"HEAD:{path}").encode(errors="surrogateescape")[:1000]
-        told = _LFS_PATTERN.search(pointer) if pointer.startswith(LFS_POINTER_PREFIX) else None
-        if told is None:
+        match = _LFS_PATTERN.search(pointer) if pointer.startswith(LFS_POINTER_PREFIX) else None
+        if match is None:
             return False
-        with suppress(BadFile, OSError), open_regular(self.root, path, int(told[2])) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == told[1].decode()
+        with suppress(BadFile, OSError), open_regular(self.root, path, int(match[2])) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == match[1].decode()
         return False
 
 
 @contextmanager
 def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[UserGitRepository]:
-    """The repository that a folder lies in, with a commit of it in place of its HEAD; `bare`: the folder may be one.
+    """Open the repository that contains a folder, with `commit` as its HEAD; with `bare` it may be a bare one.
 
-    Raises `RepositoryError` for what is none, has no commit, or borrows what lies elsewhere.
+    Raises `RepositoryError` if there is no repository or commit, or if it borrows objects.
     """
     root, own, common = _locate(repository, bare=bare)
     with tempfile.TemporaryDirectory(prefix="scientist-git-") as place:
@@ -126,7 +128,7 @@ def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -
             (own, "index"),
             (common, "shallow"),
             (common, "info/exclude"),
-            *((own, one) for one in os.listdir(own) if one.startswith("sharedindex.")),
+            *((own, name) for name in os.listdir(own) if name.startswith("sharedindex.")),
         ):
             _copy_with_time(folder, name, reader)
         source = UserGitRepository(root, "", reader)
@@ -144,16 +146,14 @@ def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -
         except RepositoryError as error:
             partial = str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor"))
             raise (
-                RepositoryError(
-                    f"{repository} is a partial clone, and what it lacks is not fetched: clone it whole ({error})"
-                )
+                RepositoryError(f"{repository} is a partial clone with missing objects: make a full clone ({error})")
                 if partial
                 else error
             ) from None
 
 
 def find_root(repository: Path) -> Path:
-    """The top of the repository that a folder lies in, if it has a commit. Raises `RepositoryError`."""
+    """Return the top folder of the repository that contains a folder. Raises `RepositoryError`."""
     with open_repository(repository) as source:
         return source.root
 
@@ -162,27 +162,28 @@ def find_root(repository: Path) -> Path:
 
 
 def _locate(repository: Path, *, bare: bool) -> tuple[Path, Path, Path]:
-    """Its top folder, its git directory, and that of the repository which a linked working folder belongs to."""
+    """Return the top folder, its git directory and, for a linked worktree, the main git directory."""
     if not repository.is_dir():
-        raise RepositoryError(f"{repository} is no folder: name one that holds a git repository")
+        raise RepositoryError(f"{repository} is not a folder: use one that contains a git repository")
     start = repository.resolve()
     for root in (start, *start.parents):
         dot = root / ".git"
         if dot.is_symlink():
-            raise RepositoryError(f"{dot} is a symbolic link: clone the repository, and name the clone")
+            raise RepositoryError(f"{dot} is a symbolic link: clone the repository and use the clone")
         if dot.is_file():
             return root, *_read_linked_worktree(root, dot)
         if (dot / "HEAD").is_file():
             return root, dot, dot
         if bare and root == start and (start / "HEAD").is_file() and (start / "objects").is_dir():
             return start, start, start
-    raise RepositoryError(f"{repository} is no git repository: run git init there, and commit your code")
+    raise RepositoryError(f"{repository} is not a git repository: run git init there and commit your code")
 
 
 def _read_linked_worktree(root: Path, dot: Path) -> tuple[Path, Path]:
-    """The git directory that a file `.git` names, where that names this folder back, and the repository's own."""
-    told = _read_text(root, ".git")
-    own = Path(os.path.realpath(root / told.removeprefix("gitdir:").strip()))
+    """Return the git directory that a file `.git` names, if it refers back to this folder, and the main git
+    directory."""
+    text = _read_text(root, ".git")
+    own = Path(os.path.realpath(root / text.removeprefix("gitdir:").strip()))
     common = own.parent.parent
     if (
         own.parent.name == "worktrees"
@@ -195,18 +196,20 @@ def _read_linked_worktree(root: Path, dot: Path) -> tuple[Path, Path]:
         if own.is_dir()
         else ""
     )
-    if place and Path(os.path.realpath(own / place)) == root:  # of a submodule
+    if place and Path(os.path.realpath(own / place)) == root:  # a submodule
         return own, own
-    raise RepositoryError(f"{dot} names a repository that does not name this folder back: clone it, and name the clone")
+    raise RepositoryError(
+        f"{dot} names a repository that does not refer back to this folder: clone it and use the clone"
+    )
 
 
 def _find_objects(repository: Path, common: Path) -> Path:
     objects = common / "objects"
     if objects.is_symlink() or not objects.is_dir():
-        raise RepositoryError(f"{repository} holds no objects of its own ({objects}): clone it, and name the clone")
+        raise RepositoryError(f"{repository} has no objects of its own ({objects}): clone it and use the clone")
     if linked := find_link(objects):
         raise RepositoryError(
-            f"{repository} holds objects that lie elsewhere ({linked} is a symbolic link): clone it, and name the clone"
+            f"{repository} has objects stored elsewhere ({linked} is a symbolic link): clone it and use the clone"
         )
     alternates = objects / "info" / "alternates"
     if alternates.exists() and (
@@ -214,47 +217,47 @@ def _find_objects(repository: Path, common: Path) -> Path:
     ):
         raise RepositoryError(
             f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
-            "git repack -a -d there and remove that file, or clone it with --dissociate"
+            "`git repack -a -d` there and remove that file, or clone it with --dissociate"
         )
     return objects
 
 
 def find_link(objects: Path) -> str:
-    """A link among the objects of a git directory, which git would follow; empty where there is none."""
+    """Return a link among the objects of a git directory, which git would follow; empty if there is none."""
     paths = (os.path.join(place, name) for place, folders, names in os.walk(objects) for name in (*folders, *names))
     return next(filter(os.path.islink, paths), "")
 
 
 def _read_head(repository: Path, own: Path, common: Path) -> str:
-    """The commit that HEAD names."""
-    told = _read_text(own, "HEAD").strip()
+    """Return the commit of HEAD."""
+    value = _read_text(own, "HEAD").strip()
     for _ in range(5):
-        if not told.startswith("ref:"):
+        if not value.startswith("ref:"):
             break
-        name = told.removeprefix("ref:").strip()
+        name = value.removeprefix("ref:").strip()
         loose = (_read_text(folder, name).strip() for folder in (own, common))
         packed = (
             line.partition(" ")[0]
             for line in _read_text(common, "packed-refs").splitlines()
             if line.partition(" ")[2] == name
         )
-        told = next(filter(None, (*loose, *packed)), "")
-    if re.fullmatch(r"[0-9a-f]{64}", told):
-        raise RepositoryError(f"{repository} keeps its objects by SHA-256, which is not supported: give one by SHA-1")
-    if not re.fullmatch(r"[0-9a-f]{40}", told):
+        value = next(filter(None, (*loose, *packed)), "")
+    if re.fullmatch(r"[0-9a-f]{64}", value):
+        raise RepositoryError(f"{repository} uses SHA-256 objects, which are not supported: use a SHA-1 repository")
+    if not re.fullmatch(r"[0-9a-f]{40}", value):
         raise RepositoryError(f"{repository} has no commit: commit your code")
-    return told
+    return value
 
 
 def _read_text(folder: Path, name: str) -> str:
-    """A text of a git directory; empty where it is none."""
+    """Return a text file of a git directory; empty if it cannot be read."""
     with suppress(BadFile, OSError), open_regular(folder, name, _MAX_TEXT_BYTES) as file:
         return file.read().decode(errors="surrogateescape")
     return ""
 
 
 def _copy_with_time(folder: Path, name: str, reader: Path) -> None:
-    """Copy a file of a git directory with its time, by which git tells what may have changed since."""
+    """Copy a file of a git directory with its times, from which git infers what may have changed."""
     with suppress(BadFile, FileNotFoundError), open_regular(folder, name, _MAX_INDEX_BYTES) as file:
         with open(reader / name, "wb") as copy:
             shutil.copyfileobj(file, copy)
@@ -263,10 +266,10 @@ def _copy_with_time(folder: Path, name: str, reader: Path) -> None:
 
 
 def _copy_settings(source: UserGitRepository, common: Path) -> None:
-    """What says what counts as changed: plain values of the repository's and the person's, and the person's ignores."""
+    """Copy the settings that decide what counts as changed, and the user's ignore rules."""
     home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
     folder = folder or (f"{home}/.config" if home else "")
-    person = {
+    user_variables = {
         name: value
         for name, value in (
             ("HOME", home),
@@ -277,24 +280,25 @@ def _copy_settings(source: UserGitRepository, common: Path) -> None:
     }
     ignored = {"core.excludesfile": f"{folder}/git/ignore"} if folder else {}
     plain = {}
-    if person:
-        ignored |= read_config_values(None, r"^core\.excludesfile$", "--type=path", **person)
-        plain = read_config_values(None, _PLAIN_KEYS_PATTERN, **person)
+    if user_variables:
+        ignored |= read_config_values(None, r"^core\.excludesfile$", "--type=path", **user_variables)
+        plain = read_config_values(None, _PLAIN_KEYS_PATTERN, **user_variables)
     plain |= read_config_values(_read_text(common, "config"), _PLAIN_KEYS_PATTERN)
     for key, value in (*ignored.items(), *((key, value) for key, value in plain.items() if value.isalpha())):
         source.run_git("config", key, value)
 
 
 def read_config_values(config: str | None, pattern: str, *options: str, **variables: str) -> dict[str, str]:
-    """Values of a configuration by their keys, of the person's own where None is given; of one twice the last."""
+    """Return configuration values by key; None reads the user's global configuration. The last of repeated keys
+    wins."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
-    with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also where it names none
-        told = run_git(
+    with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also raised if nothing matches
+        output = run_git(
             Path(place),
             ("config", *where, *options, "-z", "--get-regexp", pattern),
             (config or "").encode(errors="surrogateescape"),
             {"GIT_DIR": os.devnull, **variables},
         ).decode(errors="surrogateescape")
-        pairs = (one.partition("\n") for one in told.split("\0") if one)
+        pairs = (line.partition("\n") for line in output.split("\0") if line)
         return {key: value if equals else "true" for key, equals, value in pairs}
     return {}

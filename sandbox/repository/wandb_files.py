@@ -1,7 +1,8 @@
-"""Numbers out of the file that Weights & Biases leaves of a run while it is offline, without its client.
+"""Read the values in the file of an offline Weights & Biases run, without its client.
 
-Offline nothing else holds them: summaries as JSON are written by its server. The file is a log of blocks, each record a
-protobuf; of these the history (a row a step) and the summary are read. A file that was cut off gives what lies before.
+An offline run stores its values only in this file; JSON summaries are written by the server. The file is a block log of
+protobuf records, of which the history (one row per step) and the summary are read. A truncated file yields the records
+before the cut.
 
 Source: wandb's wandb_internal.proto (Record, HistoryRecord, SummaryRecord), and LevelDB's log format.
 """
@@ -27,7 +28,7 @@ _MAGIC = b":W&B"
 
 @dataclass
 class WandbOfflineRun:
-    """`rows`: the history, as it was logged; `summary`: the last of each value, or what the program chose to say."""
+    """`rows`: the history as logged; `summary`: the last value per key, or what the program set."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     summary: dict[str, object] = field(default_factory=dict[str, object])
@@ -35,9 +36,9 @@ class WandbOfflineRun:
 
 
 def read_newest_run(folder: Path, location: str, since: float = 0.0) -> WandbOfflineRun:
-    """Of the newest file in a folder and below. Nested keys are joined by dots.
+    """Read the newest run file in a folder and below. Nested keys are joined by dots.
 
-    Raises: BadFile, for a file that is too large or no plain file; ValueError, for what is no such file.
+    Raises `BadFile` for a file that is too large or not regular, `ValueError` for another format.
     """
     names, found = list_newest_last(folder, location, ".wandb", since), WandbOfflineRun()
     found.files = len(names)
@@ -54,7 +55,7 @@ def read_newest_run(folder: Path, location: str, since: float = 0.0) -> WandbOff
 
 def _iterate_records(file: BufferedReader) -> Iterator[bytes]:
     if file.read(_HEADER_BYTES)[: len(_MAGIC)] != _MAGIC:
-        raise ValueError("it does not begin as a file of Weights & Biases does")
+        raise ValueError("it is not a Weights & Biases run file")
     record = b""
     while True:
         left = _BLOCK_BYTES - file.tell() % _BLOCK_BYTES
@@ -73,15 +74,15 @@ def _iterate_records(file: BufferedReader) -> Iterator[bytes]:
 
 
 def _iterate_items(message: bytes) -> Iterator[tuple[str, object]]:
-    """Key and value of what a record of the history or the summary sets."""
+    """Yield the keys and values that a history or summary record sets."""
     for number, item in iterate_fields(message):
         if number == 1 and isinstance(item, bytes):
-            held = [
+            fields = [
                 (at, value.decode("utf-8", errors="replace"))
                 for at, value in iterate_fields(item)
                 if isinstance(value, bytes)
             ]
             yield (
-                ".".join(value for at, value in held if at in (1, 2)),
-                json.loads(next((value for at, value in held if at == 16), "null")),
+                ".".join(value for at, value in fields if at in (1, 2)),
+                json.loads(next((value for at, value in fields if at == 16), "null")),
             )

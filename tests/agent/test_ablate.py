@@ -301,14 +301,14 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
         ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
         ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
         ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=VALUE"),
-        ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
+        ("", (*METRIC, "--mount", "x=nowhere"), "which does not exist"),
         ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
         ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
         ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it has"),
         ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
         ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
-        ("dirty", METRIC, "holds work that is not committed (train.py)"),
-        ("empty", METRIC, "is no git repository"),
+        ("dirty", METRIC, "has uncommitted changes (train.py)"),
+        ("empty", METRIC, "is not a git repository"),
         ("prose", METRIC, "the offline model reads no documents: give --command"),
     ],
 )
@@ -344,7 +344,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("edit", "words", "verdict", "why"),
     [
-        (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file as metrics.json"),
+        (('"metrics.json"', '"other.json"'), METRIC, "failed", "there is no file metrics.json"),
         (
             ("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"),
             METRIC,

@@ -161,11 +161,11 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"--truth": "fit/labels.csv"}, "lies where the command can read it"),
+        ({"--truth": "fit/labels.csv"}, "is readable by the command"),
         ({"--metric": "metrics.json:a"}, "scored by the plan's metrics"),
         ({"--predictions": None}, "go together"),
-        ({"--predictions": "/etc/hosts"}, "names no file in the repository"),
-        ({"--predictions": "../truth.csv"}, "names no file in the repository"),
+        ({"--predictions": "/etc/hosts"}, "does not name a file in the repository"),
+        ({"--predictions": "../truth.csv"}, "does not name a file in the repository"),
     ],
 )
 def test_what_cannot_be_scored_is_refused_at_once(

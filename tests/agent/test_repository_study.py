@@ -218,7 +218,7 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
         ((*KNOWN, "--direction", "min"), "make them agree"),
         ((*KNOWN, "--expect", "much"), "cannot read the expected result"),
         ((*KNOWN, "--mount", "x"), "'x': write NAME=VALUE"),
-        ((*KNOWN, "--mount", "x=nowhere"), "which is not there"),
+        ((*KNOWN, "--mount", "x=nowhere"), "which does not exist"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line_before_anything_is_made(

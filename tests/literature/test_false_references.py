@@ -47,7 +47,7 @@ async def test_no_false_reference_ships_and_no_true_one_is_lost():
     assert shipped(library) == {one.key for one in TRUE_ENTRIES}
     assert all(one.outcome.outcome == "refused" for one in library.checked if one.entry in FALSE_ENTRIES)
     reasons = {one.entry.key: one.reason for one in library.checked}
-    assert "no catalogue that answered knows" in reasons["i1"] and "10.1162/neco" in reasons["i4"]
+    assert "no catalogue that answered has" in reasons["i1"] and "10.1162/neco" in reasons["i4"]
     assert "author 1 is" in reasons["a1"] and "there" in reasons["a1"]
     assert "it names 2 authors, the source 3" in reasons["a3"]
     assert "the year is '2018'" in reasons["y1"] and "1997" in reasons["y2"]
@@ -117,7 +117,7 @@ async def test_a_record_makes_a_library_work_offline_until_it_is_edited():
         ):
             edited = await nobody.check(tuple(one.with_fields(**{field: value}) for one in again[3:4]))
             assert not edited.usable_entries, field
-            assert "no catalogue is asked" in edited.checked[0].reason
+            assert "no catalogue is configured" in edited.checked[0].reason
     record = Verification(
         source="by hand, example.org",
         id="doi:10.1/x",
@@ -147,7 +147,7 @@ async def test_one_work_under_two_keys_is_merged_with_a_note():
     [
         ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' is used twice"),
         ("@misc{a, title={x}, title={y}}", "the field title twice"),
-        ("@misc{a, title={x}\n", "line 1: an entry that cannot be read"),
+        ("@misc{a, title={x}\n", "line 1: an entry cannot be parsed"),
         ("@misc{a b, title={x}}", "the key 'a b'"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
     [
         ("@article{a, year = 1}\n@article{a, year = 2}", "line 2: the key 'a' is used twice"),
         ("@article{a, year = 1, year = 2}", "line 1: an entry has the field year twice"),
-        ("@article{a, title = {A\n@article{b, year = 2}", "a brace or a comma that is missing"),
+        ("@article{a, title = {A\n@article{b, year = 2}", "check for a missing brace or comma"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, words: str) -> None:

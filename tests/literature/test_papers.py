@@ -107,7 +107,7 @@ async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
 
 async def test_a_folder_that_is_none_is_refused(tmp_path: Path, catalogues: Catalogues) -> None:
     async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
-        with pytest.raises(LibraryError, match="no folder of papers"):
+        with pytest.raises(LibraryError, match="does not exist"):
             await read_papers(tmp_path / "none", literature)
 
 

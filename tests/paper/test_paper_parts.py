@@ -266,7 +266,7 @@ def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "sign"),
     [
-        ("@article{a, title = {open", "line 1: an entry that cannot be read"),
+        ("@article{a, title = {open", "line 1: an entry cannot be parsed"),
         ("@article{a b, title={x}}", "'a b'"),
         ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' is used twice"),
     ],

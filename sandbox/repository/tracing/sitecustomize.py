@@ -1,14 +1,14 @@
-"""Put before everything else in a traced run of a repository's command: notes which of its code runs, on what.
+"""Loaded first in a traced run of a repository's command: records which code runs, and on what kinds of values.
 
-Of each function of the checkout: how often it was called, by which, and what went in and came out of its first calls
-(kinds, shapes and hashes of arrays, no values); of each file: the lines that were executed. It is written when the
-process ends, as one file a process into the folder that `SCIENTIST_TRACE` names. Standard library alone; changes
-nothing that the code computes, but makes plain Python slower. With `SCIENTIST_UNTAUGHT` instead nothing is noted, and
-no optimizer of PyTorch takes a step.
+For each function of the checkout: how often it was called and by whom, and the arguments and return values of its first
+calls (kinds, shapes and hashes of arrays, no values); for each file: the executed lines. Each process writes one file
+at its end to the folder in `SCIENTIST_TRACE`. Uses only the standard library and does not change results, but slows
+down Python code. With `SCIENTIST_UNTAUGHT` instead, nothing is recorded and PyTorch optimizers do not update
+parameters.
 """
 
 # pyright: basic
-# It runs in the user's interpreter, which may be an older one: hence no annotations.
+# Runs in the user's interpreter, which may be old: hence no annotations.
 
 import atexit
 import hashlib
@@ -19,11 +19,11 @@ import threading
 import types
 
 MAX_DESCRIBED_CALLS = 3
-"""Calls of a function whose values are described."""
+"""Number of calls per function whose values are described."""
 MAX_HASHED_BYTES = 2**26
-"""Bytes of the largest array that is hashed."""
+"""Size limit of hashed arrays, in bytes."""
 MAX_TRACED_CALLS = 200
-"""Calls of a function whose lines are noted; later ones are only counted."""
+"""Number of calls per function whose lines are recorded; later ones are only counted."""
 
 _root = os.getcwd() + os.sep
 _folder = os.environ.get("SCIENTIST_TRACE", "") and os.path.join(_root, os.environ["SCIENTIST_TRACE"])
@@ -55,18 +55,18 @@ def _is_whole(value):
 
 
 def _hash_array(value):
-    """A hash of an array's values; empty for what is none, or large."""
+    """Return a hash of an array's values; empty for other values and large arrays."""
     try:
         if not value.shape or isinstance(value, type):
             return ""
         array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         return hashlib.sha256(array.tobytes()).hexdigest() if array.nbytes <= MAX_HASHED_BYTES else ""
-    except (AttributeError, TypeError, ValueError, RuntimeError, MemoryError):  # none that can be compared
+    except (AttributeError, TypeError, ValueError, RuntimeError, MemoryError):  # not comparable
         return ""
 
 
 def _disable_optimizers():
-    """No optimizer of PyTorch takes a step from here on."""
+    """Turn the steps of all PyTorch optimizers into no-ops."""
     try:
         import torch
     except ImportError:
@@ -88,7 +88,7 @@ def _get_qualified_name(code):
 
 
 def _get_note(code):
-    """The note of a function; None where it is none of the checkout's."""
+    """Return the record of a function; None if it is not in the checkout."""
     known = _known.get(code)
     if known is None:
         path = code.co_filename

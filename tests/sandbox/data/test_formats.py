@@ -264,7 +264,7 @@ def test_saved_splits_class_labels_tokens_and_images(tmp_path: Path) -> None:
     found = materialise_named("t=text", tmp_path)
     assert found.view["train_x"].dtype == np.int64 and found.facts.class_names == ("pos", "neg", "odd")
     assert found.facts.split_rule.startswith("given train, validation; dev and test taken from train")
-    assert [line[:20] for line in found.facts.warnings[:2]] == ["its split 'test' has", "its split 'unsupervi"]
+    assert [line[:20] for line in found.facts.warnings[:2]] == ["the split 'test' has", "the split 'unsupervi"]
     drawn = [Image.new("L", (5, 4), i) for i in range(60)]
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["even", "odd"])})
     shown = datasets.Dataset.from_dict({"image": drawn, "label": [i % 2 for i in range(60)]}, features=features)
@@ -279,7 +279,7 @@ def test_saved_sets_that_cannot_be_used(tmp_path: Path) -> None:
     ragged.save_to_disk(str(tmp_path / "ragged"))
     assert "column 'tokens' contains lists of different lengths" in find_refusal("r=ragged", tmp_path)
     ragged.add_column("n", list(range(60))).save_to_disk(str(tmp_path / "mixed"))
-    assert "must be the only feature: leave the others out (drop=n ...)" in find_refusal("r=mixed", tmp_path)
+    assert "must be the only feature: omit the others (drop=n ...)" in find_refusal("r=mixed", tmp_path)
     texts = datasets.Dataset.from_dict({"text": [f"a long text {i}" for i in range(60)], "label": labels})
     texts.save_to_disk(str(tmp_path / "texts"))
     assert materialise_named("t=texts", tmp_path).facts.form == "texts"
@@ -340,7 +340,7 @@ def test_an_array_with_an_odd_header_is_refused(tmp_path: Path, header: str) -> 
     assert "numpy cannot read it as an NPZ archive" in find_refusal("a=a.npz", tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x.npy").write_bytes(odd)
-    assert "no array that numpy can map" in find_refusal("a=folder", tmp_path)
+    assert "cannot be mapped by numpy" in find_refusal("a=folder", tmp_path)
 
 
 def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
     for path, words in (
         (str(tmp_path / "secret.png"), "outside the table's folder"),
         ("../secret.png", "outside the table's folder"),
-        ("pipe.png", "is no file"),
+        ("pipe.png", "is not a file"),
         ("a\0b", "at no place"),
     ):
         named(path)

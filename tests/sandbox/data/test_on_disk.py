@@ -94,7 +94,7 @@ def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path
     shards(tmp_path / "im")
     path = tmp_path / "im" / "test_x.npy"
     path.write_bytes(path.read_bytes()[:-1])
-    assert "test_x.npy is no array that numpy can map: it may be cut off" in find_refusal("im=im", tmp_path)
+    assert "test_x.npy cannot be mapped by numpy: it may be truncated" in find_refusal("im=im", tmp_path)
     (tmp_path / "im" / "notes.txt").write_text("a stranger")
     assert "notes.txt is no .npy file" in find_refusal("im=im", tmp_path)
     (tmp_path / "f").mkdir()
@@ -252,7 +252,7 @@ def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
     assert "text=question" in find_refusal("q=q.csv,target=answer", tmp_path)
     write_table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
     assert "column 'question' has no text in row 7" in find_refusal("g=gap.csv,target=answer", tmp_path)
-    assert "no column 'query' for text=" in find_refusal("q=q.csv,target=answer,text=query", tmp_path)
+    assert "text=: no column 'query'" in find_refusal("q=q.csv,target=answer,text=query", tmp_path)
 
 
 # --- series ---------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
 def test_what_cannot_be_cut_is_refused() -> None:
     with pytest.raises(DatasetError, match=r"^no row belongs to train \(splits found: test\)"):
         split_rows(examples(60, parts=["test"] * 60), 0)
-    with pytest.raises(DatasetError, match="it cannot be split by time: 3 different times are too few"):
+    with pytest.raises(DatasetError, match="it cannot be split by time: 3 distinct times are too few"):
         split_rows(examples(60, times=np.arange(60) % 3), 0)
     with pytest.raises(DatasetError, match="the split gives only 2 rows for test, at least 5"):
         split_rows(examples(60, parts=["train"] * 58 + ["test"] * 2), 0)

@@ -224,7 +224,7 @@ async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_fol
 @pytest.mark.parametrize(
     ("name", "path", "words"),
     [
-        ("there", "nothing", "is not there"),
+        ("there", "nothing", "does not exist"),
         ("./", ".", "would hide"),
         ("/usr/lib", ".", "would hide"),
         ("../..", ".", "would hide"),

@@ -41,7 +41,7 @@ def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp
     (code / "metrics.json").write_text("ignored")
     before = everything_in(code)
     mirror = GitMirror(tmp_path / "m" / "mirror")
-    with pytest.raises(RepositoryError, match=r"holds work that is not committed \((train|new)\.py.*--dirty"):
+    with pytest.raises(RepositoryError, match=r"has uncommitted changes \((train|new)\.py.*--dirty"):
         mirror.import_head(code)
     taken = mirror.import_head(code, dirty=True)
     texts = mirror.read_texts(taken.tree)
@@ -51,7 +51,8 @@ def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp
 
 
 @pytest.mark.parametrize(
-    ("there", "words"), [("folder", "is no git repository"), ("repository", "has no commit"), ("", "is no folder")]
+    ("there", "words"),
+    [("folder", "is not a git repository"), ("repository", "has no commit"), ("", "is not a folder")],
 )
 def test_what_is_no_repository_is_refused_in_one_line(tmp_path: Path, there: str, words: str) -> None:
     folder = tmp_path / "x"
@@ -104,7 +105,7 @@ def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_
     patch = mirror.build_diff(taken.tree, tree)
     assert "+hello" in patch and mirror.apply_edits(taken.tree, []) == mirror.apply_patch(taken.tree, "") == taken.tree
     assert mirror.apply_patch(taken.tree, patch) == tree
-    with pytest.raises(RepositoryError, match="the patch does not fit the files that it is made for"):
+    with pytest.raises(RepositoryError, match="the patch does not apply to the tree"):
         mirror.apply_patch(tree, patch)
     commit = mirror.commit(tree, taken.commit, "mended")
     assert commit == mirror.commit(tree, taken.commit, "mended")

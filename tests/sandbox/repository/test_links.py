@@ -46,7 +46,7 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
 )
 def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
     place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
-    with pytest.raises(RepositoryError, match="behind a link of the repository") as error:
+    with pytest.raises(RepositoryError, match="behind a link in the repository") as error:
         prepare_checkout(place, [parse_metric(metric)], "out")
     assert "\n" not in str(error.value) and [one.name for one in precious.iterdir()] == ["metrics.json"]
 

@@ -101,7 +101,7 @@ def some_below_zero(values: NDArray[Any]) -> NDArray[Any]:
         (percent, "no value is below 0, and row"),
         (one_a_class, "no value is below 0, and row"),
         (positive_losses, "no value is below 0, and row"),
-        (some_below_zero, "every row sums to 1, and there are values below 0"),
+        (some_below_zero, "every row sums to 1, but there are values below 0"),
     ],
 )
 def test_what_may_be_probabilities_or_logits_is_refused(
@@ -138,7 +138,7 @@ def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predic
     labels = labels_of(tmp_path, names)
     (tmp_path / "p.csv").write_text(f"prediction\n{names[0]}\n{predicted}\n")
     found = score(tmp_path, labels, "accuracy")
-    assert found.failure is not None and f"predicts {predicted!r}, which is no class" in found.failure.message
+    assert found.failure is not None and f"predicts {predicted!r}, which is not a class" in found.failure.message
 
 
 @pytest.mark.parametrize(
