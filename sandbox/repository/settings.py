@@ -57,7 +57,7 @@ class CodeSettings(FrozenModel):
     python: str = Field(default="", description="Python interpreter or conda environment, used unchanged")
     mounts: Annotated[dict[str, str], BeforeValidator(parse_pairs), AfterValidator(resolve_paths)] = Field(
         default_factory=dict,
-        description="name next to the checkout, or path in it (with a slash) -> external data; option --mount NAME=PATH",
+        description="name next to the checkout, or path in it (with slash) -> external data; option --mount NAME=PATH",
     )
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
         default_factory=dict, description="environment variables of the command; option --env NAME=VALUE"

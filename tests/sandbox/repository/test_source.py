@@ -277,7 +277,7 @@ def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str
         file.write(text)
     again = GitMirror(mirror.folder)
     assert not again.has_tree(tree), "an audit says that it is not as it was recorded"
-    with pytest.raises(RepositoryError, match="which scientist never (does|sets)"):
+    with pytest.raises(RepositoryError, match=r"which scientist never (does|sets)"):
         again.checkout(tree, tmp_path / "out")
 
 
