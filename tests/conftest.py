@@ -1,4 +1,4 @@
-"""The suite is offline: a model request to the network fails it, whichever way it is made."""
+"""Shared fixtures. The suite is offline: any model request to the network is an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.execution_cache import VARIABLE, reusing_executions_between_runs
 MODELS = "pydantic_ai.models"
 STORE = "SCIENTIST_SANDBOX__STORE"
 
-# Hundreds of kernels and commands start in a suite: without .pyc files each would compile all sources anew.
+# The suite starts hundreds of kernels and commands: without .pyc files each would compile all sources again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -63,7 +63,7 @@ SLOWEST_FIRST = (
     "tests/search/test_search",
     "tests/paper/test_paper",
 )
-"""Files that take a worker longest."""
+"""The slowest test files."""
 
 settings.register_profile("test", max_examples=20, deadline=None)
 settings.register_profile("bench", max_examples=300, deadline=None)
@@ -72,10 +72,12 @@ settings.register_profile("bench", max_examples=300, deadline=None)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile") is None:
         settings.load_profile("test")
-    if VARIABLE not in os.environ:  # workers have it from us
+    if VARIABLE not in os.environ:  # workers inherit it
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="kept-executions-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE)))
-        os.environ[STORE] = tempfile.mkdtemp(prefix="store-")  # not the user's, and on the filesystem of the runs
+        os.environ[STORE] = tempfile.mkdtemp(
+            prefix="store-"
+        )  # not the user's store, and on the file system of the runs
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(STORE), ignore_errors=True))
     if MODELS in sys.modules:
         vars(sys.modules[MODELS])["ALLOW_MODEL_REQUESTS"] = False
@@ -85,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Collects with garbage collection off: importing all tests leaves no garbage, only much to look through."""
+    """Disable garbage collection during collection, because importing all tests creates many objects but no garbage."""
     gc.disable()
     try:
         return (yield)
@@ -96,13 +98,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than there are cores with slow tests: these wait for kernels, servers and limits."""
+    """Use one more worker than cores for slow tests, which wait for kernels, servers and time limits."""
     return len(os.sched_getaffinity(0)) + ("not slow" not in str(config.getoption("markexpr")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `bench`, unless `-m` names it; the longest files first, then those with slow tests, so
-    that no worker idles at the end."""
+    """Deselect tests marked `bench` unless `-m` names it, and order the slowest files first to keep all workers
+    busy."""
     if "bench" not in str(config.getoption("markexpr")):
         left_out = [item for item in items if item.get_closest_marker("bench")]
         if left_out:
@@ -114,17 +116,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def reusing_executions() -> Iterator[None]:
-    """Runs of the module take executions that another run of the suite had (tests/execution_cache.py)."""
+    """Reuse executions of other runs in the suite (tests/execution_cache.py)."""
     with reusing_executions_between_runs():
         yield
 
 
 @pytest.fixture(autouse=True)
 def isolated_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, proxy or setting of the person who runs the tests changes what they do.
-
-    Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).
-    """
+    """Remove keys, proxies and settings of the user's environment. Code is isolated only if the machine supports it, so
+    the suite also runs elsewhere (tests/sandbox/test_isolation.py checks)."""
     for name in list(os.environ):
         if (name.startswith("SCIENTIST_") and name != STORE) or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)

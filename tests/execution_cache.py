@@ -1,7 +1,7 @@
-"""A program that several whole runs of the suite have in common is run once; its execution is kept and given again.
+"""Cache the execution of programs that several full runs of the suite share.
 
-For runs whose subject is not the kernel. All that comes before and after it is real: workspace, scoring, checks of
-figures, record, paper. Kept for one session of tests, in a folder that its workers and their child processes share.
+For tests that are not about kernels. Everything else is real: workspace, scoring, figure checks, record, paper. The
+cache lasts for one test session, in a folder shared by its workers and their child processes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from labwright.sandbox.kernel_host import KernelHost
 from labwright.sandbox.result_collector import RESUMABLE_FAILURES
 
 VARIABLE = "KEPT_EXECUTIONS"
-"""Names the folder in the environment."""
+"""Environment variable with the cache folder."""
 
 
 @contextmanager
 def reusing_executions_between_runs() -> Generator[None]:
-    """While inside, local executors take an execution that was kept for the same program on the same files.
-
-    Without `VARIABLE` all programs run.
-    """
+    """Make local executors reuse cached executions of the same program on the same files. Without `VARIABLE`, all
+    programs run."""
     if VARIABLE not in os.environ:
         yield
         return
@@ -48,7 +46,7 @@ def reusing_executions_between_runs() -> Generator[None]:
 def _caching(
     folder: Path, execute: Callable[..., Awaitable[KernelExecution]]
 ) -> Callable[..., Awaitable[KernelExecution]]:
-    """The same, but for what was executed before."""
+    """A runner that reuses cached executions."""
 
     async def again(runs: Any, script: KernelScript, *rest: Any, **more: Any) -> KernelExecution:
         kept = folder / _cache_key(script)
@@ -67,7 +65,7 @@ def _caching(
 
 @asynccontextmanager
 async def _locked(lock: Path) -> AsyncGenerator[None]:
-    """Waits while another process runs the same program; a process that is killed lets go."""
+    """Wait while another process runs the same program; the lock ends with the process."""
     with lock.open("w") as file:
         while True:
             try:
@@ -80,7 +78,7 @@ async def _locked(lock: Path) -> AsyncGenerator[None]:
 
 
 def _cache_key(script: KernelScript) -> str:
-    """Changes with all that the code is given; the settings of the sandbox are taken to be the same."""
+    """Hash everything the code receives; the sandbox settings are assumed to be equal."""
     job = script.job
     known = hashlib.sha256(
         repr(

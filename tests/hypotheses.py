@@ -1,4 +1,4 @@
-"""The hypothesis of a plan of tests: one arm is better than another."""
+"""Hypotheses for test plans: one arm is better than another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanat
 def make_hypotheses(
     better: str, worse: str, *, higher: bool, smallest: float = 0.02, level: str = ""
 ) -> tuple[Hypothesis, ...]:
-    """One confirmatory hypothesis: `better` gains on `worse` at a level, in a metric that is to be high, or low."""
+    """Build a confirmatory hypothesis: `better` beats `worse` at a level, in a metric to maximise or minimise."""
     at = f"@{level}" if level else ""
     first, second = (better, worse) if higher else (worse, better)
     return (

@@ -1,4 +1,4 @@
-"""Programs of tests, as their files."""
+"""Build the files of test programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labwright.record.source_edits import WholeFile
 
 
 def program_files(experiment: str, plots: str = "", **others: str) -> tuple[WholeFile, ...]:
-    """Whole files of a program, that of its plots only where it has some. Others by the stem of their Python file."""
+    """Return the files of a program; plots.py only if given, other Python files by their stem."""
     texts = {"experiment.py": experiment, "plots.py": plots} | {f"{stem}.py": text for stem, text in others.items()}
     return whole_files({path: text for path, text in texts.items() if text or path == "experiment.py"})
 
@@ -19,5 +19,5 @@ def whole_files(texts: Mapping[str, str]) -> tuple[WholeFile, ...]:
 
 
 def program_tree(program: Program) -> dict[str, str]:
-    """The files of a program that needs no parent."""
+    """Return the files of a program without a parent."""
     return program.apply_to({})

@@ -1,5 +1,5 @@
-"""A Ray cluster of node processes on this machine, on loopback addresses of its own, as docs/hardware.md starts one:
-with a token and without a dashboard. It is ended by its own process groups; other clusters are left alone."""
+"""Start a Ray cluster of local node processes on separate loopback addresses, as in docs/hardware.md: with a token and
+without a dashboard. Its process groups are killed at the end; other clusters are not touched."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pathlib import Path
 import psutil
 
 START_SECONDS = 120.0
-"""Seconds that a cluster may take to start."""
+"""Time limit for starting a cluster in seconds."""
 MAX_TRIES = 3
 TOKEN = secrets.token_hex(32)
-"""Of all clusters of a process, which reads it once."""
+"""Token of all clusters of a process, since Ray reads it once."""
 _VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 
 
 @dataclass
 class Machine:
-    """One node: a process group with Ray's own processes of it."""
+    """One node: a process group with its Ray processes."""
 
     address: str
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """SIGKILL to all of it, at once."""
+        """Send SIGKILL to all its processes."""
         tree = [self.process, *_find_descendants(self.process.pid)]
         for one in tree:
             with suppress(ProcessLookupError, psutil.Error):
@@ -43,7 +43,7 @@ class Machine:
 
 @dataclass
 class RayCluster:
-    """`machines[0]` is the head. Its variables are in the environment while it is there."""
+    """`machines[0]` is the head. The environment variables are set while the cluster exists."""
 
     folder: Path
     port: int
@@ -57,16 +57,16 @@ class RayCluster:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What Ray's commands and `scientist` need in the environment."""
+        """Environment variables for Ray's commands and `scientist`."""
         return _VARIABLES | {"RAY_AUTH_TOKEN_PATH": str(self.folder / "token")}
 
     @property
     def alive(self) -> list[Machine]:
-        """Those that were not killed, the head first."""
+        """The machines that were not killed, head first."""
         return [one for one in self.machines if one.process.poll() is None]
 
     def add(self) -> Machine:
-        """Start one more."""
+        """Start another machine."""
         address = f"127.{self.network}.0.{len(self.machines) + 2}"
         role = ["--head", f"--port={self.port}", "--include-dashboard=false", f"--temp-dir={self.folder}"]
         words = role if not self.machines else [f"--address={self.address}"]
@@ -95,7 +95,7 @@ class RayCluster:
         return self.machines[-1]
 
     def wait_for_nodes(self, count: int) -> None:
-        """Until so many of the nodes that live have started, while the last one does."""
+        """Wait until `count` nodes are alive, as long as the last one is still starting."""
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.machines[-1].process.poll() is None:
             if sum(self._has_started(one) for one in self.alive) >= count:
@@ -104,7 +104,7 @@ class RayCluster:
         raise TimeoutError(f"no cluster of {count} nodes within {START_SECONDS:g} s: see {self.folder}")
 
     def _has_started(self, machine: Machine) -> bool:
-        """By what `ray start` said."""
+        """Build the error message from the output of `ray start`."""
         return b"Ray runtime started" in (self.folder / f"{machine.address}.log").read_bytes()
 
     def end(self) -> None:
@@ -114,7 +114,7 @@ class RayCluster:
 
 
 def start_cluster(nodes: int, cpus: int = 2) -> RayCluster:
-    """A new cluster. Ray gives a node thirty seconds to start: on a busy machine it is tried again."""
+    """Start a cluster, with retries, because Ray allows a node only 30 seconds to start."""
     for _ in range(MAX_TRIES):
         with suppress(TimeoutError):
             return _start_once(nodes, cpus)
@@ -122,7 +122,7 @@ def start_cluster(nodes: int, cpus: int = 2) -> RayCluster:
 
 
 def _start_once(nodes: int, cpus: int) -> RayCluster:
-    """The paths of its sockets are short. Raises `TimeoutError`."""
+    """Start a cluster in a folder with a short path, for its sockets. Raises `TimeoutError`."""
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     token = folder / "token"
     token.write_text(TOKEN)
@@ -133,7 +133,7 @@ def _start_once(nodes: int, cpus: int) -> RayCluster:
     cluster = RayCluster(folder, port, cpus, network=1 + secrets.randbelow(250))
     os.environ |= cluster.variables
     try:
-        for number in range(nodes):  # two that start at once on one machine may take each other's ports
+        for number in range(nodes):  # one at a time: concurrent starts may take each other's ports
             cluster.add()
             cluster.wait_for_nodes(number + 1)
     except BaseException:

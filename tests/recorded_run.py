@@ -1,4 +1,4 @@
-"""The runs of `examples/`, which are zips, as folders: unpacked once in a process, by the product's own function."""
+"""Unpack the zipped runs of `examples/` once per process, with the product's own function."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from labwright.record.zips import open_run_folder
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RECORDED = EXAMPLES / "recorded-run.zip"
-"""A finished run of the offline model that has a node of every kind, with its data."""
+"""A finished run of the offline model with a node of every kind and its data."""
 MODEL = EXAMPLES / "model-run.zip"
 """A run by a language model, without its data and arrays."""
 
 
 def recorded_run() -> Path:
-    """The folder of the recorded run. Nothing may be changed in it: other tests read it, too."""
+    """Return the folder of the recorded run, which tests must not modify because it is shared."""
     return open_run_folder(RECORDED)

@@ -1,4 +1,4 @@
-"""Small git repositories of the tests' own: a linear model over features whose importance is known."""
+"""Small git repositories for tests: a linear model with features of known importance."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ FILES = {
     "tinyfit/features.py": FEATURES.lstrip(),
     "tinyfit/report.py": REPORT.lstrip(),
 }
-"""tilt matters most, then bend; twist and shift are the same twice, so each alone is nothing and both are much."""
+"""tilt matters most, then bend; twist and shift are redundant: only removing both has an effect."""
 
 
 def run_git(folder: Path, *words: str) -> str:
-    """What git prints in a folder, as an author."""
+    """Run git in a folder with a fixed author and return its output."""
     return subprocess.run(
         [
             "git",
@@ -111,7 +111,7 @@ def run_git(folder: Path, *words: str) -> str:
 
 
 def make_repository(folder: Path, files: dict[str, str] | None = None) -> Path:
-    """A repository of one commit with these files, by default those of tinyfit."""
+    """Create a repository with one commit of these files (default: tinyfit)."""
     for name, text in (files or FILES).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

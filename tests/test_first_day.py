@@ -1,4 +1,4 @@
-"""What a newcomer types: every command of README and of the first pages is accepted, and the examples are run."""
+"""Commands a new user types: those of README and the first docs pages are accepted, and the examples run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.repositories import make_repository
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/statistics.md")
 REFUSED = re.compile(r"ANTHROPIC_API_KEY|cannot read the idea file my_idea\.json|read --task my_question\.md")
-"""What is missing here of an example: a key, or a file that the reader is to write."""
+"""What an example lacks here: a key, or a file that the reader must write."""
 
 
 def _lines(page: str) -> list[str]:
@@ -28,7 +28,7 @@ def _lines(page: str) -> list[str]:
 
 
 def _example(command: str) -> list[str]:
-    """The words of README's example of a command."""
+    """Return the arguments of README's example of a command."""
     [line] = [line for line in _lines("README.md") if line.startswith(f".venv/bin/scientist {command} ")]
     return shlex.split(line)[1:]
 
@@ -54,13 +54,13 @@ def test_commands_in_the_pages_can_be_typed(
 
 
 def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A run lacks a key or a file, and nothing else; what needs neither is run elsewhere."""
+    """The run fails only for lack of a key or file; commands that need neither are run elsewhere."""
     if words[0] == "run":
         assert main(words) == 2
         said = capsys.readouterr().err
         assert REFUSED.search(said), said
         return
-    assert words[0] in ("doctor", "exec", "ablate", "view"), words  # run below and in tests/agent/test_doctor.py
+    assert words[0] in ("doctor", "exec", "ablate", "view"), words  # run below or in tests/agent/test_doctor.py
     assert main([*words, "--help"]) == 0
     assert words[0] != "view" or is_run(open_run_folder(ROOT / words[1]))
 
@@ -79,7 +79,7 @@ def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
         for room in ("agent", "stages", "models", "sandbox", "record")
         for path in (ROOT / room).rglob("*.py")
     )
-    said = re.sub(r'"\s*\n\s*f?"', "", sources)  # texts go on in the next line
+    said = re.sub(r'"\s*\n\s*f?"', "", sources)  # joins implicitly concatenated strings
     table = (ROOT / "docs" / "troubleshooting.md").read_text().partition("## How a run ended")[0]
     quoted = re.findall(r"^\| `([^`]+)` \|", table, flags=re.MULTILINE)
     assert len(quoted) > 10

@@ -1,4 +1,4 @@
-"""Planted programs and figures are whole files with a header; the blind sets come as pairs of many kinds."""
+"""Planted programs and figures are complete files with a header; blind sets consist of pairs of many kinds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_figure_is_python_and_good_or_of_a_kind_of_finding() -> None:
 
 
 def unknown_names(source: str) -> set[str]:
-    """Global names that a program uses and nobody defines, in it or in Python."""
+    """Return global names that a program uses but neither it nor Python defines."""
     top = symtable.symtable(source, "experiment.py", "exec")
     known = {one.get_name() for one in top.get_symbols() if one.is_assigned() or one.is_imported()}
     used = {one.get_name() for table in _tables(top) for one in table.get_symbols() if one.is_global() or table is top}

@@ -1,4 +1,4 @@
-"""Planted studies of known truth, as `benchmarks.tuning` carries them out: those that are worked examples."""
+"""Planted studies with known truth from `benchmarks.tuning`: the worked examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLES = read(HOME / "examples.tar.gz")
 
 
 def test_a_label_that_is_not_true_is_seen() -> None:
-    """And where there are levels, a gain must be larger to be found, since there are as many comparisons."""
+    """With several levels, only larger gains are found, because there are more comparisons."""
     assert all(describe_truth(one)["label_holds"] for one in EXAMPLES)
     other = {"gain": "undertuned", "undertuned": "gain"}
     assert not any(
@@ -24,7 +24,7 @@ def test_a_label_that_is_not_true_is_seen() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rate_ten_times_off", pytest.param("gain_with_momentum", marks=pytest.mark.bench)])
 def test_an_under_tuned_baseline_is_no_gain_and_a_true_gain_is_one(name: str) -> None:
-    """The second one's choice lies at the edge of a dimension that hangs on a choice."""
+    """The second arm's choice is at the edge of a conditional dimension."""
     found = describe_result(next(one for one in EXAMPLES if one.name == name))
     assert (found["called"] == "improved") == (found["label"] == "gain"), found
     assert found["untuned"] == "improved" and found["efforts"]["ratio"] == 1.0

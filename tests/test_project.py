@@ -1,4 +1,4 @@
-"""The ground: what is shipped, what is promised in README and docs, and that `make` does it."""
+"""Project files: the package contents, the claims of README and docs, and `make`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_dependency_says_who_imports_it() -> None:
 
 
 UNPINNED = {"mlflow"}
-"""Of an extra that is installed without the constraints: MLflow 3.17 wants an older pyarrow than is pinned."""
+"""Packages of an extra installed without constraints: MLflow 3.17 needs an older pyarrow than the pinned one."""
 
 
 def test_every_dependency_has_a_tested_version() -> None:
@@ -46,7 +46,7 @@ def test_every_dependency_has_a_tested_version() -> None:
 
 
 def _requirements() -> list[str]:
-    """Those of all extras too; an extra that names another one of ours adds none."""
+    """Return all requirements, including extras; an extra that refers to another of this project adds none."""
     project = PROJECT["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     return [one for group in groups for one in group if not one.startswith("labwright[")]
@@ -95,7 +95,7 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
 
 
 def _wheel(place: Path) -> Path:
-    """A wheel built from a copy, so that the checkout gets no build folder."""
+    """Build a wheel from a copy, so that the checkout gets no build folder."""
     copy = place / "copy"
     copy.mkdir()
     ignore = shutil.ignore_patterns("__pycache__")
@@ -221,7 +221,7 @@ def test_files_name_no_machine_and_no_registry() -> None:
 
 
 def test_setup_is_a_no_op_the_second_time(tmp_path: Path) -> None:
-    """With the stamp of these very dependencies, make has nothing to do; with other ones it sets up again."""
+    """If the stamp matches the dependencies, make does nothing; otherwise it sets up again."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     stamp = re.findall(r"installed-\d+-\d+", _make(tmp_path, "-n", "setup"))[-1]
@@ -256,7 +256,7 @@ def _make(folder: Path, *arguments: str) -> str:
 
 
 def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Path) -> None:
-    """No tool is found on PATH, apt-get neither: one line says what to run, and setup goes on."""
+    """Without tools and apt-get on PATH, one line says what to run, and setup continues."""
     for tool in ("bash", "id", "env"):
         found = shutil.which(tool)
         assert found

@@ -1,4 +1,4 @@
-"""`examples/recorded-run.zip`: it shows everything, holds, stays small, and nobody who looks at it changes it."""
+"""`examples/recorded-run.zip` covers every feature, is valid and small, and is not changed by viewing it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 6_000_000
-"""Bytes of all examples in a pack of git at most."""
+"""Size limit of all examples in a git pack, in bytes."""
 LOOKS = (("status",), ("tree",), ("why",), ("logs",), ("status", "--json"), ("tree", "--json"))
 
 
@@ -50,7 +50,7 @@ def web() -> Generator[httpx.Client]:
 
 
 def _files(run: Path) -> dict[str, str]:
-    """Every file and folder with what is in it."""
+    """Return every file and folder with its content."""
     return {str(path.relative_to(run)): hash_file(path) if path.is_file() else "" for path in sorted(run.rglob("*"))}
 
 
@@ -166,7 +166,7 @@ def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: P
 # --- looking changes nothing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.bench  # tests/inspector/test_web.py: the same of a small run
+@pytest.mark.bench  # tests/inspector/test_web.py does the same for a small run
 @pytest.mark.slow
 def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _files(recorded_run())
@@ -185,7 +185,7 @@ def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def _printed() -> str:
-    """A number that the results print."""
+    """Return a number printed in the results."""
     text = (recorded_run() / "paper" / "results.tex").read_text()
     found = re.search(r"\b0\.\d{3}\b", text)
     assert found
@@ -215,7 +215,7 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
         str(tmp_path),
     ]
     if not shutil.which("bwrap") or subprocess.run([*read_only, "true"], capture_output=True, timeout=30).returncode:
-        read_only = []  # then at least nothing may have changed
+        read_only = []  # then check only that nothing changed
     code = (
         "import sys; from labwright.agent.cli import main; "
         "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'status')))"

@@ -126,7 +126,7 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
     kind = _detect_kind(spec, path)
     if path.is_file() and path.suffix.lower() not in frames.PARQUET_SUFFIXES and path.stat().st_size > limit:
         raise DatasetError(
-            f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): use a part of it "
+            f"it has {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): use a part of it "
             "or raise the limit"
         )
     if kind == "table":

@@ -1,4 +1,4 @@
-"""A place to run in: datasets cut once, executors closed at the end, and `lab` importable as a kernel has it."""
+"""Fixtures: datasets prepared once, executors closed at the end, and `lab` importable as in a kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.executor_contract")
 
 SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
-"""Without a sandbox and pool, for what they change nothing about: such tests run on any machine."""
+"""No sandbox and no pool, for tests that do not depend on them and run on any machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class DatasetStore:
-    """Materialised datasets, shared by all tests."""
+    """Prepared datasets, shared by all tests."""
 
     views: Path
     labels: Path
@@ -54,7 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DatasetStore:
 
 @dataclass
 class KernelBench:
-    """Runs scripts in real kernels; `folder` is where the last one ran."""
+    """Run scripts in real kernels; `folder` is that of the last run."""
 
     executor: LocalExecutor
     folder: Path
@@ -95,12 +95,12 @@ async def bench(store: DatasetStore, tmp_path: Path) -> AsyncIterator[KernelBenc
 
 
 OTHER = 1234
-"""The number of an ordinary user, who need not have a name."""
+"""User id of an ordinary user, which need not have a name."""
 
 
 @contextmanager
 def running_module(module: str, *words: str, ordinary: bool = False, timeout: float = 300.0) -> Generator[str]:
-    """What a module prints that works in a folder of its own, its first word, as we or as an ordinary user would."""
+    """Run a module on a fresh folder (its first argument) as root or as an ordinary user and return its output."""
     place, root = Path(tempfile.mkdtemp(prefix="ran-", dir="/tmp")), Path(__file__).resolve().parents[2]
     before: list[str] = []
     if ordinary:
@@ -128,7 +128,7 @@ def running_module(module: str, *words: str, ordinary: bool = False, timeout: fl
 
 
 def is_gone(pid: int, within: float = 3.0) -> bool:
-    """True once no such process runs (a zombie does not run)."""
+    """Return whether no such process is running (zombies do not count)."""
     return holds_eventually(lambda: not _is_running(pid), within)
 
 

@@ -1,7 +1,7 @@
-"""What every `Executor` keeps. A new one is held to it by a subclass of `ExecutorContract` that makes it.
+"""The contract of every `Executor`. Test a new one with a subclass of `ExecutorContract` that creates it.
 
-The jobs are scripts of these names; an executor that runs no code is given what they come to
-(`tests.sandbox.fake_outcomes`).
+The jobs are scripts of these names; an executor that runs no code gets their outcomes from
+`tests.sandbox.fake_outcomes`.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ SUM = "import numpy as np\nprint(np.load('inputs/n1/x.npy').sum())\n" + TINY
 LEAVING = "import lab\nlab.save('curve', [1, 2])\nlab.save_artifact('net', [3, 4])\n" + TINY
 
 WATCH_SECONDS = 0.1
-"""Between two looks of a watch, in the executors that the contract is run over."""
+"""Seconds between two checks of a watch in the tested executors."""
 
 
 def make_job(folder: Path, code: str, seed: int = 0) -> Job:
-    """A job of that code, named by its folder."""
+    """Build a job with this code, named after its folder."""
     return Job(
         name=folder.name, folder=folder, source={"experiment.py": code}, seed=seed, timeout=60.0, datasets=("digits",)
     )
 
 
 class ExecutorContract:
-    """Run over an implementation by a subclass that makes it."""
+    """Tests of an implementation, which a subclass creates."""
 
     patience = 10.0
-    """Seconds for what begins, or ends, soon."""
+    """Timeout in seconds for events expected soon."""
 
     def make_executor(self, slots: int, store: DatasetStore) -> Executor:
-        """An executor that looks every `WATCH_SECONDS` at what it runs. The test closes it."""
+        """Create an executor that checks its jobs every `WATCH_SECONDS`. The test closes it."""
         raise NotImplementedError
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class ExecutorContract:
 
         tasks = {name: asyncio.create_task(run(name)) for name in "abcd"}
         await asyncio.sleep(0.05)
-        tasks["b"].cancel()  # who gives up waiting holds nobody up
+        tasks["b"].cancel()  # a cancelled waiter does not block others
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         assert ended == ["a", "c", "d"]
         await executor.close()
@@ -143,7 +143,7 @@ class ExecutorContract:
         alone = asyncio.create_task(executor.run(replace(make_job(tmp_path / "alone", TINY), alone=True)))
         later = asyncio.create_task(executor.run(make_job(tmp_path / "later", TINY)))
         done, _ = await asyncio.wait({alone, later}, timeout=0.3)
-        assert not done  # one place is free, but nobody overtakes who waits for all of them
+        assert not done  # one slot is free, but nobody overtakes a job that waits for all slots
         slow.cancel()
         assert (await alone).failure is None and not later.done()
         assert (await later).failure is None
@@ -182,7 +182,7 @@ class ExecutorContract:
             await executor.run(make_job(tmp_path / "c", TINY))
 
     async def run_job(self, one: Job, store: DatasetStore) -> JobOutcome:
-        """What a job comes to in an executor of its own."""
+        """Return the outcome of a job in a fresh executor."""
         executor = self.make_executor(1, store)
         try:
             return await executor.run(one)
@@ -191,7 +191,7 @@ class ExecutorContract:
 
 
 def _make_watch(name: str, running: set[str]) -> Callable[[ExecutionProgress], None]:
-    """A watch that notes who is seen running."""
+    """A watch that records which jobs it saw running."""
 
     def watch(glance: ExecutionProgress) -> None:
         running.add(name)

@@ -1,4 +1,4 @@
-"""What the scripts of the contract come to, written down for the executor that runs no code."""
+"""Outcomes of the contract's scripts for the executor that runs no code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = 0.05
 
 
 def fake_outcome(job: Job) -> tuple[float, JobOutcome]:
-    """Seconds and outcome of a job, read off its script."""
+    """Return the seconds and outcome of a job according to its script."""
     tiny = JobOutcome(
         seconds=_SECONDS,
         stdout_tail="measured\n",

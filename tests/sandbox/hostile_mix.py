@@ -1,7 +1,7 @@
-"""Twenty hostile cells, each with some acts drawn at random, beside as many honest ones.
+"""Run twenty hostile cells, each with random attacks, together with as many honest ones.
 
-`python -m tests.sandbox.hostile_mix PLACE ISOLATION SEED` measures the honest ones alone, then all in turn, and prints
-as JSON what came of that.
+`python -m tests.sandbox.hostile_mix PLACE ISOLATION SEED` measures the honest cells alone, then all of them, and prints
+the results as JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import holds_eventually
 
 CELLS = 20
-"""Hostile ones, and as many honest ones."""
+"""Number of hostile cells, and of honest ones."""
 ACTS_PER_CELL = 3
 FOLDER_ACTS = """
-# None writes through a link of its own: without a sandbox that would change whatever the user can.
+# None writes through its own link: without a sandbox that would change the user's files.
 import os, shutil
 
 def renames(here):
@@ -61,7 +61,7 @@ def nests(here):
 
 FOLDER_ACTS = {act.__name__: act for act in (renames, links, replaces, removes, locks, links_above, nests)}
 """
-"""What code can do with the folder that it works in (`here`), as a program; `VICTIM` is a tree of the host."""
+"""Attacks on the working folder (`here`) as programs; `VICTIM` is a file tree of the host."""
 _ACTS = """
 import ctypes, json, random, resource, signal, subprocess, sys, time
 import numpy as np
@@ -132,7 +132,7 @@ def ends(here):
     os.kill(os.getppid(), signal.SIGTERM)
 
 def breaks_out(here):
-    if here.startswith("/experiment/"):  # else nothing is promised
+    if here.startswith("/experiment/"):  # otherwise nothing is guaranteed
         for path in (VICTIM, os.path.join(VICTIM, "kept"), "/etc/passwd", sys.executable, lab.__file__):
             try:
                 open(path, "a").write("x")
@@ -196,22 +196,22 @@ ACTS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class HostileResult:
-    """What came of one seed."""
+    """The results of one seed."""
 
     acts: dict[str, list[str]]
     outcomes: dict[str, str]
     alone: dict[str, list[str]]
-    """Digits of each honest cell where no hostile one is."""
+    """Result of each honest cell without hostile ones."""
     beside: dict[str, list[str]]
     victim_unchanged: bool
     orphans: int
-    """Processes that only the next start of the run would have ended."""
+    """Processes that only the next start of the run ends."""
     left: list[str]
-    """Command lines of what is still there after that."""
+    """Command lines of processes that remain after that."""
 
 
 def snapshot_tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
-    """Mode, time and content of all that lies below a folder, and of itself."""
+    """Return mode, time and content of a folder and everything below it."""
     found = {"": folder} | {str(path.relative_to(folder)): path for path in folder.rglob("*")}
     return {
         name: (path.lstat().st_mode, path.lstat().st_mtime, path.read_bytes() if path.is_file() else b"")
@@ -220,7 +220,7 @@ def snapshot_tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
 
 
 def run_mix(place: Path, isolation: str, seed: int) -> HostileResult:
-    """Measure the honest cells alone, and then all of them."""
+    """Measure the honest cells alone, then all cells."""
     materialise("digits", views=place / "views", labels=place / "labels", seed=1)
     victim, rng = place / "victim", Random(seed)
     for name in ("submissions", "arrays", "sealed", "checkpoints"):
@@ -282,7 +282,7 @@ def _read_digits(outcome: JobOutcome) -> dict[str, list[str]]:
 
 
 def _find_left_processes(place: Path, sleep: str) -> list[str]:
-    """Command lines of processes that were started for cells, but for zombies."""
+    """Return the command lines of cell processes, except zombies."""
     found: list[str] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

@@ -1,8 +1,6 @@
-"""A study whose first cell attacks its kernel and the other cells: `python -m tests.sandbox.hostile_study PLACE` runs
-it and prints, as JSON, what came of each cell and what it said.
-
-It runs in a process of its own where it is to run as another user.
-"""
+"""A study whose first cell attacks its kernel and the other cells. `python -m tests.sandbox.hostile_study PLACE` runs
+it and prints the outcome and output of each cell as JSON. It runs in a separate process if it must run as another
+user."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from labwright.sandbox.job import CellOutcome, Job
 from labwright.sandbox.settings import SandboxSettings
 
 LEFT_RUNNING = "71.23"
-"""Seconds for which a process sleeps that a cell leaves behind."""
+"""Seconds that a process left behind by a cell sleeps."""
 PROGRAM = f"""
 import ctypes, errno, glob, os, resource, signal, socket, subprocess, time
 import numpy as np
@@ -41,7 +39,7 @@ def persistent():
     return LIBC.syscall(250, KEYCTL_GET_PERSISTENT, -1, PROCESS_KEYRING)
 
 def files():
-    # descriptors that may be of files which outlive this process
+    # descriptors may refer to files that outlive this process
     return [int(name) for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)
             and os.readlink("/proc/self/fd/" + name).startswith("/") and not os.get_inheritable(int(name))]
 
@@ -170,7 +168,7 @@ ARMS = ("hostile", "other", "setting", "honest", "unlucky", "deadly", "last")
 
 
 def run_hostile_cells(place: Path, isolation: str) -> dict[str, list[str]]:
-    """Measure a cell of each arm, one after the other: outcome and reason of each, and what it said (`name: found`)."""
+    """Measure a cell of each arm in turn; return outcome, reason and output (`name: found`) of each."""
     materialise("digits", views=place / "views", labels=place / "labels", seed=1)
     settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 0})
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS)

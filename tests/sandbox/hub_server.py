@@ -1,7 +1,5 @@
-"""A Hugging Face hub on the loopback: the part of its interface that fetching models and datasets takes.
-
-Files larger than `LFS` are answered by a redirect with the headers of large files, as the hub does.
-"""
+"""A local Hugging Face hub with the endpoints needed to download models and datasets. Files larger than `LFS` are
+redirected with the headers of large files, as on the real hub."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class Hub:
 
 @contextmanager
 def running_hub(hub: Hub) -> Generator[Hub]:
-    """While inside, the hub answers at `hub.address`."""
+    """Serve the hub at `hub.address`."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -101,7 +99,7 @@ def running_hub(hub: Hub) -> Generator[Hub]:
                 headers = {"X-Repo-Commit": COMMIT}
                 if content is None:
                     return self._send(404, headers=headers | {"X-Error-Code": "EntryNotFound"})
-                storage = hub.address.replace("127.0.0.1", "localhost")  # another host, as the hub's storage is
+                storage = hub.address.replace("127.0.0.1", "localhost")  # another host, like the hub's storage
                 etag = f'"{hashlib.sha256(content).hexdigest()}"'
                 if len(content) > LFS:
                     return self._send(

@@ -1,4 +1,4 @@
-"""An index of packages on loopback, as uv asks it, with wheels and sources that are made by hand."""
+"""A local package index for uv, with handmade wheels and sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build_wheel(
     python: str = ">=3.8",
     tag: str = "py3-none-any",
 ) -> tuple[str, bytes]:
-    """File name and bytes of a wheel with these modules."""
+    """Return the file name and bytes of a wheel with these modules."""
     metadata = "\n".join(
         (
             "Metadata-Version: 2.1",
@@ -67,8 +67,8 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def build_source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
-    """File name and bytes of a source that builds itself; `ahead` is what its backend does when it is imported, and
-    `beside` the path of another file in it."""
+    """Return the file name and bytes of a source package with its own build backend. `ahead` is code run when the
+    backend is imported, `beside` the path of another file in it."""
     texts = {
         "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
         f"{name}.py": module,
@@ -85,7 +85,7 @@ def build_source(name: str, version: str, module: str, *, ahead: str = "", besid
 
 
 class PackageIndex:
-    """Serves what it holds, as JSON with the dates of uploads; `served` counts the files that were fetched."""
+    """Serves packages as JSON with upload dates; `served` counts downloaded files."""
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, str, str]] = {}
@@ -106,7 +106,7 @@ class PackageIndex:
         self._server.server_close()
 
     def page(self, project: str) -> bytes | None:
-        """What it has of a project; None: it knows none of that name."""
+        """Return the files of a project, or None if it is unknown."""
         held = [name for name in self.files if name.split("-")[0].lower() == project.replace("-", "_")]
         if not held:
             return None

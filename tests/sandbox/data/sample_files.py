@@ -1,4 +1,4 @@
-"""Small files of the user's own, and what comes of them."""
+"""Small user datasets and helpers to read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def make_rows(n: int = 120) -> list[Row]:
-    """Rows of a table: a class that depends on rain and soil, some values of ph missing."""
+    """Return table rows with a class that depends on rain and soil, and some missing values of ph."""
     rng = random.Random(5)
     found: list[Row] = []
     for i in range(n):
@@ -51,7 +51,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str
 
 
 def write_pictures(root: Path, sizes: Mapping[str, int], *, mode: str = "L", side: int = 6) -> Path:
-    """A folder a class with that many small pictures."""
+    """Create one folder per class with the given number of small images."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def write_pictures(root: Path, sizes: Mapping[str, int], *, mode: str = "L", sid
 
 @dataclass(frozen=True)
 class MaterialisedData:
-    """A dataset as a kernel gets it, and the labels as the host keeps them."""
+    """A dataset as a kernel sees it, and its labels on the host."""
 
     facts: DatasetFacts
     view: dict[str, NDArray[Any]]
@@ -73,7 +73,7 @@ class MaterialisedData:
 
 
 def materialise_named(text: str, base: Path, *, seed: int = 3) -> MaterialisedData:
-    """What materialising a dataset that is named as on the command line leaves; paths are seen from `base`."""
+    """Prepare a dataset specified as on the command line; paths are relative to `base`."""
     spec = parse_spec(text, base)
     folder = base / f"store-{spec.name}-{seed}"
     facts = materialise(
@@ -92,7 +92,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def find_refusal(text: str, base: Path, *, limit: int = MAX_DATA_BYTES, seed: int = 3) -> str:
-    """The line that says why some data cannot be used."""
+    """Return the error message for unusable data."""
     with pytest.raises(DatasetError) as caught:
         UserDataset(parse_spec(text, base), limit).build_facts(seed)
     line = str(caught.value)

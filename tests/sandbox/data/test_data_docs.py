@@ -1,4 +1,4 @@
-"""Values as people write them: read where they mean one thing, else told with what to do."""
+"""Values in human notation: read if unambiguous, otherwise rejected with advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = 90
 
 
 def column(path: Path, write: Callable[[float], str], *, delimiter: str = ",", name: str = "x") -> list[float]:
-    """A table whose first column is written in some way; returns the numbers in it."""
+    """Write a table whose first column uses some notation and return the parsed numbers."""
     rng = random.Random(3)
     numbers = [round(rng.gauss(0, 2000), 2) for _ in range(ROWS)]
     quote = '"' if delimiter == "," else ""

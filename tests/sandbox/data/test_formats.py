@@ -1,4 +1,4 @@
-"""NPZ archives, image folders, Hugging Face sets and plain folders of the user's own."""
+"""User datasets as NPZ archives, image folders, Hugging Face datasets and plain folders."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_sixteen_bits_transparency_and_palettes(tmp_path: Path) -> None:
     x = source.load().x
     assert x.shape == (52, 6, 6, 1) and 200 in {int(one.max()) for one in x[:] if one.min() == one.max()}
     Image.new("P", (6, 6)).save(tmp_path / "set" / "b" / "few.png")
-    assert source.load().x.shape == (53, 6, 6, 3), "a palette may hold colours"
+    assert source.load().x.shape == (53, 6, 6, 3), "a palette may contain colours"
 
 
 def test_image_folders_that_cannot_be_used(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_saved_sets_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_the_hub_without_a_network_is_one_line_with_the_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline as the libraries know it; without their word for it they only try for longer."""
+    """Set the libraries' offline mode; otherwise they only retry for longer."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
@@ -302,7 +302,7 @@ def test_the_hub_without_a_network_is_one_line_with_the_mend(tmp_path: Path, mon
 
 
 def test_the_hub_loads_by_name_configuration_and_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the hub only the fetch is replaced: what comes back is a real dataset, made from a file here."""
+    """Only the hub download is replaced: the result is a real dataset made from a local file."""
     datasets = import_datasets_library()
     rows = [{key: row[key] for key in ("soil", "rain", "good")} for row in make_rows()]
     local = str(write_table(tmp_path / "f.csv", rows))
@@ -370,7 +370,7 @@ def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_drawn_by_a_program_is_no_picture(tmp_path: Path) -> None:
-    """Pillow gives PostScript to Ghostscript, whatever a file is called."""
+    """Pillow passes PostScript to Ghostscript regardless of the file name."""
     for label in "ab":
         (tmp_path / "images" / label).mkdir(parents=True)
         for n in range(30):

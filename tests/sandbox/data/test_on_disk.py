@@ -1,4 +1,4 @@
-"""What is read in pieces and mapped from disk: arrays as files, images, texts; and series cut into windows."""
+"""Data read in pieces or memory-mapped: array files, images, texts; and time series cut into windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
-    """Grey images in two shards, with a test split of its own; all arrays by name."""
+    """Grey images in two shards with a given test split; all arrays by name."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     found = {
@@ -134,7 +134,7 @@ def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytes
 def test_code_maps_what_is_large_and_is_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An experiment on images that are mapped: it may write into its batches, and never into the view."""
+    """Code on memory-mapped images may write to its batches, but not to the view."""
     (tmp_path / "im").mkdir()
     rng = np.random.default_rng(0)
     y = np.arange(3000) % 2
@@ -279,7 +279,7 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     for split in facts.sizes:
         y = (view if f"{split}_y" in view else found.labels)[f"{split}_y"]
         days = y % 1000
-        ends[split] = (float(days.min() - 3), float(days.max()))  # where its first example looks from, its last target
+        ends[split] = (float(days.min() - 3), float(days.max()))  # start of its first example, its last target
     order = [*facts.sizes]
     assert all(ends[one][1] < ends[later][0] for one, later in pairwise(order)), ends
     assert any("lies in the period of the next split" in one for one in facts.warnings)

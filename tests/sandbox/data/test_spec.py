@@ -1,4 +1,4 @@
-"""How data are named, where their paths are seen from, and when a change of them is noticed."""
+"""Dataset specifications: syntax, path resolution and detection of changed data."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_own_data_come_first_in_the_catalogue_with_what_is_known_of_them(tmp_pat
     first, *others = list_choices(sources, seed=4)
     assert first.name == "fields" and all(isinstance(one, BundledDataset) for one in others)
     facts = materialise("fields", views=tmp_path / "v", labels=tmp_path / "l", seed=4, sources=sources)
-    assert facts == first, "what the planner saw is what the run gets"
+    assert facts == first, "the run uses the data that the planner saw"
 
 
 def test_the_copy_of_a_run_does_not_need_the_file(tmp_path: Path) -> None:

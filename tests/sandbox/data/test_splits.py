@@ -1,4 +1,4 @@
-"""How rows are cut: groups stay whole, time runs forward, given splits are kept, and what is shared is counted."""
+"""Splits: groups stay together, time is respected, given splits are kept, and shared rows are counted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: in
     given_examples = examples(len(groups), groups=groups, classes=classes)
     try:
         rows = split_rows(given_examples, seed).rows
-    except DatasetError as error:  # too few groups, or one so large that a split gets nothing: refused, never torn
+    except DatasetError as error:  # too few groups, or one so large that a split is empty: rejected, never torn apart
         assert any(why in str(error) for why in ("groups are too few", "its cut", "are needed"))
         return
     homes = [set(np.asarray(groups)[index]) for index in rows.values()]

@@ -1,4 +1,4 @@
-"""CSV and Parquet of the user's own: what x and y become of them, and a clear line for each thing that can be wrong."""
+"""User CSV and Parquet files: the resulting x and y, and a clear message for each error."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_a_table_becomes_numbers_categories_and_marks(tmp_path: Path) -> None:
     assert abs(float(x[:, 3].mean())) < 1e-5 and abs(float(x[:, 3].std()) - 1) < 1e-4
     everything = np.concatenate([found.view[f"{split}_x"] for split in ("train", "dev", "validation", "test")])
     assert everything[:, 5].sum() == 11
-    assert np.unique(everything[everything[:, 5] == 1, 4]).size == 1, "all gaps hold the one median of train"
+    assert np.unique(everything[everything[:, 5] == 1, 4]).size == 1, "all gaps are filled with the median of train"
     assert set(found.labels["test_y"]) == {0, 1} and "test_y" not in found.view
 
 
 def test_gaps_are_filled_from_train_alone(tmp_path: Path) -> None:
-    """A value of test that is far out moves neither the median nor the scale."""
+    """An outlier in test changes neither the median nor the scale."""
     rows = [
         {"a": "" if i == 3 else float(i % 7), "b": i * 1.5, "part": "test" if i >= 80 else "train", "y": "uv"[i % 2]}
         for i in range(100)

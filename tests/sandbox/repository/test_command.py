@@ -1,4 +1,4 @@
-"""A command of a repository behind walls: what it sees, how it ends, what came of it."""
+"""A repository command in the sandbox: what it sees, how it ends, and its outcome."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_what_outlived_its_program_is_found(tmp_path: Path) -> None:
     ) as left:
         try:
             found, until = list[int](), time.monotonic() + 5
-            while not found and time.monotonic() < until:  # before its exec it has this program's environment
+            while not found and time.monotonic() < until:  # before exec it has this program's environment
                 found = kill_orphans(cache)
             assert found == [left.pid] and not _running("sleep 63")
         finally:

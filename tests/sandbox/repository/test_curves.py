@@ -1,4 +1,4 @@
-"""What a command left of its training becomes curves, and what may tell test results does not."""
+"""Logged training values become curves, except those that may reveal test results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 def curves(
     folder: Path, hidden: OutputRedactor | None = None, since: float = 0.0
 ) -> dict[tuple[Split, str], dict[int, float]]:
-    """Points by split and name."""
+    """Return points by split and name."""
     found: dict[tuple[Split, str], dict[int, float]] = {}
     for one in read_command_curves(folder, CELL, hidden or OutputRedactor(), since):
         assert (one.grade, one.dataset, one.condition, one.seed) == ("logged", "fit", "method", 3)
@@ -84,7 +84,7 @@ def test_what_may_tell_test_results_is_withheld_whole(tmp_path: Path, name: str,
     hidden = OutputRedactor.from_metric("metrics.json:test.score", ["secret"]).with_values(0.81234)
     assert not curves(tmp_path, hidden)
     write(tmp_path, "train.csv", "step,val_acc\n1,0.8123401\n")
-    assert curves(tmp_path, hidden) == {("validation", "acc"): {1: 0.8123401}}, "its name says what it is"
+    assert curves(tmp_path, hidden) == {("validation", "acc"): {1: 0.8123401}}, "the name identifies the split"
 
 
 def test_what_the_run_did_not_write_or_is_no_log_is_none(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_what_the_run_did_not_write_or_is_no_log_is_none(tmp_path: Path) -> None
     write(tmp_path, "odd.wandb", b"something else")
     write(tmp_path, "x.tfevents.1", b"\xff" * 40)
     (tmp_path / "linked.csv").symlink_to(tmp_path / "old.csv")
-    assert curves(tmp_path, since=2000) == {("train", "loss"): {1: 2.0}}, "what can be read of a file is"
+    assert curves(tmp_path, since=2000) == {("train", "loss"): {1: 2.0}}, "the readable part of a file is used"
 
 
 def test_curves_are_few_and_short_and_of_several_the_newest_counts(tmp_path: Path) -> None:

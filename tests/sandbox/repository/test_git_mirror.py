@@ -1,4 +1,4 @@
-"""A repository as the record keeps it: the user's folder is only read, trees follow from edits, faults are told."""
+"""The run's copy of a repository: the user's folder is only read, edits give new trees, missing parts are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def everything_in(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def test_taking_in_writes_nothing_to_the_users_folder(code: Path, tmp_path: Path) -> None:
-    os.utime(code / "train.py")  # git would refresh its index
+    os.utime(code / "train.py")  # git would refresh the index
     before = everything_in(code)
     taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
     assert everything_in(code) == before

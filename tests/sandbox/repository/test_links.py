@@ -1,4 +1,4 @@
-"""Links that a repository commits, or that its code leaves, lead the host nowhere: what they name stays as it is."""
+"""The host does not follow links committed in a repository or created by its code: their targets stay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a program leaves its result: every way to write it, and what is said where there is no number."""
+"""Reading metrics: every format, and the messages if there is no value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG = "epoch,val,test\n1,0.5,0.51\n2,0.4,0.44\n3,0.45,0.43\n"
 
 
 def read(folder: Path, spec: str, text: str | None = None, **said: object) -> MetricReading:
-    """What a metric reads, with this in the file that it names."""
+    """Read a metric from a file with this content."""
     metric = parse_metric(spec)
     if text is not None:
         (folder / metric.place).parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def read(folder: Path, spec: str, text: str | None = None, **said: object) -> Me
 
 
 def why(found: MetricReading) -> str:
-    """The words of a failure, which gives no number."""
+    """Return the message of a failed reading."""
     assert found.failure is not None and found.failure.kind == "no measurement" and found.value is None
     assert "\n" not in found.failure.message
     return found.failure.message
@@ -178,12 +178,12 @@ def test_the_folder_of_the_run_stands_in_the_name() -> None:
 
 
 def field(number: int, kind: int, content: bytes) -> bytes:
-    """One field of a protobuf message; kind 2 is preceded by its length."""
+    """Encode a protobuf field; kind 2 is length-prefixed."""
     return bytes([number << 3 | kind]) + (bytes([len(content)]) if kind == 2 else b"") + content
 
 
 def event(step: int, tag: str, value: bytes) -> bytes:
-    """A record as TensorBoard's writers make it; the checksums are not looked at."""
+    """Encode a TensorBoard record; checksums are not verified."""
     summary = field(1, 2, field(1, 2, tag.encode()) + value)
     body = field(1, 1, struct.pack("<d", 1e9)) + field(2, 0, bytes([step])) + field(5, 2, summary)
     return struct.pack("<Q", len(body)) + b"\0" * 4 + body + b"\0" * 4
@@ -194,7 +194,7 @@ def scalar(value: float) -> bytes:
 
 
 def tensor(value: float) -> bytes:
-    """As `tf.summary.scalar` writes one: of dtype float, its bytes in place."""
+    """Encode a scalar as `tf.summary.scalar` does: dtype float with inline bytes."""
     return field(8, 2, field(1, 0, b"\x01") + field(4, 2, struct.pack("<f", value)))
 
 
@@ -207,7 +207,7 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
         for tag, value in zip(("val/acc", "loss"), values, strict=True)
     ]
     (folder / "events.out.tfevents.1.host").write_bytes(b"".join(lines) + event(4, "val/acc", tensor(0.25))[:-7])
-    assert read(tmp_path, "tb:logs:val/acc@last") == MetricReading(0.625), "a record that was cut off is not there"
+    assert read(tmp_path, "tb:logs:val/acc@last") == MetricReading(0.625), "a truncated record is skipped"
     assert read(tmp_path, "tb:logs:val/acc@min(loss)") == MetricReading(0.75)
     assert read(tmp_path, "tb:logs:val/acc@step=1") == MetricReading(0.5)
     assert "no such tag; the tags are loss, val/acc" in why(read(tmp_path, "tb:logs:test/acc"))
@@ -219,7 +219,7 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
 
 
 def offline_run(*records: bytes) -> bytes:
-    """A file as Weights & Biases writes one, each record cut in two at most, as at the end of a block."""
+    """Encode a Weights & Biases file, splitting records at block ends."""
     file = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
     for record in records:
         pieces = [record] if len(record) < 40 else [record[:30], record[30:]]
@@ -229,7 +229,7 @@ def offline_run(*records: bytes) -> bytes:
 
 
 def said(number: int, **values: object) -> bytes:
-    """A record of the history (2) or the summary (3); `a__b` is b in a."""
+    """Encode a history (2) or summary (3) record; `a__b` means key b in a."""
     items = b"".join(
         field(
             1,
@@ -273,7 +273,7 @@ def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_path: Path) -> None:
-    full = said(2) * 16375  # 32750 bytes; with both heads 4 bytes of the block are left
+    full = said(2) * 16375  # 32750 bytes; with both headers, 4 bytes of the block remain
     (tmp_path / "run.wandb").write_bytes(
         offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:]
     )

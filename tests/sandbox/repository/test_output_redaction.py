@@ -1,4 +1,4 @@
-"""Lines that tell test results are withheld from output, and no others."""
+"""Output lines that reveal test results are redacted, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions that a command left: what they are taken for, and what is refused because it may be two things."""
+"""Predictions of a command: how they are interpreted, and which ambiguous ones are rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES, ROWS = 10, 300
 
 
 def labels_of(place: Path, names: Sequence[str]) -> Path:
-    """The folder of labels of a dataset whose rows have these classes."""
+    """Write the labels of a dataset with these classes and return the folder."""
     (place / "truth.csv").write_text("\ufefflabel\n" + "\n".join(names) + "\n")
     truth = read_truth(place / "truth.csv")
     facts = DatasetFacts(name="d", source="x", features=0, classes=0, sizes={}, fingerprint="f", seed=0)
@@ -28,7 +28,7 @@ def labels_of(place: Path, names: Sequence[str]) -> Path:
 
 
 def score(place: Path, labels: Path, metric: str) -> MetricReading:
-    """What the predictions in a folder come to by a metric."""
+    """Score the predictions in a folder with a metric."""
     return score_predictions(parse_metric(f"predictions:p.csv@{metric}"), place, labels, scale=1, since=0)
 
 
@@ -46,7 +46,7 @@ def probabilities(truth: NDArray[Any]) -> NDArray[Any]:
 
 @pytest.fixture
 def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, str], MetricReading]:
-    """Scores values by class, as they are printed with a format, by a metric."""
+    """Score values by class, printed with a number format, with a metric."""
     labels = labels_of(tmp_path, [f"c{one}" for one in truth])
 
     def read(values: NDArray[Any], form: str, metric: str) -> MetricReading:
@@ -83,7 +83,7 @@ def percent(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def one_a_class(values: NDArray[Any]) -> NDArray[Any]:
-    """As sigmoids give them, which sum to anything."""
+    """Sigmoid outputs, whose sums are arbitrary."""
     return values / values.max(1, keepdims=True) * 0.9
 
 
@@ -120,9 +120,9 @@ def test_what_may_be_probabilities_or_logits_is_refused(
     [
         (("v1", "v1.0", "v1.0"), ("v1.0", "v1.0", "v1"), 1 / 3),
         (("HTTP/1.0", "HTTP/1.1", "HTTP/1.1"), ("HTTP/1.0", "HTTP/1.1", "HTTP/1.0"), 2 / 3),
-        (("0", "1", "10"), ("0.0", "1.0", "10.0"), 1.0),  # as pandas writes whole numbers beside a gap
+        (("0", "1", "10"), ("0.0", "1.0", "10.0"), 1.0),  # as pandas writes integers in a column with gaps
         (("007", "8", "010"), ("7", "8", "10"), 1.0),
-        (("1", "01", "1"), ("1", "01", "01"), 2 / 3),  # two classes: only their own text tells them apart
+        (("1", "01", "1"), ("1", "01", "01"), 2 / 3),  # two classes that differ only as texts
     ],
 )
 def test_a_class_is_known_by_its_name(

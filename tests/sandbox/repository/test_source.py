@@ -1,4 +1,4 @@
-"""A user's repository is read without its configuration: none of its programs runs, and nothing outside is read."""
+"""A user's repository is read without its configuration: none of its programs runs, no outside file is read."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def hooks(code: Path, run: str) -> None:
 def test_no_program_of_a_repository_runs(plant: Callable[[Path, str], None], tmp_path: Path) -> None:
     code, mark = make_repository(tmp_path / "code"), tmp_path / "ran"
     plant(code, f"touch {mark}")
-    os.utime(code / "train.py", (1, 1))  # as a copy leaves it: git looks at what it holds
+    os.utime(code / "train.py", (1, 1))  # as after a copy: git compares the contents
     (code / "new.py").write_text("x = 1\n")
     mirror = GitMirror(tmp_path / "m" / "mirror")
     if plant is lazy_fetch:
@@ -276,7 +276,7 @@ def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str
     with open(mirror.folder / name, "a") as file:
         file.write(text)
     again = GitMirror(mirror.folder)
-    assert not again.has_tree(tree), "an audit says that it is not as it was recorded"
+    assert not again.has_tree(tree), "an audit reports that it differs from the record"
     with pytest.raises(RepositoryError, match=r"which scientist never (does|sets)"):
         again.checkout(tree, tmp_path / "out")
 
