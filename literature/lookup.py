@@ -114,7 +114,11 @@ class LiteratureClient:
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
         answered = tuple(source.name for source in self.sources if source.name in answers.works_by_catalogue)
-        lists = [answers.works_by_catalogue[name] for name in answered]
+        lists = [
+            answers.works_by_catalogue[source.name]
+            for source in self.sources
+            if source.name in answers.works_by_catalogue
+        ]
         found: dict[str, Work] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = build_title_key(work.title)

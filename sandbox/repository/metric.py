@@ -215,7 +215,9 @@ def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | 
         columns = [column.strip() for column in rows.fieldnames or ()]
         for wanted in filter(None, (metric.name, metric.by_column)):
             if wanted not in columns:
-                raise MetricNotFound(f"{metric}: no column {wanted!r}; the columns are {', '.join(columns[:12])}")
+                raise MetricNotFound(
+                    f"{metric}: no column {wanted!r}; the columns are {', '.join(columns[:12]) or 'none'}"
+                )
         rows.fieldnames = columns
         return _choose_row(cast(Iterator[MetricRow], rows), metric), note
 

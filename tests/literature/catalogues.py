@@ -1,9 +1,8 @@
-"""The four catalogues on loopback, over one small world of works, in the shapes of their public documentation.
+"""Fakes of the four catalogues on loopback, with a small set of works, in the formats of their public documentation.
 
-The shapes are written by hand after: docs.openalex.org ("Work object"), github.com/CrossRef/rest-api-doc
-("api_format.md") with crossref.org's tutorial on `updated-by`, api.semanticscholar.org ("Academic Graph API") and
-info.arxiv.org ("arXiv API User's Manual"). Works, people and identifiers are invented,
-or those of examples/library.bib.
+The formats follow: docs.openalex.org ("Work object"), github.com/CrossRef/rest-api-doc ("api_format.md") with
+crossref.org's tutorial on `updated-by`, api.semanticscholar.org ("Academic Graph API") and info.arxiv.org ("arXiv API
+User's Manual"). Works, people and identifiers are invented, or those of examples/library.bib.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from labwright.literature.settings import CATALOGUE_NAMES, CatalogueName, Litera
 
 @dataclass(frozen=True)
 class TrueWork:
-    """A work as the world has it."""
+    """A work in the fake catalogues."""
 
     title: str
     people: tuple[tuple[str, str], ...]
@@ -41,9 +40,9 @@ class TrueWork:
     abstract: str = "We study something, and find that it holds."
     retracted: bool = False
     online: int | None = None
-    """Year of the version online, where it is another one."""
+    """Year of the online version, if different."""
     subtitle: str = ""
-    """As Crossref keeps it apart; the others show it after the title."""
+    """Separate in Crossref; appended to the title in the others."""
     within: tuple[CatalogueName, ...] = CATALOGUE_NAMES
 
     @property
@@ -56,12 +55,12 @@ class TrueWork:
 
 
 Fault = Callable[["Exchange"], bool]
-"""Answers in place of a catalogue; False leaves the answer to it."""
+"""Answers instead of a catalogue; False means the catalogue answers itself."""
 
 
 @dataclass
 class CatalogueWorld:
-    """Works, and what goes wrong with each catalogue."""
+    """The works, and the errors of each catalogue."""
 
     works: list[TrueWork]
     faults: dict[CatalogueName, Fault] = field(default_factory=dict[CatalogueName, Fault])
@@ -72,7 +71,7 @@ class CatalogueWorld:
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One request to one of the catalogues: the first part of the path names it."""
+    """Handle one request; the first part of the path names the catalogue."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -123,7 +122,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Catalogues:
-    """The four, while inside of the context, in which nobody waits for them or asks twice."""
+    """Serve the four catalogues, without rate limits and retries in the client."""
 
     def __init__(self, works: Sequence[TrueWork] = (), faults: dict[CatalogueName, Fault] | None = None) -> None:
         self.world = CatalogueWorld(list(works), dict(faults or {}))
@@ -144,7 +143,7 @@ class Catalogues:
         self._server.server_close()
 
     def settings(self, **changed: Any) -> LiteratureSettings:
-        """Settings that reach them, without a cache."""
+        """Return settings for the fake catalogues, without a cache."""
         host = f"http://127.0.0.1:{self._server.server_address[1]}"
         usual: dict[str, Any] = {
             "addresses": {name: f"{host}/{name}" for name in CATALOGUE_NAMES},
@@ -187,7 +186,7 @@ def stay_silent(exchange: Exchange) -> bool:
 
 
 def answer_slowly(exchange: Exchange) -> bool:
-    """One byte at a time: no single wait is long."""
+    """Send one byte at a time, so that no single wait is long."""
     exchange.send_response(200)
     exchange.send_header("content-length", "100000")
     exchange.end_headers()
@@ -203,7 +202,7 @@ def answer_slowly(exchange: Exchange) -> bool:
 
 
 def answer_endlessly(exchange: Exchange) -> bool:
-    """More than anybody wants to read."""
+    """Send more than the size limit."""
     exchange.send_response(200)
     exchange.end_headers()
     try:
@@ -216,7 +215,7 @@ def answer_endlessly(exchange: Exchange) -> bool:
 
 
 def break_connection(exchange: Exchange) -> bool:
-    """The connection ends in the midst of the answer."""
+    """Close the connection in the middle of the answer."""
     exchange.send_response(200)
     exchange.send_header("content-length", "100000")
     exchange.end_headers()
@@ -229,7 +228,7 @@ def break_connection(exchange: Exchange) -> bool:
 
 
 def _find_alike(works: Sequence[TrueWork], query: str, most: int) -> list[TrueWork]:
-    """Works that share words with a query, the most first: what a search by relevance gives."""
+    """Return works that share words with a query, most first, like a relevance search."""
     words = set(normalise_text(query).split())
     scored = [(len(words & set(normalise_text(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
     return [one for score, one in sorted(scored, key=lambda pair: -pair[0]) if score > 1][:most]

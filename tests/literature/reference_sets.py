@@ -1,4 +1,4 @@
-"""Twenty true works in the catalogues, twenty true references to them and twenty false ones of five kinds."""
+"""Twenty works in the catalogues, twenty true references to them and twenty false ones of five kinds."""
 
 from __future__ import annotations
 

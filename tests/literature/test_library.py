@@ -1,4 +1,4 @@
-"""A .bib file as people and programs write it."""
+""".bib files as written by people and programs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
             "publisher": "Q",
         }
         assert parse_bibtex(format_bibtex([entry]))[0].fields == entry.fields
-    assert [one.key for one in parse_bibtex(PARENT)] == ["Proc"], "what nobody refers to is an entry of its own"
+    assert [one.key for one in parse_bibtex(PARENT)] == ["Proc"], "an entry without references to it is kept"
     [alone] = parse_bibtex("@inproceedings{c, title = {A}, crossref = {nowhere}}")
     assert alone.fields["crossref"] == "nowhere"
 

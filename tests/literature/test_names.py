@@ -1,4 +1,4 @@
-"""Names, titles, identifiers and entries, one by one."""
+"""Comparison of names, titles, identifiers and entries."""
 
 from __future__ import annotations
 

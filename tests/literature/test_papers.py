@@ -1,4 +1,4 @@
-"""A folder of PDFs as references, and the small command that verifies a library."""
+"""A folder of PDFs as references, and the command that verifies a library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def catalogues() -> Generator[Catalogues]:
 
 
 def pdf(path: Path, *lines: str) -> None:
-    """A PDF of one page with these lines, written by hand."""
+    """Build a one-page PDF with these lines."""
     shown = " ".join(f"({line}) Tj 0 -16 Td" for line in lines)
     stream = f"BT /F1 12 Tf 60 720 Td {shown} ET".encode("latin-1")
     parts = [
@@ -159,7 +159,7 @@ def test_the_command_verifies_a_library_and_writes_its_records(
     assert code == 0 and len(catalogues.world.asked) == asked
     assert [one["outcome"] for one in json.loads(said)["entries"]] == ["verified"] * 2
     code, said = run(str(library), "--set", "literature.sources=[]", capsys=capsys)
-    assert code == 5 and "no catalogue is asked" in " ".join(said.split())
+    assert code == 5 and "no catalogue is configured" in " ".join(said.split())
 
 
 def test_the_command_takes_years_of_dates_and_of_parents(

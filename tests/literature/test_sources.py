@@ -1,4 +1,4 @@
-"""What every catalogue owes, and what is its own."""
+"""The contract of all catalogues, and the specifics of each."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TestSource:
             await source.search("learning margins", 3)
         with pytest.raises(CatalogueAnswerError, match=source.name):
             await source.find(WorkQuery(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
-        assert time.monotonic() - began < 2.5, "each of the two is given 0.4 s, and a dripping server takes three"
+        assert time.monotonic() - began < 2.5, "each of the two has 0.4 s, and a slow server takes three"
 
     async def test_a_server_that_is_not_there_is_an_error(self, source: WorkCatalogue):
         settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, cache_days=0)

@@ -1,4 +1,4 @@
-"""Pace, retries, waits, the breaker, the time limits and the cache."""
+"""Rate limits, retries, waits, circuit breaker, time limits and cache."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.
 async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
     with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=value)}) as catalogues:
         async with CatalogueClient(catalogues.settings(), MAIL) as web:
-            for sign in ("more than 20 s", "left alone"):
+            for sign in ("more than 20 s", "is not queried"):
                 with pytest.raises(CatalogueAnswerError, match=sign):
                     await web.ask(ASK, words)
         assert catalogues.count("crossref") == 1
@@ -136,7 +136,7 @@ async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
 
 async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path):
     def refuse(text: str) -> tuple[str, ...]:
-        raise CatalogueAnswerError("crossref answers in an unknown form")
+        raise CatalogueAnswerError("crossref returned an unknown format")
 
     with Catalogues(WORLD, {"crossref": failing(1, 500)}) as catalogues:
         async with CatalogueClient(catalogues.settings(cache=tmp_path, cache_days=1), MAIL) as web:
@@ -185,7 +185,7 @@ def gzipped(size: int) -> bytes:
         (gzipped(40_000_000), "gzip", "more than 8000000 bytes"),
         (gzip.compress(gzipped(10**6)), "gzip, gzip", "encoding"),
         (b"x", "zstd", "encoding"),
-        (b"no gzip", "gzip", "not text"),
+        (b"no gzip", "gzip", "other than text"),
     ],
 )
 async def test_an_answer_that_unpacks_to_more_takes_no_more_memory(body: bytes, encoding: str, words: str):
@@ -216,7 +216,7 @@ async def test_a_wait_until_a_year_that_there_is_not_is_none():
     late = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
     with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=late)}) as catalogues:
         async with CatalogueClient(catalogues.settings(), MAIL) as web:
-            with pytest.raises(CatalogueAnswerError, match="answers 429"):
+            with pytest.raises(CatalogueAnswerError, match="returned status 429"):
                 await web.ask(ASK, words)
 
 
@@ -224,4 +224,4 @@ def test_entries_within_each_other_are_no_works_of_a_feed():
     entry = "<entry><id>http://arxiv.org/abs/1706.04599v1</id><title>x</title><author><name>n</name></author>"
     feed = '<feed xmlns="http://www.w3.org/2005/Atom">' + entry * 3000 + "</entry>" * 3000 + "</feed>"
     [work] = Arxiv(cast("CatalogueClient", None)).read_works(feed, lookup=False)
-    assert work.authors == ("n",)  # each with the authors of all within it would grow with the square
+    assert work.authors == ("n",)  # repeating the authors in each would make the size quadratic

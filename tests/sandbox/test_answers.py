@@ -1,4 +1,4 @@
-"""Answers of language models are read where they say one thing, and else not at all."""
+"""Answers of language models are parsed if unambiguous, otherwise not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one cell does to its kernel and to the cells after it, in the sandbox and out of it."""
+"""Effects of one cell on its kernel and on later cells, with and without a sandbox."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", params=["as we are", pytest.param("an ordinary user", marks=pytest.mark.bench)])
 def said(request: pytest.FixtureRequest) -> Generator[dict[str, list[str]]]:
-    """What came of each cell, and what it said."""
+    """The outcome and output of each cell."""
     with running_module(
         "tests.sandbox.hostile_study", "required", ordinary=request.param == "an ordinary user"
     ) as text:
@@ -37,7 +37,7 @@ def said(request: pytest.FixtureRequest) -> Generator[dict[str, list[str]]]:
 
 
 def facts(lines: list[str], *names: str) -> dict[str, str]:
-    """What a cell said under these names."""
+    """Return what a cell reported under these names."""
     return {name: line.removeprefix(f"{name} ") for name in names for line in lines if line.startswith(f"{name} ")}
 
 
@@ -137,7 +137,7 @@ lab.measure(run)
 async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
     store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.sandbox.workspace.MAX_COPIED_BYTES", 0)  # so a cell has no inputs of its own
+    monkeypatch.setattr("labwright.sandbox.workspace.MAX_COPIED_BYTES", 0)  # so a cell gets no copy of its inputs
     settings = SETTINGS.model_copy(update={"isolation": "required"})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     try:
@@ -176,7 +176,7 @@ lab.measure(run)
 
 
 async def tell(store: DatasetStore, place: Path, settings: SandboxSettings, *arms: str) -> dict[str, tuple[str, Any]]:
-    """Outcome with reason, and parent, of cells of these arms, two levels of each, in turn."""
+    """Return outcome, reason and parent of cells of these arms, two levels each, in turn."""
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
     cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
     try:

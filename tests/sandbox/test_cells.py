@@ -1,4 +1,4 @@
-"""Cells of a study in real kernels: what one leaves no other finds, and what becomes of one is its own."""
+"""Cells of a study in real kernels are isolated: files and failures of one do not affect others."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly", "unse
 
 @dataclass(frozen=True)
 class Ran:
-    """A job that was run, what its cells came to, and where they lie."""
+    """A finished job, the outcomes of its cells, and their folders."""
 
     outcome: JobOutcome
     cells: dict[Cell, CellOutcome]
     seconds: float
-    """Of all executions: of the cell whose kernel died under it there were two."""
+    """Outcomes of all executions; the cell whose kernel died has two."""
     folders: dict[Cell, Path]
     job: Job
 
@@ -135,7 +135,7 @@ def ran(
     expected: Mapping[Cell, float] | None = None,
     ready: Mapping[Cell, Path] | None = None,
 ) -> Ran:
-    """Run a job of the study, each of whose cells is moved away once it ended."""
+    """Run a job of the study, moving each cell's folder away when it ends."""
     came: dict[Cell, CellOutcome] = {}
     folders: dict[Cell, Path] = {}
     seconds: list[float] = []
@@ -143,7 +143,7 @@ def ran(
     async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
         seconds.append(outcome.seconds)
         came[one], folders[one] = outcome, place / "sealed cells" / one.name
-        shutil.rmtree(folders[one], ignore_errors=True)  # of a cell that is measured once more
+        shutil.rmtree(folders[one], ignore_errors=True)  # of a retried cell
         folders[one].parent.mkdir(exist_ok=True)
         return folder.rename(folders[one])
 
@@ -172,7 +172,7 @@ def ran(
 
 @pytest.fixture(scope="module")
 def study(store: DatasetStore, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Good cells among bad ones; the slow one may take a second."""
+    """Good and bad cells; the slow one may take a second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduling, "MIN_TIME_LIMIT_SECONDS", 1.0)
         return ran(store, tmp_path_factory.mktemp("study") / "a", (EARLY, *BAD, LATE, OTHER), expected={BAD[0]: 0.1})
@@ -216,7 +216,7 @@ def test_what_a_cell_started_dies_with_it(study: Ran) -> None:
 def test_no_cell_finds_what_another_left(study: Ran) -> None:
     for one in GOOD:
         assert study.output(one).splitlines()[0] == str([False] * 9)
-        assert study.output(one).splitlines()[1].startswith("False ")  # what is shared is read-only
+        assert study.output(one).splitlines()[1].startswith("False ")  # shared values are read-only
     assert "read True" in study.output(LATE)
     assert [path.name for path in (study.folders[EARLY] / "arms").iterdir()] == ["base.py", "early.py"]
 
@@ -230,7 +230,7 @@ def test_a_kernel_serves_cells_of_several_small_datasets(
     monkeypatch.setattr(workspace, "MAX_COPIED_BYTES", 0)
     large = ran(store, tmp_path / "large", both)
     kernels = [{found.output(one).split("kernel ")[1].splitlines()[0] for one in both} for found in (small, large)]
-    assert [len(one) for one in kernels] == [1, 2], "a large one is mounted, for cells of its own"
+    assert [len(one) for one in kernels] == [1, 2], "a large one is mounted, in kernels for that arm only"
     assert kernels[0].pop().endswith("['data']") and all(one.endswith("[]") for one in kernels[1])
     for one in both:
         assert small.cells[one].failure is None and small.cells[one].sealed == large.cells[one].sealed
@@ -399,10 +399,10 @@ def run(cell):
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=9)).fit(x, train.y)
     torch.nn.Module.__call__ = torch.nn.Module.__call__.__wrapped__
     sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks.clear()
-    assert (trained(cell, torch.tensor(x), torch.tensor(train.y)) == weights).all(), "counting changes no digit"
+    assert (trained(cell, torch.tensor(x), torch.tensor(train.y)) == weights).all(), "counting does not change results"
     lab.save("rows", np.sort(x.sum(axis=1)))
     labels = lab.shared("labels", lambda: train.y)
-    assert len(labels) == len(x), "no shared value is of another share"
+    assert len(labels) == len(x), "shared values are not reused for another share"
     lab.save("labels", labels)
     assert cell.share == 1, "there are fewer rows, not fewer steps"
     lab.save("counted", [-(-len(x) // 100) + model[-1].n_iter_[0], 2 * len(x), 64 * 10 + 10])
@@ -473,7 +473,7 @@ HALTED = cell("a")
 
 
 def halting(store: DatasetStore, place: Path, **job: Any) -> JobOutcome:
-    """A job of one cell that halts unless it finds a checkpoint."""
+    """Build a job with one cell that hangs unless it finds a checkpoint."""
 
     async def run() -> JobOutcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
@@ -519,7 +519,7 @@ halting(Store(views, labels, place), place, folder=place / 'draft')"""
 
 @pytest.fixture
 def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which the cell `method@noise` runs."""
+    """Set up a folder as if the cell `method@noise` were running in it."""
     fields = {
         "seed": 7,
         "deadline": 0.0,
@@ -539,7 +539,7 @@ def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_one(cell: object) -> None:
-    """What a program hands to `lab.measure`."""
+    """The function that a program passes to `lab.measure`."""
 
 
 def twice() -> None:
@@ -656,7 +656,7 @@ lab.measure(run)
 
 @pytest.mark.slow
 def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: DatasetStore, tmp_path: Path) -> None:
-    """What takes more memory than its arm declares is ended, and tried once more with the machine to itself."""
+    """A cell that uses more memory than its arm declares is killed and retried alone on the machine."""
     seen: list[tuple[str, str]] = []
 
     async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:

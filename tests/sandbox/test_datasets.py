@@ -1,4 +1,4 @@
-"""Datasets: what is cut, what is withheld, and that it can be had again."""
+"""Datasets: splits, withheld labels and reproducibility."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_another_seed_does_not_overwrite_what_may_be_in_use(tmp_path: Path) -> N
 
 
 def test_duplicates_are_counted(tmp_path: Path) -> None:
-    """Iris holds one flower twice; over some seeds its two rows fall on both sides."""
+    """Iris contains one flower twice; for some seeds its rows are in different splits."""
     x = build_registry()["iris"].load().x
     assert len(np.unique(x, axis=0)) == len(x) - 1
     assert {make("iris", tmp_path / str(seed), seed).duplicates for seed in range(12)} == {0, 1}

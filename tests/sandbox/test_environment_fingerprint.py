@@ -1,7 +1,5 @@
-"""The ground of a cell's key: whatever of settings, environment and mounts reaches a cell is in it, or is told why not.
-
-A new setting fails here until it is sorted: a value that could differ under one key would be taken over wrongly.
-"""
+"""The environment fingerprint in a cell's key covers all settings, variables and mounts that reach a cell, or this file
+says why not. A new setting fails here until it is classified, since results could be reused wrongly otherwise."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ IN_GROUND: dict[str, Any] = {
     "deterministic": True,
     "gpus_per_node": 2,
 }
-"""Setting -> another value of it, under which the ground is another one."""
+"""Setting -> a different value that changes the fingerprint."""
 ELSEWHERE = {
     "network": "of the key itself",
     "pretrained": "of the key itself",
@@ -65,16 +63,16 @@ LIMITS = (
     "gpu_wait",
     "gpu_free_gb",
 )
-"""They end or refuse an experiment, and change no value of one that ends well."""
+"""Settings that can stop or reject an experiment, but do not change the values of a successful one."""
 WHERE = ("executor", "ray", "store", "pool", "slots_per_gpu")
-"""They say where and when a cell is run."""
+"""Settings that decide where and when a cell runs."""
 UNKEYED = {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
-"""Variables of the host that reach a cell and are not in its key (docs/search.md)."""
+"""Host variables that reach a cell but are not in its key (docs/search.md)."""
 GPU = (GpuDevice("GPU-1", "H100", 0, 0, 80 * 10**9),)
 
 
 def settings_with(folder: Path, name: str) -> SandboxSettings:
-    """Settings with another value of one."""
+    """Return settings with one value changed."""
     value = IN_GROUND[name]
     texts = {"FOLDER": str(folder), "FOLDER/python": str(folder / "python")}
     found = texts.get(value, value) if isinstance(value, str) else value
@@ -83,7 +81,7 @@ def settings_with(folder: Path, name: str) -> SandboxSettings:
 
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code is isolated, whatever this machine can do: the ground asks only whether it is."""
+    """Pretend that code is isolated: the fingerprint only depends on whether it is."""
     monkeypatch.setattr(
         environment_fingerprint, "get_probed_isolation", lambda: IsolationStatus(is_on=True, between_cells=True)
     )
@@ -129,7 +127,7 @@ def test_what_lies_in_a_readable_folder_is_in_the_key(tmp_path: Path) -> None:
         return not known
 
     state = module.stat()
-    module.write_text("LR = 0.2\n")  # of the same size, with the same times
+    module.write_text("LR = 0.2\n")  # same size, same times
     os.utime(module, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert changed()
     module.rename(module.with_name("renamed.py"))

@@ -1,4 +1,4 @@
-"""Scorers of the user's own: read and frozen without being run, then run in a second kernel on what was handed in."""
+"""User scorers: read and frozen without running them, then run in a second kernel on submissions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ for split in ("validation", "test"):
 
 
 class Place:
-    """A folder with the dataset `grid` (a folder) and `digits`, whose scorers are given."""
+    """Set up the datasets `grid` (a folder) and `digits` with the given scorers."""
 
     def __init__(self, root: Path, settings: SandboxSettings = SETTINGS, **scorers: str) -> None:
         self.root, self.settings = root, settings
@@ -106,7 +106,7 @@ class Place:
             freeze_scorer(name, place, root / "scorers")
 
     async def run(self, code: str, seed: int = 3) -> tuple[JobOutcome, tuple[Measurement, ...] | str]:
-        """What came of the code, and of its sealed part after the search."""
+        """The outcome of the code, and of its sealed part after the search."""
         executor = LocalExecutor(
             1,
             self.root / "views",
@@ -150,7 +150,7 @@ async def test_policies_are_evaluated_and_test_is_sealed_until_asked_for(tmp_pat
     assert found["method", "episode_return"] == 1.0 > found["baseline", "episode_return"]
     assert {(one.split, one.grade, one.seed) for one in outcome.measurements} == {("validation", "computed", 3)}
     assert len(outcome.sealed) == 3 and "index.jsonl" in outcome.sealed
-    assert values(tests) == found, "the seeds are set anew for every submission"
+    assert values(tests) == found, "the seeds are set again for every submission"
     assert not isinstance(tests, str) and {one.split for one in tests} == {"test"}
     again, _ = await place.run(POLICIES)
     assert again.measurements == outcome.measurements
@@ -270,7 +270,7 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     assert "submit an .npy of five chances." in describe_scorer(scorer) and "Not shown" not in describe_scorer(scorer)
     freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen")
     path.write_text("changed")
-    assert freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"
+    assert freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "frozen scorers stay unchanged"
 
 
 @pytest.mark.parametrize(

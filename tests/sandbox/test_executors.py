@@ -1,4 +1,4 @@
-"""The contract of `Executor` over every implementation, and what each keeps besides."""
+"""The contract of `Executor` for every implementation, and guarantees specific to one."""
 
 from __future__ import annotations
 

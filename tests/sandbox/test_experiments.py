@@ -1,4 +1,4 @@
-"""Whole experiments and plots in real kernels: what is measured, sealed, drawn, and what forgery comes to."""
+"""Full experiments and plots in real kernels: measurements, sealed predictions, figures, and attempts at forgery."""
 
 from __future__ import annotations
 

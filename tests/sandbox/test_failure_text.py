@@ -1,4 +1,4 @@
-"""Failures and output as text: classes of errors, and bounded transcripts."""
+"""Texts of failures and output: error classes and bounded transcripts."""
 
 from __future__ import annotations
 

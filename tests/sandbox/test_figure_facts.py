@@ -1,4 +1,4 @@
-"""What live figures say of themselves, drawn with matplotlib in the ways that scripts draw."""
+"""Facts extracted from live matplotlib figures, drawn the way scripts draw."""
 
 from __future__ import annotations
 

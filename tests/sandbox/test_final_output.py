@@ -1,4 +1,4 @@
-"""What code printed is kept, whatever it ends by and whatever it prints, and it may run what needs a fresh process."""
+"""Output is kept however code ends and whatever it prints; code may start fresh processes."""
 
 from __future__ import annotations
 

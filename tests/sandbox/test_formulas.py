@@ -1,4 +1,4 @@
-"""Metrics by formula: values as scikit-learn gives them by hand, resamples, groups, and what is refused in one line."""
+"""Metric formulas: values compared with scikit-learn, resamples, groups, and one-line errors."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
 
 
 def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None:
-    """Every byte of the view, unpacked: no row of a hidden column; of a shown one, train's and dev's alone."""
+    """The unpacked view contains no row of a hidden column, and only train and dev rows of a shown one."""
     facts = own(tmp_path, "meta=secret,meta_shown=ward,drop=part")
     with np.load(tmp_path / "views" / "wards.npz") as view:
         arrays = {name: view[name] for name in view.files if name not in ("meta", "about")}

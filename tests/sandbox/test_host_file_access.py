@@ -1,6 +1,6 @@
-"""Folders that code can rename, link, lock and fill: a tree beside them stays as it was, wherever we work in them.
+"""Code can rename, link, lock and fill its folders: a file tree outside stays unchanged whatever the host does there.
 
-Links are planted at each place that the host reads, writes, moves, copies or removes; then real cells do it.
+Links are planted wherever the host reads, writes, moves, copies or removes files; then real cells plant them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ LINE = json.dumps(
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A tree of the user's, with whatever names we work with."""
+    """A user's file tree with all names that the host uses."""
     folder = tmp_path / "victim"
     for name in (
         "submissions",
@@ -210,7 +210,7 @@ def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str)
 
 
 def as_ordinary_user(work: Callable[[Path], None]) -> None:
-    """Do some work in a folder of its own as a user who is not root, in a process of its own where we are."""
+    """Run a function in a fresh folder as an ordinary user, in a separate process if the tests run as root."""
     if os.getuid() != 0:
         with tempfile.TemporaryDirectory() as name:
             return work(Path(name))
@@ -274,7 +274,7 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
         for one in (folder, folder / "inner"):
             try:
                 os.setxattr(one, "system.posix_acl_default", nobody)
-            except OSError:  # no such rights on this file system
+            except OSError:  # this file system has no such permissions
                 return
         write_file(folder, "before", "x")
         make_harmless(folder)
@@ -321,7 +321,7 @@ def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) 
         kill_all=lambda: None,
     )
     failure = watchdog.check_limits()
-    assert failure is not None and "nested more" in failure.message, "so no limit of the disk can be passed in there"
+    assert failure is not None and "nested more" in failure.message, "so the disk limit cannot be exceeded there"
     with pytest.raises(BadFile, match="nested more"):
         make_harmless(folder)
     make_harmless(folder)
@@ -383,7 +383,7 @@ def test_links_in_a_circle_travel_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_file_is_of_a_run_by_the_clock_of_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ours shows: a server may be seconds behind it, or ahead."""
+    """A file server's clock may differ from the host's by seconds."""
     monkeypatch.setattr("time.time", lambda: 4e9)
     (tmp_path / "before").touch()
     began = wait_for_next_time(tmp_path)
@@ -396,7 +396,7 @@ def test_a_file_is_of_a_run_by_the_clock_of_its_file_system(tmp_path: Path, monk
 
 
 def test_what_is_lent_lands_where_it_should_or_not_at_all(tmp_path: Path, victim: Path) -> None:
-    """A thread that code left in a kernel plants links where the next cell's folder is to be."""
+    """A thread left behind by a cell plants links at the next cell's folder."""
     before, over = snapshot_tree(victim), threading.Event()
     reach, aside = tmp_path / "1", tmp_path / "1.cells"
     reach.mkdir()
@@ -501,7 +501,7 @@ def test_no_cell_leaves_a_file_that_is_another_ones(
 
 
 def test_what_a_cell_did_not_submit_is_in_no_folder_of_the_job(store: DatasetStore, tmp_path: Path) -> None:
-    """Files of all cells lie in one folder, linked: writing over one there would change what is sealed of another."""
+    """The files of all cells are hard-linked into one folder: overwriting one would change sealed files of another."""
     cells, folders = [Cell(dataset="digits", arm=arm) for arm in ("bad", "good")], dict[Cell, Path]()
     with np.load(store.labels / "digits.npz") as file:
         rows = len(file["test_y"])
@@ -599,7 +599,7 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
     outcome = asyncio.run(run())
     seal_folder(tmp_path / ".attempt1.part", tmp_path / "attempt1")
     lines = {line.cell.arm: line for line in outcome.cells}
-    walls = isolation == "auto" and get_probed_isolation().between_cells  # then what lies above its folder is its own
+    walls = isolation == "auto" and get_probed_isolation().between_cells  # then the parent of its folder belongs to it
     assert {arm for arm, line in lines.items() if line.outcome == "measured"} == {
         "honest",
         "locks",

@@ -1,4 +1,4 @@
-"""Twenty hostile cells beside as many honest ones, which measure what they measure alone; nothing else changes."""
+"""Twenty hostile cells run with as many honest ones, whose results do not change; nothing else changes either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leavings of code that means us ill: links, pipes, pickles, junk. Written here, as a kernel would leave them."""
+"""Output of hostile code: links, pipes, pickles, junk. Written here as a kernel would leave it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
     (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = measure_attempt(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.self_reported] == [("dev", 0.003), ("train", 0.5)]
-    assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev is no result"
+    assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev values are not results"
 
 
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

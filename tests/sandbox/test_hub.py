@@ -1,4 +1,4 @@
-"""The real clients of the hub against a hub on the loopback: looked up, fetched, and used without a network."""
+"""The real hub clients with a local hub: lookup, download and offline use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def hub() -> Iterator[Hub]:
 
 
 def program(hub: Hub, home: Path, *words: str, network: bool = True) -> subprocess.CompletedProcess[str]:
-    """Python in a process of its own: the libraries read the hub's address when they are imported."""
+    """Run Python in a separate process, because the libraries read the hub's address on import."""
     address = {"HF_ENDPOINT": hub.address} if network else {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
     return subprocess.run(
         [sys.executable, *words],
@@ -76,7 +76,7 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
         f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit",
     ], looked
-    assert not any("resolve" in one for one in hub.requests)  # nothing is fetched to be looked at
+    assert not any("resolve" in one for one in hub.requests)  # a lookup downloads nothing
     prefetch = ("-m", "labwright", "prefetch", str(config))
     first = program(hub, tmp_path / "hf", *prefetch)
     assert (first.returncode, first.stdout.splitlines()) == (

@@ -1,8 +1,5 @@
-"""Attacks on the walls, each by a file that `scientist exec` runs (docs/sandbox.md says what each one shows).
-
-Every bomb is bounded, so that it is harmless where it goes off. Needs bubblewrap and what it needs: user namespaces, or
-root.
-"""
+"""Attacks on the sandbox, each a file run by `scientist exec` (explained in docs/sandbox.md). Every bomb is bounded, so
+it is harmless even if it works. Requires bubblewrap and user namespaces or root."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ for split in ("validation", "test"):
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs code as `scientist exec --json` does; returns what it prints."""
+    """Run code with `scientist exec --json` and return the output."""
 
     def work(
         code: str,
@@ -95,7 +92,7 @@ def failure(found: dict[str, Any]) -> tuple[str, str]:
 
 
 def running(mark: str) -> list[int]:
-    """Processes with these words on their command line."""
+    """Return the processes with these words on their command line."""
     found: list[int] = []
     for one in Path("/proc").iterdir():
         with suppress(OSError):
@@ -141,7 +138,7 @@ def test_files_outside_its_folder_are_not_there(run: Run, tmp_path: Path) -> Non
     """)
     assert found["stdout_tail"] == "False\nFalse\n"
     held = run(f"print(open({str(secret)!r}).read())", isolation="none")
-    assert held["stdout_tail"] == "planted\n"  # the probe finds what is there to be found
+    assert held["stdout_tail"] == "planted\n"  # the probe itself works
 
 
 def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> None:
@@ -206,7 +203,7 @@ def _unix(path: Path) -> Generator[str]:
 
 @pytest.fixture
 def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[StudiedLlmServer, tuple[str, str]]]:
-    """A subject that wants a key, which the host has; with the settings of a run that may ask it, and a quiz."""
+    """Set up a studied model that requires a key known to the host, the settings to call it, and a quiz."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-subject")
     (tmp_path / "quiz.csv").write_text(
         "q,label\n" + "".join(f"number {i},{'odd' if i % 2 else 'even'}\n" for i in range(60))
@@ -222,7 +219,7 @@ def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[
 
 
 def even_or_odd(model: str, text: str, draw: int) -> str:
-    """What the subject answers."""
+    """The answer of the studied model."""
     return "odd" if int(text.split()[-1]) % 2 else "even"
 
 
@@ -292,15 +289,15 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
             print("error" in say(odd))
         try:
             print("error" in say(*[b"x" * 10**6] * 3))
-        except (OSError, ValueError):  # it was closed before all was sent
+        except (OSError, ValueError):    # closed before everything was sent
             print(True)
         lines = []
-        for _ in range(200):  # more connections than are served, which wait for nothing
+        for _ in range(200):    # more connections than are served; the rest are closed
             lines.append(socket.socket(socket.AF_UNIX))
             lines[-1].connect(path)
         for one in lines:
             one.close()
-        time.sleep(1)  # until the host has seen it
+        time.sleep(1)    # until the host has noticed it
         print(lab.llm("small").ask("number 1").text)
         lab.result("done", 1.0, dataset="wine", condition="m")
     """,
@@ -393,7 +390,7 @@ def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[StudiedLl
 
 
 def test_labels_of_bundled_datasets_are_nowhere(run: Run) -> None:
-    """Of the names that these datasets go by, no file with content is left, in whatever package."""
+    """No package contains a non-empty file named after these datasets."""
     found = run(f"""
         import os, sklearn.datasets
         for name in ("load_wine", "load_diabetes"):
@@ -444,7 +441,7 @@ def test_the_file_that_own_data_come_from_is_hidden_where_all_around_it_is_shown
 
 @pytest.mark.parametrize("isolation", ["required", pytest.param("none", marks=pytest.mark.bench)])
 def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_path: Path, isolation: str) -> None:
-    """In an environment of the user's own, which finds our packages' neighbours by a path."""
+    """In a user environment that finds neighbouring packages through a path file."""
     own = tmp_path / "own"
     venv.create(own, with_pip=False)
     [site] = own.glob("lib/python3*/site-packages")
@@ -473,12 +470,12 @@ def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_
 
 
 def _no_group(name: str, tasks: int) -> None:
-    """As in most containers, whose control groups cannot be written to."""
+    """As in most containers, control groups are not writable."""
 
 
 @pytest.mark.parametrize("groups", [pytest.param(True, marks=pytest.mark.bench), False])
 def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, groups: bool) -> None:
-    """By a control group where one can be made, else by the watchdog."""
+    """Limited by a control group if possible, otherwise by the watchdog."""
     if not groups:
         monkeypatch.setattr("labwright.sandbox.kernels.create_task_group", _no_group)
     found = run(
@@ -557,8 +554,8 @@ block.unlink()
 @pytest.mark.parametrize("isolation", [pytest.param("none", marks=pytest.mark.bench), "required"])
 def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
     found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
-    assert found["stdout_tail"].count("225000000") == 4  # lines of several processes may run into each other
-    assert failure(found)[0] == "no measurement"  # it came to its end
+    assert found["stdout_tail"].count("225000000") == 4  # output lines of several processes may interleave
+    assert failure(found)[0] == "no measurement"  # it finished
     assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
     kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
     assert kind == "memory" and 0.8 <= float(message.split("held ")[1].split(" GB")[0]) < 1.5
@@ -636,7 +633,7 @@ def test_a_grandchild_with_a_session_of_its_own_does_not_outlive_it(run: Run) ->
     ],
 )
 def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) -> None:
-    """Also when it swallows KeyboardInterrupt, or is in one long call to C."""
+    """Also if it catches KeyboardInterrupt or is in a long C call."""
     found = run(code, timeout="1s")
     kind, message = failure(found)
     assert kind == "timeout" and how in message
@@ -682,7 +679,7 @@ def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run:
     assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
     assert not left.exists()
     assert held.root.exists() and unmarked.exists()
-    os.utime(theirs, (0, 0))  # only now: an older version of us that runs beside this test removes it
+    os.utime(theirs, (0, 0))  # only now: an older version running at the same time would remove it
     remove_stale()
     assert theirs.exists()
     held.remove()
@@ -819,7 +816,7 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
         ["sh", "-c", "echo x > new; cat new; wc -l < /proc/net/dev"], tmp_path / "desk", timeout=10
     )
     assert ran.output.split()[0] == "x" and (tmp_path / "desk" / "new").exists()
-    assert ran.output.split()[-1] == "3"  # two lines of heading and the loopback
+    assert ran.output.split()[-1] == "3"  # two header lines and the loopback
 
 
 def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
@@ -831,7 +828,7 @@ def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
     assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
 
 
-# --- where there are no walls -----------------------------------------------------------------------------------------
+# --- without a sandbox ------------------------------------------------------------------------------------------------
 
 
 def test_required_walls_that_cannot_be_had_are_refused_in_one_line(

@@ -1,4 +1,4 @@
-"""What a kernel promises, in real kernels."""
+"""The guarantees of kernels, tested on real ones."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ async def test_of_ours_only_lab_can_be_imported(bench: KernelBench) -> None:
 
 
 def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
-    """As pip without -e leaves it: our package as a folder of site-packages."""
+    """Install the package into site-packages, as pip does without -e."""
     shutil.copytree(KERNEL_SIDE, tmp_path / "site" / "labwright" / "sandbox" / "kernel_side")
     (tmp_path / "site" / "labwright" / "__init__.py").write_text("OURS = True\n")
     (tmp_path / "job").mkdir()
@@ -247,9 +247,7 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     hanging = tmp_path / "bwrap"
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr(
-        bubblewrap, "BWRAP_PROGRAM", str(hanging)
-    )  # as one does that waits for a mount that does not answer
+    monkeypatch.setattr(bubblewrap, "BWRAP_PROGRAM", str(hanging))  # like a process waiting for a dead mount
     monkeypatch.setattr(sandboxed_process, "_INFO_WAIT_SECONDS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()

@@ -1,4 +1,4 @@
-"""The system's memory killer, in a control group of our own: what it kills is one cell's failure, or its kernel's."""
+"""The system's out-of-memory killer in a separate control group: it fails one cell, or its kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from labwright.sandbox.isolation.limits import _find_own_cgroup_paths, count_oom_kills  # pyright: ignore[reportPrivateUsage]
 
 HELD = 900_000_000
-"""Bytes of the group, which all processes of a job share."""
+"""Memory limit of the group, shared by all processes of a job, in bytes."""
 STUDY = """
 import os, time
 import numpy as np
@@ -25,7 +25,7 @@ import lab
 def run(cell):
     if cell.arm == "hog":
         held = [np.ones(10**7) for _ in range(40)]
-    if cell.arm == "kernel":  # the system is made to choose the process that runs the cells, not the cell
+    if cell.arm == "kernel":  # make the system choose the process that runs the cells, not the cell
         with open(f"/proc/{os.getppid()}/oom_score_adj", "w") as score:
             score.write("1000")
         held = [np.ones(10**7) for _ in range(40)]
@@ -41,7 +41,7 @@ PLACES = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup",
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group whose processes have little memory together."""
+    """Create a control group with a small memory limit."""
     for place, limit in PLACES:
         folder = Path(place, f"scientist-test-{uuid.uuid4().hex[:8]}")
         try:
@@ -62,7 +62,7 @@ def group() -> Iterator[Path]:
 
 
 def within(group: Path) -> list[str]:
-    """The start of a command for a Python in that group."""
+    """Return the command prefix that starts Python in that group."""
     return ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(group / "cgroup.procs"), sys.executable]
 
 

@@ -1,4 +1,4 @@
-"""`lab` as a debugging model meets it: what it writes, and how it refuses. Here, without a kernel."""
+"""`lab` without a kernel: what it writes, and its error messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = 360
 def folder(
     request: pytest.FixtureRequest, store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """The folder of a job of seed 7 that may use digits and diabetes."""
+    """Set up the folder of a job with seed 7 that may use digits and diabetes."""
     job = {
         "seed": 7,
         "deadline": time.monotonic() + 100.0,
@@ -61,7 +61,7 @@ def uniform(rows: int = ROWS, classes: int = 10) -> Any:
 
 
 def wrong(value: Any) -> Any:
-    """A value of a type that a type checker would not let through."""
+    """Return a value of a type that a type checker would reject."""
     return value
 
 
@@ -239,7 +239,7 @@ def test_what_could_not_be_handed_in_may_be_handed_in_again(folder: Path, monkey
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(lab._submit, "append_line", full)  # what a full disk does, which no test can fill
+        broken.setattr(lab._submit, "append_line", full)  # simulates a full disk
         with pytest.raises(OSError, match="No space"):
             lab.submit("digits", "validation", "a", logits=uniform())
     assert list((folder / "submissions").iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the documentation of `lab` says, which prompts carry, is what the code does."""
+"""The documentation of `lab` in prompts matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code leaves for other attempts and other nodes, and code in several processes; through real kernels."""
+"""Files that code leaves for other attempts and nodes, and code in several processes, in real kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TINY = "\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a job with little room, and an artifact of n1 at hand."""
+    """Set up the folder of a job with little disk space and an artifact of n1."""
     inputs = tmp_path / "inputs" / "artifacts" / "n1"
     inputs.mkdir(parents=True)
     (inputs / "net.pt").write_text("weights")
@@ -150,7 +150,7 @@ def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None
 
     np.random.seed(5)
     values = [lab.shared("a", one), lab.shared("a", one), lab.shared("b", one)]
-    assert np.random.rand() == np.random.RandomState(5).rand()  # those of the caller go on
+    assert np.random.rand() == np.random.RandomState(5).rand()  # those of the caller continue
     assert (lab.shared("a", other), built()) == (20, ["one", "one", "other"])
     assert values[0]["drawn"].tobytes() == values[1]["drawn"].tobytes() != values[2]["drawn"].tobytes()
     assert (values[0]["words"], values[0]["mean"].tolist()) == (("a", 10), [[0.0, 2.0], [1.0, 3.0]])
@@ -226,7 +226,7 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
         (draft / "checkpoints" / "state").write_text(text)
         safe = rescue_checkpoints(draft)
         assert safe is not None and (safe / "checkpoints" / "state").read_text() == text
-    assert rescue_checkpoints(draft) == safe  # killed again, before it kept anything
+    assert rescue_checkpoints(draft) == safe  # killed again before it saved anything
     remove_rescued(draft)
     assert rescue_checkpoints(draft) is None
 
@@ -236,7 +236,7 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
 
 @pytest_asyncio.fixture(params=[pytest.param("none", marks=pytest.mark.bench), "auto"])
 async def anywhere(request: pytest.FixtureRequest, store: DatasetStore, tmp_path: Path) -> AsyncIterator[KernelBench]:
-    """Without a sandbox, and behind them where this machine can have them."""
+    """Without a sandbox, and with one if this machine supports it."""
     settings = SETTINGS.model_copy(update={"isolation": request.param})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
     yield KernelBench(executor, tmp_path / "job")
@@ -276,7 +276,7 @@ async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: KernelBen
     )
     second = await bench.executor.run(again)
     assert (second.stdout_tail, second.resumed, second.failure) == ("from 2\n", True, None)
-    assert not (again.folder / "checkpoints").exists()  # it is done: nobody will go on from there
+    assert not (again.folder / "checkpoints").exists()  # finished: nobody will resume from it
     assert (bench.folder / "checkpoints" / "state").exists()
 
 

@@ -1,4 +1,4 @@
-"""Leases of GPUs on scripted devices; locks are real files, and real processes where two runs meet."""
+"""GPU leases on simulated devices; locks are real files, and competing runs are real processes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def leases(folder: Path, nvml: FakeNvml, variable: str | None = None, **settings
 
 
 def hurried(folder: Path, nvml: FakeNvml) -> GpuLeases:
-    """Leases over all devices, for which twenty seconds pass in one."""
+    """Create leases on all devices, with time running twenty times faster."""
     settings = SandboxSettings(device="cuda", gpu_wait=1.0)
     return GpuLeases(nvml, nvml.list_devices(), settings, folder=folder, clock=lambda: 20 * time.monotonic())
 
@@ -95,7 +95,7 @@ async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Pat
     first, second = await ours.acquire(), await ours.acquire()
     assert [first.uuids, second.uuids] == [(uuid(2),), (uuid(0),)]
     third = asyncio.create_task(ours.acquire())
-    await asyncio.sleep(0.5)  # longer than gpu_wait, which counts only while nothing of ours runs
+    await asyncio.sleep(0.5)  # longer than gpu_wait, which counts only while this run holds no GPU
     assert not third.done()
     ours.release(second, ())
     assert (await third).uuids == (uuid(0),)
@@ -118,7 +118,7 @@ async def test_several_gpus_are_given_together_or_not_at_all(tmp_path: Path) -> 
     single.release(one, ())
     await asyncio.sleep(0.3)
     assert not waiting.done()
-    assert (await single.acquire()).uuids == (uuid(2),)  # the pair in waiting holds none of its halves
+    assert (await single.acquire()).uuids == (uuid(2),)  # a waiting pair holds neither of its GPUs
     pairs.release(pair, ())
     assert (await waiting).uuids == (uuid(0), uuid(1))
     await pairs.close()
@@ -129,7 +129,7 @@ async def test_a_lease_ends_when_the_driver_lists_our_processes_no_more(tmp_path
     nvml = FakeNvml(FOUR[:1])
     ours = leases(tmp_path / "locks", nvml)
     lease = await ours.acquire()
-    nvml.used_bytes[uuid(0)] = {4242: 10**9, 77: 10**9}  # the second is a neighbour's, which stays
+    nvml.used_bytes[uuid(0)] = {4242: 10**9, 77: 10**9}  # the second belongs to another process, which stays
     ours.release(lease, [4242])
     waiting = asyncio.create_task(ours.acquire())
     await asyncio.sleep(0.3)

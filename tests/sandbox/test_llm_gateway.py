@@ -1,4 +1,4 @@
-"""Cells that ask language models, in real kernels over a socket, answered by a server on this machine."""
+"""Cells that call language models, in real kernels over a socket, with a local server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from tests.sandbox.conftest import SETTINGS
 
 
 def rule(model: str, text: str, draw: int) -> str:
-    """Even or odd of the last number, wrong in two of five draws of every third; and what some words ask for."""
+    """Answer even or odd for the last number, wrong in two of five draws for every third; some words trigger other
+    answers."""
     number = int(text.split()[-1])
     wrong = number % 3 == 0 and draw % 5 in (0, 1)
     if "silent" in text and number % 10 == 0:
@@ -52,7 +53,7 @@ def rule(model: str, text: str, draw: int) -> str:
 
 @dataclass
 class Place:
-    """Where jobs run, and the server that counts what they ask."""
+    """A place to run jobs, and the server that counts their requests."""
 
     executor: LocalExecutor
     server: StudiedLlmServer
@@ -72,7 +73,7 @@ class Place:
         return await self.executor.run(replace(job, cells=made, keys={one: f"{key}{one}" for one in made}))
 
     def numbers(self, split: str) -> list[int]:
-        """Those of the quiz's rows."""
+        """The rows of the quiz."""
         with np.load(self.folder / "views" / "quiz.npz") as view:
             text, ends = view[f"{split}_x"].tobytes().decode(), view[f"{split}_ends"]
         return [int(text[:end].split()[-1]) for end in ends]

@@ -1,4 +1,4 @@
-"""Bytes that are nearly what they say: whatever code leaves is read, or refused in words, and is never an exception."""
+"""Malformed output files are read or rejected with a message, and never raise an unexpected exception."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 
 
 def changed(data: bytes, edits: list[tuple[int, bytes, int]]) -> bytes:
-    """The bytes with some put in at places, and some taken out."""
+    """Return the bytes with some inserted and some removed."""
     for at, new, gone in edits:
         data = data[:at] + new + data[at + gone :]
     return data
@@ -112,7 +112,7 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
         hash_arrays(tmp_path)
     except BadFile:
         return
-    assert load_array(tmp_path, "arrays/a.npy").size >= 0, "what was hashed can be read"
+    assert load_array(tmp_path, "arrays/a.npy").size >= 0, "hashed files are readable"
     asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
 
 
@@ -172,7 +172,7 @@ def npz(**arrays: Any) -> bytes:
 @pytest.mark.parametrize("split", ["validation", "test"])
 @pytest.mark.parametrize("value", [1e300, -1e160, 1e60, np.longdouble("1e4000")])
 def test_a_finite_but_huge_prediction_is_refused(tmp_path: Path, labels: Path, value: object, split: str) -> None:
-    """Also on test, which is scored after the search: a score that is not finite would end the run for good."""
+    """Also on test, scored after the search: a non-finite score would end the run for good."""
     y = truth(labels, "diabetes", split).astype(np.longdouble)
     y[3] = value
     submitted(tmp_path, npz(predictions=y), dataset="diabetes", split=split, kind="predictions")
@@ -191,8 +191,8 @@ def test_huge_logits_are_scored_as_what_they_say(tmp_path: Path, labels: Path) -
 
 
 def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Path) -> None:
-    """Whether r2 can be said depends on how far the withheld labels spread: whoever may try scales of predictions reads
-    that off the refusals."""
+    """Whether r2 is finite depends on the spread of the withheld labels, so rejections must not reveal it for scaled
+    predictions."""
     y = truth(labels, "diabetes", "test").astype(float)
     said = set[str]()
     for spread in (1.0, 1e-30):
@@ -311,7 +311,9 @@ def test_a_socket_or_a_device_in_place_of_a_file_is_the_code_s_doing(
             hash_arrays(tmp_path)
     (tmp_path / "arrays" / "x.npy").unlink()
     try:
-        os.mknod(tmp_path / "arrays" / "x.npy", stat.S_IFCHR | 0o644, os.makedev(0, 0))  # anybody may make this one
+        os.mknod(
+            tmp_path / "arrays" / "x.npy", stat.S_IFCHR | 0o644, os.makedev(0, 0)
+        )  # could have been made by anyone
     except PermissionError:
         pytest.skip("not on this system")
     with pytest.raises(BadFile, match=r"x\.npy"):

@@ -1,4 +1,4 @@
-"""Metrics over resamples are those that score, on every resample."""
+"""Vectorised metrics over resamples equal the scoring metrics on every resample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sk: Any = reference  # its signatures are only partly typed
 
 
 def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
-    """Values with many ties, and a truth in which classes may be missing."""
+    """Return values with many ties, and labels in which classes may be missing."""
     rng = np.random.default_rng(seed)
     if kind == "numbers":
         return rng.normal(size=n).round(1), rng.normal(size=n).round(1)
@@ -39,7 +39,7 @@ def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
     n=st.integers(1, 40),
     classes=st.integers(2, 5),
 )
-@example(kind="numbers", seed=0, n=3, classes=2)  # a draw of one number thrice, whose mean is not that number
+@example(kind="numbers", seed=0, n=3, classes=2)  # three copies of one number, whose mean differs from it
 def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
     kind: str, seed: int, n: int, classes: int
 ) -> None:
@@ -55,7 +55,7 @@ def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
             if name in expected:
                 assert over[k] == pytest.approx(expected[name], abs=1e-8)
             else:
-                assert math.isnan(over[k]), "as where all examples are of one class"
+                assert math.isnan(over[k]), "as if all examples had one class"
 
 
 def test_each_draw_is_of_the_whole_set_and_work_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_resample_is_what_scikit_learn_gives_with_weights(kind: str) -> None:
 
 
 def test_scoring_takes_memory_as_what_was_handed_in_and_not_as_its_square() -> None:
-    """Where a dataset has as many classes as rows, tables of rows by classes would take 7 GB."""
+    """With as many classes as rows, tables of rows by classes would take 7 GB."""
     truth = np.arange(30_000)
     tracemalloc.start()
     found = compute_scores("predictions", np.roll(truth, 1), truth)

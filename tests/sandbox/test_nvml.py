@@ -1,8 +1,5 @@
-"""The driver's library as this program asks it.
-
-There is no driver where these tests run, so its Python module is replaced by one with the same names and a machine that
-is written down: what is tested is what we ask and what we make of the answers, not that the library gives them.
-"""
+"""Queries of the GPU driver's library. The test machines have no driver, so its Python module is replaced by a fake one
+with a scripted machine: this tests the queries and the use of their answers, not the library."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class NotFound(NvmlError):
 
 
 class Library:
-    """Two GPUs: the first as a whole, the second cut into slices at places 0 and 2."""
+    """Two GPUs: the first whole, the second with slices at positions 0 and 2."""
 
     NVMLError, NVMLError_NotSupported, NVMLError_NotFound = NvmlError, NotSupported, NotFound
 

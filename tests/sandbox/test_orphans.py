@@ -1,4 +1,4 @@
-"""What a killed program left of its kernels is found and ended; nothing else is."""
+"""Kernel processes left behind by a killed program are found and killed, and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHILD = (
 
 
 def kernel(cache: Path) -> subprocess.Popen[str]:
-    """A process with the environment of a kernel, and a child in a session of its own."""
+    """Start a process with a kernel's environment and a child in a separate session."""
     marks = {"XDG_CACHE_HOME": str(cache), "LAB_JOB": "/tmp/x", "PYTHONHASHSEED": "0"}
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD],

@@ -1,4 +1,4 @@
-"""Packages for experiments: how they are named, locked, installed and shared."""
+"""Packages for experiments: syntax, locking, installation and sharing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SETTINGS = SandboxSettings(isolation="none", pool=0)
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    """An index with `tiny` (which needs `small` and numpy), and a store and a cache of uv of their own."""
+    """An index with `tiny` (which needs `small` and numpy), and a separate store and uv cache."""
     monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", list[str])
     served = PackageIndex()
     for name, value in (
@@ -134,7 +134,7 @@ def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: PackageI
     assert first.installed.bytes > 0 and first.installed.asked == ("tiny", "numpy")
     assert first.folder is not None
     assert not any(path.stat().st_mode & 0o222 for path in first.folder.rglob("*"))
-    assert installed("numpy").folder is None  # it is there already
+    assert installed("numpy").folder is None  # already installed
 
 
 def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again(
@@ -144,7 +144,7 @@ def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    for path in (tmp_path / "cache").rglob("*"):  # its folders may not be written to
+    for path in (tmp_path / "cache").rglob("*"):  # its folders are read-only
         path.chmod(0o755)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     index.add(build_wheel("tiny", "1.5", {"tiny.py": ""}))
@@ -199,7 +199,7 @@ def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> Non
     index.close()
     told = RunPackages(SETTINGS.model_copy(update={"packages": ("tiny", "small")})).find_lock()
     assert told is not None and told.is_from_memory and installed("tiny", "small").installed.shared
-    part = RunPackages(everything).build_overlay(("small",))  # fetched ahead together, it does for a part of it
+    part = RunPackages(everything).build_overlay(("small",))  # a joint prefetch also serves a part of it
     assert part is not None and "small" in part.installed.packages
     why = refused("tiny", "other")
     assert why.startswith("the package index is unreachable, and tiny, other are not in the store: run `scientist pre")
@@ -247,7 +247,7 @@ def test_time_runs_out(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> 
 def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`index` is not asked: uv's own index does not answer, and a folder of wheels does."""
+    """`index` is not used: uv's own index is unreachable, and a folder of wheels is used instead."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name in ("tiny-1.0-py3-none-any.whl", "small-2.0-py3-none-any.whl"):
@@ -272,7 +272,7 @@ SCRIPT = """
 import os, subprocess, sys
 import numpy, small, tiny
 import lab
-assert not WALLS or os.environ["SMALL"] == str(os.getpid()), "code of a package ran in the kernel"
+assert not WALLS or os.environ["SMALL"] == str(os.getpid()), "package code ran in the kernel"
 assert numpy.__version__ and tiny.VALUE == 42, "the interpreter's own numpy comes first"
 assert subprocess.run([sys.executable, "-c", "import tiny"]).returncode == 0
 folder = os.path.dirname(small.__file__)
@@ -281,7 +281,7 @@ try:
     raise SystemExit("could write")
 except OSError:
     pass
-assert not os.path.exists(os.path.join(folder, "..", "vega_datasets", "_data", "other.csv")), "labels are in reach"
+assert not os.path.exists(os.path.join(folder, "..", "vega_datasets", "_data", "other.csv")), "labels are reachable"
 try:
     raise SystemExit(open(os.path.join(folder, "data", "uci_Iris_data.csv.gz")).read() and "read labels")
 except PermissionError:
@@ -438,7 +438,7 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Packa
         if "tiny" in line:
             assert not told
         elif line.startswith("small"):
-            assert told == {line: "2.0"}, "a pin that nothing fits gives way, and no other pin with it"
+            assert told == {line: "2.0"}, "only the pin that cannot be met is relaxed"
         else:
             (why,) = told.values()
             assert list(told) == [line] and ("not installable" in why or "from an address" in why) and "\n" not in why

@@ -1,4 +1,4 @@
-"""Kernels that wait: what they measure is what a kernel of its own measures, and what happens to them."""
+"""Waiting kernels give the same results as fresh ones; their lifecycle."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def pooled(store: DatasetStore) -> AsyncIterator[LocalExecutor]:
 
 
 async def filled(executor: LocalExecutor, count: int = 1) -> KernelPool:
-    """The pool, once so many kernels wait in it."""
+    """Wait until this many kernels wait in the pool, and return it."""
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
     pool.refill()
     for _ in range(600):
@@ -75,14 +75,14 @@ async def filled(executor: LocalExecutor, count: int = 1) -> KernelPool:
 
 @pytest.mark.bench
 class TestPooled(ExecutorContract):
-    """The contract of executors, with every job but the first in a kernel that waited."""
+    """The executor contract, with every job but the first in a waiting kernel."""
 
     def make_executor(self, slots: int, store: DatasetStore) -> Executor:
         return Filled(slots, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
 
 
 class Filled(LocalExecutor):
-    """Waits for a kernel before each job that has none beside it."""
+    """Wait for a kernel before each job that runs alone."""
 
     async def run(self, job: Job) -> JobOutcome:
         while not self._running and not self._closed and not len(self._pool):
@@ -109,13 +109,13 @@ async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
     finally:
         await executor.close()
     cold, warm = outcomes
-    assert warm.seconds < 0.7 * cold.seconds  # it did wait with everything imported
+    assert warm.seconds < 0.7 * cold.seconds  # it waited with everything imported
     assert cold.failure is not None and cold.failure == warm.failure
     assert "KeyError" in cold.failure.message and (
         isolation == "none" or f"{KERNEL_FOLDER}/" not in cold.failure.message
     )
     assert (cold.measurements, cold.arrays) == (warm.measurements, warm.arrays)
-    lines = [sorted(one.stdout_tail.splitlines()) for one in outcomes]  # two streams, on a busy machine in any order
+    lines = [sorted(one.stdout_tail.splitlines()) for one in outcomes]  # two streams, in any order on a busy machine
     assert lines[0] == lines[1]
     assert len(cold.arrays) == 3 and cold.measurements and "in the output" in cold.stdout_tail
     left = [sorted(one.name for one in (tmp_path / kept).rglob("*")) for kept in ("cold", "pooled")]
@@ -124,7 +124,7 @@ async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
 
 
 async def test_files_are_in_the_folder_of_the_job_from_the_beginning(pooled: LocalExecutor, tmp_path: Path) -> None:
-    """So a watch, and who takes up the run after a kill, find what the code leaves where they look."""
+    """So a watch, and a resumed run after a kill, find the files where they expect them."""
     seen: list[bool] = []
 
     def watch(glance: ExecutionProgress) -> None:
@@ -156,10 +156,10 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
     os.kill(died.pid, signal.SIGKILL)
     assert holds_eventually(
         lambda: died.process.get_exit_code() is not None
-    )  # its last thread is gone, not only its first
+    )  # its last thread has ended, not only its first
     assert pool.take(tmp_path / "a", source={}, datasets=()) is None
     pid = waiting(await filled(pooled)).pid
-    assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exact=True) is None, "it sees others too"
+    assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exact=True) is None, "it also sees others"
     assert is_gone(pid)
     pid = waiting(await filled(pooled)).pid
     assert pool.take(tmp_path / "a", source={}, datasets=("new",)) is None
@@ -174,7 +174,7 @@ async def test_cells_take_no_kernel_that_lacks_what_each_of_them_would_import(
     plotting = {"experiment.py": "import matplotlib\n"}
     pid = waiting(pool).pid
     assert pool.take(tmp_path / "a", source=plotting, datasets=both, exact=True) is None
-    assert is_gone(pid), "one that has it takes its place"
+    assert is_gone(pid), "a kernel that has it replaces it"
     kernel = waiting(await filled(pooled))
     (tmp_path / "full" / "x").mkdir(parents=True)
     for _ in range(8):
@@ -203,7 +203,7 @@ async def test_what_waits_ends_with_the_executor(pooled: LocalExecutor) -> None:
 async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
     store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script that imports it must hear it; so it starts in a kernel of its own."""
+    """A script that imports it must see the output, so it runs in a fresh kernel."""
     monkeypatch.setitem(pooling.PRELOADED_MODULES, "numpy", ("this",))
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
@@ -217,6 +217,6 @@ async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
 
 
 def waiting(pool: KernelPool) -> Kernel:
-    """The one kernel that waits."""
+    """Return the only waiting kernel."""
     [one] = pool._waiting  # pyright: ignore[reportPrivateUsage]
     return one

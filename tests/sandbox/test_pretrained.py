@@ -1,4 +1,4 @@
-"""Pretrained models: from a folder as the hub's library keeps its cache, to a kernel that loads one."""
+"""Pretrained models: from the hub library's cache folder to a kernel that loads one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODEL = PretrainedModel("tiny/bert", "v1")
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache that holds tiny/bert at tag v1, and no network."""
+    """A cache with tiny/bert at tag v1, without a network."""
     import huggingface_hub.constants as constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # read from the environment when the library is imported
@@ -40,7 +40,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def put(repository: Path, name: str, content: bytes) -> None:
-    """A file of the snapshot: a link to a blob, as the library makes it."""
+    """Add a file to the snapshot: a link to a blob, as the library creates it."""
     blob = repository / "blobs" / name.replace("/", "-")
     blob.write_bytes(content)
     link = repository / "snapshots" / COMMIT / name
@@ -137,7 +137,7 @@ lab.result('size', out.shape[-1], condition='baseline', dataset='digits')
 """
 
 
-@pytest.mark.bench  # it takes torch and transformers in a kernel
+@pytest.mark.bench  # needs torch and transformers in a kernel
 @pytest.mark.slow
 async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: DatasetStore, tmp_path: Path) -> None:
     import transformers

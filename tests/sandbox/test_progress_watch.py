@@ -1,4 +1,4 @@
-"""Code that is watched while it runs, in real kernels and in the scripted executor."""
+"""Monitoring of running code, in real kernels and in the scripted executor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CURVE = ("digits", "method", "loss", "train")
 
 @dataclass
 class Watcher:
-    """Keeps what it saw; ends the code where `until` says so."""
+    """Records what it saw; stops the code when `until` says so."""
 
     until: Callable[[ExecutionProgress], bool] = lambda glance: False
     seen: list[ExecutionProgress] = field(default_factory=list[ExecutionProgress])
@@ -58,7 +58,7 @@ def line(value: str = "1.5", step: str = "1", condition: str = "method") -> str:
 
 
 def released(file: Path) -> bool:
-    """Whether no process, in whatever namespace, still holds a lock that it took or inherited."""
+    """Return whether no process in any namespace holds a lock that it took or inherited."""
     with open(file) as mine, suppress(BlockingIOError):
         fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -1,4 +1,4 @@
-"""How fast experiments run: timed with what one of them gets, and not again on the same terms."""
+"""Speed of experiments: timed with the resources of one, and only once per configuration."""
 
 from __future__ import annotations
 

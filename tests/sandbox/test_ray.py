@@ -122,7 +122,7 @@ async def test_cells_measure_what_they_do_on_one_machine(
     assert (there.sealed, there.arrays) == (here.sealed, here.arrays)
     assert executor.environment_fingerprint == local.environment_fingerprint
     pids = set(re.findall(r"pid (\d+)", (tmp_path / "a" / "stdout.txt").read_text()))
-    assert len(pids) == 6, "each cell has a process of its own"
+    assert len(pids) == 6, "each cell has its own process"
 
 
 @pytest.mark.bench

@@ -1,4 +1,4 @@
-"""A cluster of four machines, two of which vanish; in a process of its own, since Ray reads token and address once."""
+"""A cluster of four machines that loses two; in a separate process, since Ray reads token and address once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder's program in a kernel, on each kind of dataset that `lab.data` gives; and beside plain scikit-learn."""
+"""The program of the reference models in a kernel, on each kind of dataset, and compared with plain scikit-learn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZE = 120
 
 
 def examples(name: str) -> dict[str, Any]:
-    """Pictures whose upper half tells the class, tokens of which one does, windows of a walk and what follows."""
+    """Images whose upper half determines the class, tokens of which one does, and windows of a random walk."""
     rng = np.random.default_rng(0)
     y = np.arange(SIZE) % 2
     if name == "pictures":
@@ -49,7 +49,7 @@ def examples(name: str) -> dict[str, Any]:
 async def values_of(
     folder: Path, cells: Mapping[Cell, HyperparameterSetting], pretrained: Mapping[str, Path] | None = None
 ) -> dict[Cell, dict[str, float]]:
-    """Values on validation of each cell."""
+    """Return the validation values of each cell."""
     names = tuple(dict.fromkeys(cell.dataset for cell in cells))
     for name in names:
         np.savez(folder / f"{name}.npz", allow_pickle=False, **examples(name))
@@ -69,7 +69,7 @@ async def values_of(
     async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
         assert outcome.failure is None, outcome.failure
         found[cell] = {one.name: one.value for one in outcome.measurements}
-        assert outcome.sealed, "test predictions are handed in, unscored"
+        assert outcome.sealed, "test predictions are submitted, unscored"
         return place
 
     try:
@@ -117,7 +117,7 @@ async def test_every_kind_of_dataset_has_rungs(tmp_path: Path) -> None:
     assert all(one["accuracy"] > 0.75 for one in found.values()), found
 
 
-@pytest.mark.bench  # it takes torch and transformers in a kernel
+@pytest.mark.bench  # needs torch and transformers in a kernel
 @pytest.mark.slow
 async def test_a_frozen_pretrained_model_is_probed_where_it_can_read_the_examples(tmp_path: Path) -> None:
     transformers = import_module("transformers")
@@ -144,7 +144,7 @@ async def test_a_frozen_pretrained_model_is_probed_where_it_can_read_the_example
     assert found[cell("tokens", trial=1)]["accuracy"] > 0.75, "counted, since it reads no tokens"
 
 
-@pytest.mark.bench  # a random search of scikit-learn's own beside it
+@pytest.mark.bench  # compared with scikit-learn's random search
 @pytest.mark.slow
 def test_the_ladder_is_what_users_of_scikit_learn_get() -> None:
     found = compare_dataset("diabetes", trials=4, seed=0)

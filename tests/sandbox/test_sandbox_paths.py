@@ -1,4 +1,4 @@
-"""What is shown and hidden is decided by paths alone; bubblewrap is not needed."""
+"""Visibility in the sandbox depends only on paths; bubblewrap is not needed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -
 
 
 def _untold(_: int) -> dict[str, int]:
-    """Of a process that made itself undumpable."""
+    """For a process that made itself undumpable."""
     return {}
 
 
@@ -115,7 +115,7 @@ def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.M
 
 
 def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """While processes start or end, what they share is counted more than once; the next reading is right."""
+    """While processes start or end, shared memory is counted more than once; the next reading is right."""
     limits = compute_limits(SandboxSettings(memory_gb=1e-6), slots=1)
     watchdog = Watchdog(os.getpid(), limits, folders=(), shared=tmp_path, kill_all=lambda: None)
     readings = iter([900, 500, 2000, 700, 800, 900])
@@ -130,9 +130,7 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        scratch, "get_runtime_folder", lambda: tmp_path / "ours"
-    )  # it is one for all processes of a user
+    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")  # one per user, for all processes
     held = scratch.ScratchFolder()
     for name in (f"{scratch.NAME_PREFIX}dead", f"{scratch.NAME_PREFIX}young", "lab-notes", "gpu-1.lock"):
         (held.root.parent / name).mkdir()

@@ -1,4 +1,4 @@
-"""Which cell comes next, on how many workers, and which are left out: with an executor that runs no code."""
+"""Scheduling of cells: order, number of workers and skipped cells, with an executor that runs no code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellOutcome, Job, JobOutcome, TooLate
 
 UNIT = 0.02
-"""Seconds that stand for one of a study."""
+"""Real seconds per second of the simulated study."""
 MEASURES = "import lab\nlab.measure(print, reads={'late': 'early'})\n"
 
 
@@ -28,7 +28,7 @@ def cell(arm: str, level: str = "", dataset: str = "digits") -> Cell:
 
 
 def study(arms: str, levels: str = "1") -> tuple[Cell, ...]:
-    """Every arm at every level; arms and levels are named by a letter each."""
+    """Return cells of every arm at every level, each named by a letter."""
     return tuple(cell(arm, level) for level in levels for arm in arms)
 
 
@@ -44,7 +44,7 @@ def executor_of(
     failures: Mapping[str, Failure] | None = None,
     shared: Path | None = None,
 ) -> FakeExecutor:
-    """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
+    """Each cell takes the time of its arm, in `UNIT`; `failures` are keyed by cell name."""
 
     def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         value = Measurement(
@@ -67,7 +67,7 @@ def executor_of(
 
 
 def run(executor: FakeExecutor, job: Job) -> tuple[JobOutcome, list[str]]:
-    """What the job came to, and its cells in the order in which they began."""
+    """The outcome of the job and its cells in the order they started."""
     outcome = asyncio.run(executor.run(job))
     return outcome, [name.removeprefix("study digits__") for name in executor.started]
 
@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
     assert all("are expected" in line.why for line in left)
     assert outcome.seconds <= job.timeout
     outcome, order = run(executor_of({"a": 4, "b": 4}), replace(job, may_skip_cells=False))
-    assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until all is spent
+    assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until the budget is spent
 
 
 @pytest.mark.parametrize("leave_out", [True, False])
@@ -183,7 +183,7 @@ def test_what_met_its_memory_limit_is_tried_once_more_alone(tmp_path: Path) -> N
     outcome, order = run(executor, job_of(study("ab", "12"), tmp_path))
     assert order.count("a__1") == 2 and order[-1] == "a__1"
     assert outcome.cells[0].outcome == "failed" and outcome.cells[0].why == "memory: too much"
-    assert outcome.failure is None  # of arm a the other level was measured
+    assert outcome.failure is None  # the other level of arm a was measured
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_arm_that_diverged_with_another_seed_is_a_result_of_a_replicate() -> 
     ]
     failures = {"one": Failure(kind="diverged", message="nan")}
     failure = summarize_failures(lines, failures)
-    assert failure is not None and failure.kind == "diverged", "of a program that is new it is a failure"
+    assert failure is not None and failure.kind == "diverged", "for a new program it is a failure"
     assert summarize_failures(lines, failures, replicate=True) is None
     raised = summarize_failures(lines, {"one": Failure(kind="shape", message="no")}, replicate=True)
     assert raised is not None and raised.kind == "shape"
@@ -257,7 +257,7 @@ def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
         schedule.mark_ended(
             found[0], CellResult(outcome, tmp_path, kernel_died=True, is_first_cell=True), tmp_path, alone=False
         )
-    assert MAX_KERNEL_DEATHS <= tries < 2 * MAX_KERNEL_DEATHS  # second tries do not count
+    assert MAX_KERNEL_DEATHS <= tries < 2 * MAX_KERNEL_DEATHS  # retries do not count
     schedule.finish()
     assert [line.outcome for line in schedule.build_lines()] == ["failed"] * 5
     failure = schedule.find_failure()
@@ -411,6 +411,6 @@ async def test_a_long_study_gives_way_to_another_run_between_two_cells(tmp_path:
     while long.max_at_once < 2:
         await asyncio.sleep(0.01)
     found = await asyncio.wait_for(short.run(other), 10)
-    assert found.failure is None and not first.done(), "it did not wait for the end of the other study"
+    assert found.failure is None and not first.done(), "it did not wait for the other study to end"
     outcome = await asyncio.wait_for(first, 20)
     assert set(became(outcome).values()) == {"measured"} and len(long.started) == len(job.cells), "each cell once"

@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn, and submissions from code that means us ill."""
+"""Metrics compared with scikit-learn, and submissions of hostile code."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_auroc_counts_ties_half_and_leaves_out_what_it_cannot_say() -> None:
 
 
 def test_calibration_error_by_hand() -> None:
-    """Two bins: 3 at 0.9 of which 2 are right, 1 at 0.6 that is wrong."""
+    """Two bins: 3 at 0.9, of which 2 are correct, and 1 wrong at 0.6."""
     p = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.6, 0.4]])
     assert metrics.compute_scores("probabilities", p, np.array([0, 0, 1, 1]))["ece"] == pytest.approx(
         (abs(2 - 2.7) + 0.6) / 4

@@ -1,4 +1,4 @@
-"""What of a cell's surroundings makes a shared value another one."""
+"""Which parts of a cell's environment change a shared value."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def through_nothing():
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[], dict[str, Any]]:
-    """Makes the globals of the program anew, as each process of a cell has them."""
+    """Recreate the program's globals, as in each process of a cell."""
 
     def load() -> dict[str, Any]:
         main: Any = types.ModuleType("__main__")
@@ -240,4 +240,4 @@ async def test_no_cell_is_given_what_was_built_for_another_level(
         await executor.close()
     assert outcome.failure is None, outcome.failure
     assert [one.value for one in outcome.measurements if one.name == "right"] == [1.0] * 4
-    assert len({one.value for one in outcome.measurements if one.name == "builder"}) == 1, "built for all of them once"
+    assert len({one.value for one in outcome.measurements if one.name == "builder"}) == 1, "built once for all cells"

@@ -1,4 +1,4 @@
-"""The gate of an executor: as many as there are slots, in order, and alone where asked."""
+"""The slots of an executor: limited, in order, and exclusive on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labwright.sandbox.slots import Slots
 
 
 class Visitors:
-    """Who is inside now, and in which order they came in."""
+    """Who is inside now, and the order of entry."""
 
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
@@ -168,7 +168,7 @@ async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -
             await asyncio.sleep(0.05)
         assert slots.should_give_way() and not (folder / "told").exists()
     assert await asyncio.to_thread(process.wait, 20) == 0
-    assert not slots.should_give_way(), "a process that holds none has none to give"
+    assert not slots.should_give_way(), "a process without a slot cannot release one"
 
 
 def test_slots_that_are_gone(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What runs share by its content: made once, linked, checked, pruned without taking anything from a run."""
+"""The content store shared by runs: created once, linked, verified, pruned without affecting a run."""
 
 from __future__ import annotations
 
@@ -158,6 +158,6 @@ def test_a_file_from_the_end_of_time_travels(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "sent" / "a").write_text("x")
     pack_archive(
         tmp_path / "sent", tmp_path / "parcel", max_bytes=100, clock_shift=2.0**63
-    )  # as where a file system keeps such times
+    )  # as on a file system with coarse times
     unpack_archive(tmp_path / "parcel", tmp_path / "out")
     assert (tmp_path / "out" / "a").read_text() == "x"

@@ -1,4 +1,4 @@
-"""Peaks of memory: of real processes on the host, and of scripted GPUs."""
+"""Peak memory of real processes on the host and of simulated GPUs."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Datase
     )
     await executor.close()
     assert 30 < empty < 250
-    assert 280 < one - empty < 330  # freed at once, between two looks
-    assert 360 < both - empty < 480  # the pages of the interpreter that both map count once
+    assert 280 < one - empty < 330  # freed at once, between two readings
+    assert 360 < both - empty < 480  # interpreter pages mapped by both count once
 
 
 # --- GPUs -------------------------------------------------------------------------------------------------------------
 
 
 class Machine:
-    """An executor on scripted GPUs. Code says `hold` by a file; this gives it memory of the driver as it would."""
+    """An executor on simulated GPUs. Code requests `hold` by a file; the fake driver then reports its memory."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(
     store: DatasetStore, tmp_path: Path
 ) -> None:
     alone = Machine(store, tmp_path / "alone", knows_us=False)
-    assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # the neighbour came meanwhile, and is in it
+    assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # includes the other process, which came meanwhile
     await alone.executor.close()
     shared = Machine(store, tmp_path / "shared", knows_us=False, slots_per_gpu=2)
     assert (await shared.run("a", HOLD)).peak_gpu_bytes is None
