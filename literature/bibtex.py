@@ -241,5 +241,5 @@ def _build_key(work: Work, taken: Sequence[str]) -> str:
 
 def _escape_text(text: str) -> str:
     """Escape catalogue text for a BibTeX field, so that it contains no command and cannot end the field."""
-    kept = " ".join(text.translate({ord(sign): None for sign in "{}\\^~"}).split())
-    return "".join(f"\\{sign}" if sign in "%&#_$" else sign for sign in kept)
+    plain = " ".join(text.translate({ord(sign): None for sign in "{}\\^~"}).split())
+    return "".join(f"\\{sign}" if sign in "%&#_$" else sign for sign in plain)

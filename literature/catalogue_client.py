@@ -148,10 +148,10 @@ class CatalogueClient:
         base = self._settings.addresses.get(question.source, BASE_URLS[question.source]).rstrip("/")
         address = f"{base}/{question.path.lstrip('/')}"
         name = json.dumps([address, sorted(question.parameters.items())])
-        kept = self._cache.get(name)
-        if kept is not None:
+        cached = self._cache.get(name)
+        if cached is not None:
             with contextlib.suppress(CatalogueAnswerError):
-                return read(kept) if kept else ()
+                return read(cached) if cached else ()
         text = await self._fetch(question, address)
         found = read(text) if text is not None else ()
         self._cache.put(name, text or "", empty=not found)
@@ -275,21 +275,21 @@ class AnswerCache:
     def get(self, question: str) -> str | None:
         """Return the cached answer, or None if there is none or it has expired."""
         try:
-            kept = _CachedAnswer.model_validate_json(self._get_path(question).read_bytes())
+            cached = _CachedAnswer.model_validate_json(self._get_path(question).read_bytes())
         except (OSError, ValidationError):
             return None
-        days = self.days * EMPTY_ANSWER_LIFETIME_SHARE if kept.empty else self.days
-        return kept.text if 0 <= self.clock() - kept.at < days * DAY_SECONDS else None
+        days = self.days * EMPTY_ANSWER_LIFETIME_SHARE if cached.empty else self.days
+        return cached.text if 0 <= self.clock() - cached.at < days * DAY_SECONDS else None
 
     def put(self, question: str, text: str, *, empty: bool) -> None:
         """Cache an answer if the folder is writable, deleting the oldest ones if necessary."""
         if not self.days:
             return
-        kept = _CachedAnswer(at=self.clock(), text=text, empty=empty)
+        cached = _CachedAnswer(at=self.clock(), text=text, empty=empty)
         with contextlib.suppress(OSError):  # without a writable folder, requests are simply repeated
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
-                file.write(kept.model_dump_json().encode())
+                file.write(cached.model_dump_json().encode())
             os.replace(file.name, self._get_path(question))
             files = sorted(
                 (path.stat().st_mtime, path.stat().st_size, path)

@@ -88,7 +88,7 @@ class LiteratureClient:
     async def check(self, entries: Sequence[BibEntry]) -> CheckedLibrary:
         """Verify all entries within `LIBRARY_TIMEOUT_SECONDS`; entries with a valid verification are skipped."""
         late = VerificationOutcome(
-            outcome="unverified", reason=f"the library took longer than {LIBRARY_TIMEOUT_SECONDS:g} s"
+            outcome="unverified", reason=f"checking the library took longer than {LIBRARY_TIMEOUT_SECONDS:g} s"
         )
         checked = [EntryCheck(entry=attach_verification(entry, late), outcome=late) for entry in entries]
         gate = asyncio.Semaphore(MAX_CONCURRENT_LOOKUPS)
@@ -167,7 +167,7 @@ def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEnt
 
 
 def _merge_duplicates(checked: Sequence[EntryCheck]) -> CheckedLibrary:
-    """Mark every verified entry of a work after the first check as a duplicate."""
+    """Mark every verified entry of a work after the first as a duplicate."""
     first: dict[str, str] = {}
     found: list[EntryCheck] = []
     for check in checked:

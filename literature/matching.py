@@ -60,8 +60,8 @@ def strip_tex(value: str) -> str:
 def normalise_text(value: str) -> str:
     """Convert to lower case without diacritics; every other character becomes a space."""
     decomposed = unicodedata.normalize("NFKD", strip_tex(value).casefold()).translate(_LETTER_TABLE)
-    kept = "".join(char for char in decomposed if not unicodedata.combining(char) and char not in "'\u2019")
-    return " ".join("".join(char if char.isalnum() else " " for char in kept).split())
+    letters = "".join(char for char in decomposed if not unicodedata.combining(char) and char not in "'\u2019")
+    return " ".join("".join(char if char.isalnum() else " " for char in letters).split())
 
 
 def read_abstract(markup: str) -> str:
@@ -141,8 +141,8 @@ def split_name(text: str, *, particles: bool = False) -> list[str]:
     ]
     return [
         word
-        for place, word in enumerate(words)
-        if particles or word not in _NAME_PARTICLES or place in (0, len(words) - 1)
+        for position, word in enumerate(words)
+        if particles or word not in _NAME_PARTICLES or position in (0, len(words) - 1)
     ]
 
 
@@ -181,8 +181,8 @@ def explain_author_mismatch(written: str, known: Sequence[str], *, known_cut: bo
         return f"it has {len(names)} authors, the source {len(known)}"
     if len(names) < len(known) and not cut:
         return f"it has {len(names)} authors, the source {len(known)}: end it with 'and others' if names are omitted"
-    for place, (one, two) in enumerate(zip(names, known, strict=False), 1):
+    for position, (one, two) in enumerate(zip(names, known, strict=False), 1):
         if not is_same_person(one, two):
             elsewhere = any(is_same_person(one, other) for other in known)
-            return f"author {place} is {one!r}, the source has {two!r}" + (" (order differs)" if elsewhere else "")
+            return f"author {position} is {one!r}, the source has {two!r}" + (" (order differs)" if elsewhere else "")
     return ""

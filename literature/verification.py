@@ -151,7 +151,7 @@ def find_disagreements(entry: BibEntry, work: Work) -> tuple[str, ...]:
     """Return the differences in title, authors and year between an entry and a work."""
     found: list[str] = []
     if not is_same_title(entry.fields["title"], work.title, work.subtitle):
-        found.append(f"the title there is {work.title[:160]!r}")
+        found.append(f"the source has the title {work.title[:160]!r}")
     if why := explain_author_mismatch(entry.fields["author"], work.authors, known_cut=work.cut):
         found.append(why)
     year = entry.read_plain("year")

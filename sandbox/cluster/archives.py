@@ -40,7 +40,7 @@ def pack_archive(
     excluded: Collection[str] = (),
     follow: Collection[Path] = (),
 ) -> None:
-    """Write a folder (or target_folder file) to an archive, except the top-level names in `excluded`.
+    """Write a folder (or one file) to an archive, except the top-level names in `excluded`.
 
     `clock_shift` (seconds) is added to file times. Links into `follow` are replaced by their targets. Raises `BadFile`
     if the files hold more than `max_bytes`, and `OSError`.
@@ -53,11 +53,11 @@ def pack_archive(
         for name, status in entries:
             if name.partition("/")[0] in excluded:
                 continue
-            place, inner = root, name
+            parent, inner = root, name
             if stat.S_ISLNK(status.st_mode):
                 path = Path(os.path.realpath(root / name))  # also resolves circular links
                 if any(path.is_relative_to(target_folder) for target_folder in follow) and path.is_file():
-                    place, inner, status = path.parent, path.name, path.stat()
+                    parent, inner, status = path.parent, path.name, path.stat()
             info = _build_tar_info(name, root / name, status, clock_shift)
             if info is None:
                 continue
@@ -66,7 +66,7 @@ def pack_archive(
                 continue
             if (size := size + info.size) > max_bytes:
                 raise BadFile(f"the output files exceed {max_bytes / 1e9:g} GB (sandbox.disk_gb)")
-            with open_regular(place, inner, max_bytes) as file:
+            with open_regular(parent, inner, max_bytes) as file:
                 archive.addfile(info, file)
 
 
@@ -110,13 +110,13 @@ def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: P
     if member.isdir():
         make_folder(folder, member.name)
         return
-    with open_parent(folder, member.name) as (place, name):
+    with open_parent(folder, member.name) as (parent, name):
         if member.issym():
-            os.symlink(member.linkname, name, dir_fd=place)
+            os.symlink(member.linkname, name, dir_fd=parent)
         elif member.isfifo():
-            os.mkfifo(name, 0o600, dir_fd=place)
+            os.mkfifo(name, 0o600, dir_fd=parent)
         elif member.isreg() and (content := archive.extractfile(member)) is not None:
-            with create_file(place, name) as file:
+            with create_file(parent, name) as file:
                 shutil.copyfileobj(content, file)
                 os.fchmod(file.fileno(), member.mode & 0o777 | 0o600)
                 file.flush()

@@ -77,14 +77,14 @@ def connect(address: str) -> None:
 def _silence_ray() -> Generator[None]:
     """Suppress what Ray's C++ code writes to stderr; the caller reports failures in one line."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr_copy, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null_device, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
+        os.close(null_device)
 
 
 def disconnect() -> None:

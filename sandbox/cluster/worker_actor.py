@@ -209,9 +209,9 @@ def _create_worker_folder(home: Path) -> tuple[Path, int]:
                 remove_tree(old, ignore_errors=True)
             finally:
                 os.close(lock)
-    made = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
-    lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+    new_folder = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
+    lock = os.open(new_folder, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    folder = made.with_name(made.name.replace(".new-", "worker-"))
-    made.rename(folder)
+    folder = new_folder.with_name(new_folder.name.replace(".new-", "worker-"))
+    new_folder.rename(folder)
     return folder, lock

@@ -21,8 +21,8 @@ def list_files(folder: Path, root: Path) -> list[Path]:
         raise DatasetError(f"{error.filename} cannot be read: {error.strerror}")
 
     files: list[Path] = []
-    for place, folders, names in os.walk(folder, onerror=refuse):
-        visible = [Path(place, name) for name in (*folders, *names) if not name.startswith(".")]
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        visible = [Path(parent, name) for name in (*folders, *names) if not name.startswith(".")]
         folders[:] = [name for name in folders if not name.startswith(".")]
         for link in filter(Path.is_symlink, visible):
             target = Path(os.path.realpath(link))

@@ -204,12 +204,12 @@ def _resolve_image_path(path: str, folder: Path | None, row: int) -> Path:
     if folder is None:  # written by the datasets library
         return Path(path)
     with raise_read_errors_as(f"image in row {row} has a path that cannot be resolved", DatasetError):
-        place = (folder / path).resolve()
-    if not place.is_relative_to(folder.resolve()):
+        resolved = (folder / path).resolve()
+    if not resolved.is_relative_to(folder.resolve()):
         raise DatasetError(
             f"image in row {row} is outside the table's folder ({path[:100]!r}): store its bytes in the table"
         )
-    return place
+    return resolved
 
 
 def _read_lists(name: str, column: Any) -> Array:

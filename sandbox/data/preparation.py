@@ -66,13 +66,13 @@ def prepare_dataset(
             columns=examples.columns,
             warnings=examples.warnings,
         )
-    made = split_rows(examples, seed)
-    digests: dict[str, list[bytes]] = {split: [] for split in made.rows}
+    splits = split_rows(examples, seed)
+    digests: dict[str, list[bytes]] = {split: [] for split in splits.rows}
     digest = ArrayFingerprint()
-    for key, stream in sorted(_build_streams(examples, made.rows, digests).items()):
+    for key, stream in sorted(_build_streams(examples, splits.rows, digests).items()):
         keep(key, digest.hash_stream(key, stream))
     shared = count_duplicates(digests)
-    sizes = {split: len(index) for split, index in made.rows.items()}
+    sizes = {split: len(index) for split, index in splits.rows.items()}
     repeated = tuple(
         f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also occur in {other} "
         "with identical features"
@@ -96,7 +96,7 @@ def prepare_dataset(
         columns=examples.columns,
         class_names=examples.class_names,
         shape=shape if len(shape) > 1 else (),
-        split_rule=made.rule,
+        split_rule=splits.rule,
         form=_describe_form(examples),
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing),
@@ -104,9 +104,9 @@ def prepare_dataset(
             name: values if len(values) <= MAX_VALUES_LISTED else ()
             for name, values in ((name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())
         },
-        meta_in_test={name: len(np.unique(texts[made.rows["test"]])) for name, texts in examples.meta.items()},
+        meta_in_test={name: len(np.unique(texts[splits.rows["test"]])) for name, texts in examples.meta.items()},
         meta_shown=examples.meta_shown,
-        warnings=(*examples.warnings, *made.warnings, *repeated),
+        warnings=(*examples.warnings, *splits.warnings, *repeated),
     )
 
 
@@ -187,14 +187,14 @@ def _standardise(examples: Examples, train: Array) -> Array | DiskTable:
 
 def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> DiskTable:
     """Standardise a table on disk column by column."""
-    made = DiskTable(len(x), np.dtype(np.float32))
+    standardised = DiskTable(len(x), np.dtype(np.float32))
     for i, values in enumerate(x.map_columns()):
         values = _fill_missing(np.asarray(values)[:, None], train)[:, 0]
         if numeric is None or numeric[i]:
             spread = values[train].std()
             values = (values - values[train].mean()) / (spread if spread > 0 else 1.0)
-        made.append(values)
-    return made
+        standardised.append(values)
+    return standardised
 
 
 def _fill_missing(x: Array, train: Array) -> Array:

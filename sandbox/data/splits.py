@@ -82,10 +82,10 @@ def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tupl
     kept = dict(rows)
     for split, later in pairwise(SPLIT_SHARES):
         kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
-    lost = sum(map(len, rows.values())) - sum(map(len, kept.values()))
+    dropped = sum(map(len, rows.values())) - sum(map(len, kept.values()))
     return kept, (
-        f"{lost} examples are left out because their target lies in the period of the next split",
-    ) if lost else ()
+        f"{dropped} examples are left out because their target lies in the period of the next split",
+    ) if dropped else ()
 
 
 def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:

@@ -168,10 +168,10 @@ def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved",
 
 
 def _resolve(path: Path) -> Path:
-    place = Path(os.path.realpath(path))
-    if not (place.is_file() or place.is_dir()):
+    resolved = Path(os.path.realpath(path))
+    if not (resolved.is_file() or resolved.is_dir()):
         raise DatasetError(f"{path} does not exist or cannot be opened")
-    return place
+    return resolved
 
 
 def _folder_examples(path: Path) -> Examples:

@@ -163,8 +163,8 @@ def explain_error(
     error: PackageError, requirements: Sequence[PackageRequirement], installed: Mapping[str, str]
 ) -> PackageError:
     """Return the error with the packages' names and advice, for the user."""
-    there = {canonicalize_name(name) for name in installed}
-    message, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in there)
+    installed_names = {canonicalize_name(name) for name in installed}
+    message, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in installed_names)
     if isinstance(error, IndexUnavailable):
         own = " (or install packages that depend on torch into sandbox.python)" if TORCH_INDEX in message else ""
         return IndexUnavailable(

@@ -75,15 +75,15 @@ def get_store_folder() -> Path:
 
 def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
     """Resolve packages with the index, or use an earlier result if no index answers. Raises `PackageError`."""
-    began, wanted, have = (
+    began, wanted, installed = (
         time.monotonic(),
         parse_requirements(requirements),
         inspect_interpreter(settings.python).packages,
     )
-    memory = get_store_folder() / "asked" / _compute_digest([_compute_tag(settings), sorted(have.items())])
+    memory = get_store_folder() / "asked" / _compute_digest([_compute_tag(settings), sorted(installed.items())])
     try:
         with open_uv(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
-            lock = _resolve_lock(uv, wanted, have, settings)
+            lock = _resolve_lock(uv, wanted, installed, settings)
             write_file(
                 memory / f"{_compute_digest(sorted(requirements))}.json",
                 json.dumps({"words": sorted(requirements), "lock": lock.text, "until": uv.until}),
@@ -92,19 +92,19 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
     except PackageError as error:
         if isinstance(error, IndexUnavailable) and (known := _find_remembered(memory, requirements)) is not None:
             return replace(known, seconds=time.monotonic() - began)
-        raise explain_error(error, wanted, have) from None
+        raise explain_error(error, wanted, installed) from None
     except OSError as error:
         raise _unwritable_error(error) from None
 
 
 def _resolve_lock(
-    uv: Uv, wanted: Sequence[PackageRequirement], have: Mapping[str, str], settings: SandboxSettings
+    uv: Uv, wanted: Sequence[PackageRequirement], installed: Mapping[str, str], settings: SandboxSettings
 ) -> PackageLock:
-    there = {canonicalize_name(name) for name in have}
+    installed_names = {canonicalize_name(name) for name in installed}
     sources = [
         fetch_source(uv, package.requirement, package.name)
         for package in wanted
-        if package.allows_sdist and package.name not in there
+        if package.allows_sdist and package.name not in installed_names
     ]
     tools = resolve_build_tools(uv, sources, settings) if sources else ()
     wheels = [build_wheel(uv, source, settings) for source in sources]
@@ -113,7 +113,7 @@ def _resolve_lock(
     new = resolve_missing(
         uv,
         [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
-        have,
+        installed,
         *folders,
     )
     rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
@@ -127,8 +127,12 @@ def _resolve_lock(
 
 def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
     """Return the earlier result that contains these packages and the fewest others, or None."""
-    kept = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    fit = min((one for one in kept if set(words) <= set(one["words"])), key=lambda one: len(one["words"]), default=None)
+    earlier = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    fit = min(
+        (result for result in earlier if set(words) <= set(result["words"])),
+        key=lambda result: len(result["words"]),
+        default=None,
+    )
     return (
         None
         if fit is None
@@ -141,16 +145,16 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
     lock, began, folder = found.lock, time.monotonic(), None
     facts, shared = {"bytes": 0}, True
     if lock.packages:
-        place = get_store_folder() / _compute_digest([lock.text, _compute_tag(settings)])
+        store_folder = get_store_folder() / _compute_digest([lock.text, _compute_tag(settings)])
         try:
-            with _hold_folder_lock(place):
-                shared = _is_complete(place)
+            with _hold_folder_lock(store_folder):
+                shared = _is_complete(store_folder)
                 if not shared:
-                    _install_lock(lock, place, settings)
-                os.utime(place / "facts.json")
+                    _install_lock(lock, store_folder, settings)
+                os.utime(store_folder / "facts.json")
         except OSError as error:
             raise _unwritable_error(error) from None
-        folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
+        folder, facts = store_folder / "packages", json.loads((store_folder / "facts.json").read_text())
     runs = inspect_interpreter(settings.python)
     _check_needs(folder, found.requested, runs.version, runs.packages)
     return PackageOverlay(
@@ -177,9 +181,9 @@ def iterate_package_folders() -> Iterator[tuple[Path, int, float]]:
             yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
 
 
-def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> None:
-    part = place.with_name(f".{place.name}.part")
-    for old in (part, place):
+def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettings) -> None:
+    part = store_folder.with_name(f".{store_folder.name}.part")
+    for old in (part, store_folder):
         remove_tree(old, ignore_errors=True)
     part.mkdir(parents=True)
     common = (
@@ -212,7 +216,7 @@ def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> 
         if isinstance(error, IndexUnavailable):
             raise IndexUnavailable(
                 f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-                f"the store: continue with a network, or copy {place} from a machine that has it"
+                f"the store: continue with a network, or copy {store_folder} from a machine that has it"
             ) from None
         raise PackageError(
             f"cannot install {names} from the lock with Python {inspect_interpreter(settings.python).version}: {error}"
@@ -228,18 +232,18 @@ def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> 
             }
         )
     )
-    os.rename(part, place)
+    os.rename(part, store_folder)
 
 
 def _get_wheel(uv: Uv, lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
     """Return the wheel of a package built from source, building it if it is not in the store."""
-    kept = _built_wheels_folder(lock, name, settings)
-    if not (wheels := list(kept.glob("*.whl"))):
+    wheel_folder = _built_wheels_folder(lock, name, settings)
+    if not (wheels := list(wheel_folder.glob("*.whl"))):
         pin = next(pin for pin in lock.sources if pin.name == name)
         source = fetch_source(uv, f"{name}=={pin.version}", name, locked_pin=pin)
         install_build_tools(uv, lock.tools)
         _store_wheel(build_wheel(uv, source, settings), lock, name, settings)
-        wheels = list(kept.glob("*.whl"))
+        wheels = list(wheel_folder.glob("*.whl"))
     return wheels[0]
 
 
@@ -252,20 +256,20 @@ def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings
     return get_store_folder() / "built" / _compute_digest([pins, _compute_tag(settings)])
 
 
-def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: Mapping[str, str]) -> None:
+def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:
     """Raise `PackageError` if a required package is missing from both the folder and the interpreter or has a wrong
     version, which means that the interpreter is not the one the lock was made for."""
     new = list(distributions(path=[str(folder)])) if folder is not None else []
-    there = {canonicalize_name(name): version for name, version in have.items()}
-    there |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
-    needs = [("the run", word) for word in (one.requirement for one in parse_requirements(asked))]
-    needs += [(one.metadata["Name"], word) for one in new for word in one.requires or ()]
+    available = {canonicalize_name(name): version for name, version in installed.items()}
+    available |= {canonicalize_name(distribution.metadata["Name"]): distribution.version for distribution in new}
+    needs = [("the run", word) for word in (distribution.requirement for distribution in parse_requirements(asked))]
+    needs += [(distribution.metadata["Name"], word) for distribution in new for word in distribution.requires or ()]
     python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
     for who, word in needs:
         need = Requirement(word)
         if need.marker is not None and not need.marker.evaluate({**python, "extra": ""}):
             continue
-        found = there.get(canonicalize_name(need.name))
+        found = available.get(canonicalize_name(need.name))
         if found is None or not need.specifier.contains(found, prereleases=True):
             raise PackageError(
                 f"{who} needs {need.name}{need.specifier}, but sandbox.python "
@@ -274,9 +278,9 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: 
             )
 
 
-def _is_complete(place: Path) -> bool:
+def _is_complete(store_folder: Path) -> bool:
     with suppress(OSError, ValueError, KeyError):
-        return json.loads((place / "facts.json").read_text())["files"] == _hash_files(place / "packages")
+        return json.loads((store_folder / "facts.json").read_text())["files"] == _hash_files(store_folder / "packages")
     return False
 
 
@@ -288,11 +292,11 @@ def _hash_files(folder: Path) -> str:
 
 
 @contextmanager
-def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
+def _hold_folder_lock(store_folder: Path, limit: float = 900.0) -> Generator[None]:
     """Hold the lock of a store folder. Raises `PackageError` if another process holds it for too long."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+    store_folder.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + limit
-    with open(place.with_suffix(".busy"), "w") as file:
+    with open(store_folder.with_suffix(".busy"), "w") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -300,7 +304,7 @@ def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise PackageError(
-                        f"another process has been creating {place} for {limit:g} s: stop it or wait"
+                        f"another process has been creating {store_folder} for {limit:g} s: stop it or wait"
                     ) from None
                 time.sleep(POLL_SECONDS)
         yield

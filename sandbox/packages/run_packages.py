@@ -89,8 +89,8 @@ class RunPackages:
 
     @property
     def _installed_names(self) -> set[str]:
-        have = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
-        return have | {one.name for one in parse_requirements(self.settings.packages)}
+        installed = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
+        return installed | {one.name for one in parse_requirements(self.settings.packages)}
 
 
 def restore_packages(

@@ -45,7 +45,7 @@ _UNDATED_MESSAGE = "missing an upload date"
 
 
 class IndexUnavailable(PackageError):
-    """No package index answered. Remedy: use a network."""
+    """Raised if no package index answers."""
 
 
 @dataclass

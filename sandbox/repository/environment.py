@@ -93,41 +93,47 @@ def build_environment(
     program = find_interpreter(python) if python else settings.python
     command_environment = CommandEnvironment(program, mounts=dict(mounts or {}))
     runs, wanted = inspect_interpreter(program), find_requirements(texts)
-    have = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    prints = {name: compute_fingerprint(path) for name, path in command_environment.mounts.items() if path.exists()}
-    prints |= hash_folders(settings.readable)
+    installed = {canonicalize_name(name): version for name, version in runs.packages.items()}
+    fingerprints = {
+        name: compute_fingerprint(path) for name, path in command_environment.mounts.items() if path.exists()
+    }
+    fingerprints |= hash_folders(settings.readable)
     environment = RepositoryEnvironment(
-        command_environment, "given" if python else "interpreter", runs.version, {}, (), prints
+        command_environment, "given" if python else "interpreter", runs.version, {}, (), fingerprints
     )
-    missing = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in have]
-    others = tuple(
-        EnvironmentDeviation(wanted=str(one), found=have[canonicalize_name(one.name)])
-        for one in wanted
-        if canonicalize_name(one.name) in have
-        and not one.specifier.contains(have[canonicalize_name(one.name)], prereleases=True)
+    missing = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in installed]
+    version_deviations = tuple(
+        EnvironmentDeviation(wanted=str(requirement), found=installed[canonicalize_name(requirement.name)])
+        for requirement in wanted
+        if canonicalize_name(requirement.name) in installed
+        and not requirement.specifier.contains(installed[canonicalize_name(requirement.name)], prereleases=True)
     )
-    environment = replace(environment, deviations=others)
+    environment = replace(environment, deviations=version_deviations)
     if python or not missing:
         return replace(
-            environment, deviations=(*others, *(EnvironmentDeviation(wanted=str(one), found="") for one in missing))
+            environment,
+            deviations=(
+                *version_deviations,
+                *(EnvironmentDeviation(wanted=str(requirement), found="") for requirement in missing),
+            ),
         )
     by_address = tuple(
         EnvironmentDeviation(
-            wanted=str(one),
+            wanted=str(requirement),
             found=(
                 "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
             ),
         )
-        for one in missing
-        if one.url
+        for requirement in missing
+        if requirement.url
     )
-    environment = replace(environment, deviations=(*others, *by_address))
+    environment = replace(environment, deviations=(*version_deviations, *by_address))
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
 
 
 def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
-    """Return requirement requirement per package from an index, combining those on several lines."""
+    """Return one requirement per package from an index, combining those on several lines."""
     found: dict[str, Requirement] = {}
     for requirement in wanted:
         if not requirement.url:
@@ -152,21 +158,21 @@ def add_packages(
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
-    taken, why = {word: word for word in requirements}, dict[str, str]()
+    accepted, why = {word: word for word in requirements}, dict[str, str]()
     try:
         overlay = _install_packages([*known, *requirements], settings)
     except PackageError as error:
-        taken, why = _resolve_one_by_one(known, requirements, settings, error)
-        if not taken:
+        accepted, why = _resolve_one_by_one(known, requirements, settings, error)
+        if not accepted:
             return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
         try:
-            overlay = _install_packages([*known, *taken.values()], settings)
+            overlay = _install_packages([*known, *accepted.values()], settings)
         except PackageError as second_error:
-            why |= dict.fromkeys(taken, _first_line(second_error))
+            why |= dict.fromkeys(accepted, _first_line(second_error))
             return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
     relaxed = {
         word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
-        for word, other in taken.items()
+        for word, other in accepted.items()
         if word != other
     }
     return replace(
@@ -188,18 +194,18 @@ def _resolve_one_by_one(
     """Return the form in which each package can be installed with the earlier ones, and why others cannot."""
     if isinstance(error, IndexUnavailable):
         return {}, dict.fromkeys(words, _first_line(error))
-    taken, why = dict[str, str](), dict[str, str]()
+    accepted, why = dict[str, str](), dict[str, str]()
     for word in words:
         for form in dict.fromkeys((word, _PIN_PATTERN.sub(r">=\1", word))):
             try:
-                _resolve_packages([*known, *taken.values(), form], settings)
+                _resolve_packages([*known, *accepted.values(), form], settings)
             except PackageError as other:
                 why.setdefault(word, _first_line(other))
                 continue
-            taken[word] = form
+            accepted[word] = form
             why.pop(word, None)
             break
-    return taken, why
+    return accepted, why
 
 
 def _describe_missing(why: Mapping[str, str]) -> Iterator[EnvironmentDeviation]:

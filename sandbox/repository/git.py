@@ -47,7 +47,7 @@ def run_git(
     folder: Path, arguments: Sequence[str], stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
     """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     try:
         ran = subprocess.run(
             ["git", *_SAFE_OPTIONS, *arguments],
@@ -56,7 +56,7 @@ def run_git(
             timeout=GIT_TIMEOUT_SECONDS,
             check=False,
             cwd=folder,
-            env={**kept, "HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})},
+            env={**inherited, "HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})},
         )
     except FileNotFoundError:
         raise RepositoryError("git is not installed: install it (apt-get install git)") from None

@@ -199,11 +199,11 @@ class GitMirror:
         exactly once."""
         if not edits:
             return tree
-        texts, made = self.read_texts(tree), dict[str, str]()
+        texts, changed = self.read_texts(tree), dict[str, str]()
         for edit in edits:
-            before = made.get(edit.path, texts.get(edit.path))
-            made[edit.path] = apply_edit(before, edit)
-        return self.replace_files(tree, made)
+            before = changed.get(edit.path, texts.get(edit.path))
+            changed[edit.path] = apply_edit(before, edit)
+        return self.replace_files(tree, changed)
 
     def apply_patch(self, tree: str, patch: str) -> str:
         """Apply a unified diff (`build_diff`) to a tree and return the new one. Raises `RepositoryError`."""
@@ -232,9 +232,9 @@ class GitMirror:
 
     def commit(self, tree: str, parent: str, message: str) -> str:
         """Create a commit with a fixed date, so that equal commits have the same id, and keep it by a reference."""
-        made = self._git("commit-tree", tree, "-p", parent, "-m", message, **AUTHOR_VARIABLES).strip()
-        self._git("update-ref", f"refs/scientist/{made}", made)
-        return made
+        commit = self._git("commit-tree", tree, "-p", parent, "-m", message, **AUTHOR_VARIABLES).strip()
+        self._git("update-ref", f"refs/scientist/{commit}", commit)
+        return commit
 
     def build_diff(self, before: str, after: str) -> str:
         """Return the unified diff of two trees."""
@@ -257,14 +257,14 @@ class GitMirror:
 
         Returns the folder that the links point to, which must be readable by the command.
         """
-        kept = self._prepare_source_checkout(tree)
-        shutil.copytree(kept, folder, symlinks=True, copy_function=_copy_or_link)
-        return kept
+        source = self._prepare_source_checkout(tree)
+        shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+        return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:
         """Return the folder from which checkouts of a tree are copied, creating it once."""
-        kept = self._checkouts / tree
-        if not kept.exists():
+        source = self._checkouts / tree
+        if not source.exists():
             part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
             with tempfile.TemporaryDirectory(dir=self.folder) as place:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
@@ -272,10 +272,10 @@ class GitMirror:
                 self._git("checkout-index", "--all", "--force", f"--prefix={part}/", **index)
             part.chmod(0o755)
             try:
-                os.rename(part, kept)
+                os.rename(part, source)
             except OSError:  # another process was first
                 shutil.rmtree(part, ignore_errors=True)
-        return kept
+        return source
 
     def forget_checkouts(self) -> None:
         """Remove the folders from which checkouts are copied; they are recreated when needed."""
@@ -301,14 +301,14 @@ class GitMirror:
 
     def _fetch(self, url: str, *words: str) -> None:
         """Fetch from another repository without linking to it, creating the mirror if necessary."""
-        place = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
-        if place != self.folder:
-            shutil.rmtree(place, ignore_errors=True)
-            _create_repository(place.parent)
-            run_git(place.parent, ("init", "--quiet", "--bare", "--template=", str(place)))
+        target = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
+        if target != self.folder:
+            shutil.rmtree(target, ignore_errors=True)
+            _create_repository(target.parent)
+            run_git(target.parent, ("init", "--quiet", "--bare", "--template=", str(target)))
         options = [word for word in words if word.startswith("-")]
         run_git(
-            place,
+            target,
             (
                 "fetch",
                 "--quiet",
@@ -319,8 +319,8 @@ class GitMirror:
                 *(word for word in words if word not in options),
             ),
         )
-        if place != self.folder:
-            os.rename(place, self.folder)
+        if target != self.folder:
+            os.rename(target, self.folder)
 
     def _find_faults(self, tree: str, listed: Mapping[str, TreeFile]) -> tuple[str, ...]:
         faults: list[str] = []

@@ -201,8 +201,8 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
     listed = cast(list[object], value) if isinstance(value, list) else []
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
         return listed[int(key)], keys[1:]
-    there = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
-    raise MetricNotFound(f"{metric}: no key {key!r}" + (f"; the keys are {there}" if there else ""))
+    known_keys = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
+    raise MetricNotFound(f"{metric}: no key {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
 
 
 def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
@@ -288,10 +288,10 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     Returns for each metric whether it had a file. Raises `RepositoryError` if a folder on its path is a link: the file
     might belong to the user, and would not be read after the run either.
     """
-    place = checkout / out
-    if place.is_symlink() or not place.is_dir():
+    out_folder = checkout / out
+    if out_folder.is_symlink() or not out_folder.is_dir():
         remove_path(checkout, out)
-        place.mkdir()
+        out_folder.mkdir()
     try:
         return [_clear_metric_file(checkout, metric) for metric in metrics]
     except BadFile as error:
@@ -306,11 +306,11 @@ def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
         refuse_links(checkout, metric.place)
     if metric.kind not in ("json", "table", PREDICTIONS_KIND):
         return False
-    there = [
+    existing = [
         name
         for name in list_matching(checkout, metric.place.partition(":")[0])
         if os.path.lexists(resolve_inside(checkout, name))
     ]
-    for name in there:
+    for name in existing:
         remove_path(checkout, name)
-    return bool(there)
+    return bool(existing)

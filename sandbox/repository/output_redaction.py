@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from labwright.sandbox.repository.metric import parse_metric
 
-WITHHELD_LINE = "[a line is withheld: it may tell test results]"
+WITHHELD_LINE = "[line withheld: it may reveal test results]"
 _ESCAPE_PATTERN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _NUMBER_PATTERN = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 

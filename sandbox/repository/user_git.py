@@ -115,8 +115,8 @@ def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -
     Raises `RepositoryError` if there is no repository or commit, or if it borrows objects.
     """
     root, own, common = _locate(repository, bare=bare)
-    with tempfile.TemporaryDirectory(prefix="scientist-git-") as place:
-        reader = Path(place)
+    with tempfile.TemporaryDirectory(prefix="scientist-git-") as temporary:
+        reader = Path(temporary)
         for name in ("objects/info", "refs", "info"):
             (reader / name).mkdir(parents=True)
         (reader / "objects/info/alternates").write_bytes(os.fsencode(_find_objects(repository, common)) + b"\n")
@@ -292,9 +292,9 @@ def read_config_values(config: str | None, pattern: str, *options: str, **variab
     """Return configuration values by key; None reads the user's global configuration. The last of repeated keys
     wins."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
-    with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also raised if nothing matches
+    with tempfile.TemporaryDirectory() as temporary, suppress(RepositoryError):  # also raised if nothing matches
         output = run_git(
-            Path(place),
+            Path(temporary),
             ("config", *where, *options, "-z", "--get-regexp", pattern),
             (config or "").encode(errors="surrogateescape"),
             {"GIT_DIR": os.devnull, **variables},

@@ -49,7 +49,7 @@ async def test_no_false_reference_ships_and_no_true_one_is_lost():
     reasons = {one.entry.key: one.reason for one in library.checked}
     assert "no catalogue that answered has" in reasons["i1"] and "10.1162/neco" in reasons["i4"]
     assert "author 1 is" in reasons["a1"] and "order differs" in reasons["a1"]
-    assert "it names 2 authors, the source 3" in reasons["a3"]
+    assert "it has 2 authors, the source 3" in reasons["a3"]
     assert "the year is '2018'" in reasons["y1"] and "1997" in reasons["y2"]
     assert all(reasons[one.key] == "it is retracted" for one in RETRACTED_ENTRIES)
     assert "is another work, 'Deep Ensembles of Trees'" in reasons["d1"] and "lists its doi" in reasons["d2"]

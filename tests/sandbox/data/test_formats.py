@@ -285,7 +285,7 @@ def test_saved_sets_that_cannot_be_used(tmp_path: Path) -> None:
     assert materialise_named("t=texts", tmp_path).facts.form == "texts"
     assert "more than sandbox.data_bytes (100)" in find_refusal("t=texts", tmp_path, limit=100)
     (tmp_path / "texts" / "state.json").write_text("{}")
-    assert "the datasets library cannot read it" in find_refusal("t=texts", tmp_path)
+    assert "the datasets library could not load it" in find_refusal("t=texts", tmp_path)
 
 
 def test_the_hub_without_a_network_is_one_line_with_the_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
         (str(tmp_path / "secret.png"), "outside the table's folder"),
         ("../secret.png", "outside the table's folder"),
         ("pipe.png", "is not a file"),
-        ("a\0b", "at no place"),
+        ("a\0b", "a path that cannot be resolved"),
     ):
         named(path)
         assert words in find_refusal("a=own/a.parquet", tmp_path)

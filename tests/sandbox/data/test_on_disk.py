@@ -96,7 +96,7 @@ def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path
     path.write_bytes(path.read_bytes()[:-1])
     assert "test_x.npy cannot be mapped by numpy: it may be truncated" in find_refusal("im=im", tmp_path)
     (tmp_path / "im" / "notes.txt").write_text("a stranger")
-    assert "notes.txt is no .npy file" in find_refusal("im=im", tmp_path)
+    assert "notes.txt is not a .npy file" in find_refusal("im=im", tmp_path)
     (tmp_path / "f").mkdir()
     x = np.ones((60, 3))
     x[40, 1] = np.inf
