@@ -102,7 +102,7 @@ def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path
     x[40, 1] = np.inf
     np.save(tmp_path / "f" / "x.npy", x)
     np.save(tmp_path / "f" / "y.npy", np.arange(60) % 2)
-    assert "not finite in example 41" in find_refusal("f=f", tmp_path)
+    assert "a non-finite value in example 41" in find_refusal("f=f", tmp_path)
 
 
 def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

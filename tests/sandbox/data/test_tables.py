@@ -186,7 +186,7 @@ def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: 
 def test_a_file_and_its_arrays_must_fit_into_memory(tmp_path: Path) -> None:
     path = write_table(tmp_path / "fields.csv", make_rows())
     size = path.stat().st_size
-    assert f"it holds {size} bytes, more than sandbox.data_bytes (1024)" in find_refusal(PLAIN, tmp_path, limit=1024)
+    assert f"it has {size} bytes, more than sandbox.data_bytes (1024)" in find_refusal(PLAIN, tmp_path, limit=1024)
     wide = [{**row, **{f"c{i}": c for i, c in enumerate("123456789" * 3)}} for row in make_rows()]
     big = write_table(tmp_path / "fields.csv", wide).stat().st_size
     assert "120 rows of 33 features take 31680 bytes in memory" in find_refusal(PLAIN, tmp_path, limit=big + 1)
