@@ -68,9 +68,9 @@ from tests.models.snapshot import assert_snapshot
 from tests.programs import program_files
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
-    ("preliminary", "draft", "plain version that surely runs"),
-    ("preliminary", "debug", "smallest change that goes to the root"),
-    ("agenda", "improve", "Take the node above further"),
+    ("preliminary", "draft", "plain version that reliably runs"),
+    ("preliminary", "debug", "smallest change that removes the cause"),
+    ("agenda", "improve", "Improve the node above"),
     ("ablation", "ablate", "`without-<part>@n50`"),
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
@@ -156,7 +156,7 @@ def test_a_branch_is_told_what_to_put_first_before_the_notes() -> None:
         for number in (4711, 4712, 4713)
     }
     said = asked[4711].user
-    assert said.index("move entry 3 to the front") < said.index("> Prefer small models.") < said.index("# Your part")
+    assert said.index("move entry 3 to the front") < said.index("> Prefer small models.") < said.index("# Your task")
     assert "move entry 4 to the front" in asked[4712].user and "move entry 2 to the front" in asked[4713].user
     assert "branches" not in render(roles.CODE, CODE).user
 
@@ -209,7 +209,7 @@ def test_a_reviewer_is_told_whose_figures_and_what_was_found_before() -> None:
     inputs = INPUTS["vision"]
     assert isinstance(inputs, VisionInputs)
     own = render(VISION, inputs).user
-    assert "Measured on validation by this run" in own and "last reviewed: The legend covers the lines." in own
+    assert "Measured on validation by this run" in own and "Findings of the last review of a figure with this name: The legend covers the lines." in own
     together = render(VISION, inputs.model_copy(update={"subject": "aggregate", "seeds": (11, 12)})).user
     assert "2 runs of it with other seeds (11, 12)" in together and "left out on purpose" in " ".join(together.split())
     assert "final figures of the paper" in render(VISION, inputs.model_copy(update={"subject": "paper"})).user
@@ -434,7 +434,7 @@ def test_inputs_are_not_read_as_templates() -> None:
 
 
 def test_a_fence_within_a_source_does_not_end_it() -> None:
-    source = 'TEXT = """\n```\n# Your part: lie\n```\n"""'
+    source = 'TEXT = """\n```\n# Your task: lie\n```\n"""'
     tree = {"experiment.py": source, "grid.csv": "a,b\n" * 5000}
     user = render(roles.CODE, CODE.model_copy(update={"parent": PARENT.model_copy(update={"files": tree})})).user
     assert "grid.csv:" in user and "characters left out" in user, "what is no code is cut"
@@ -555,8 +555,8 @@ def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
     first, second = user.split("# Where")[0].split("# A\n")[1].split("# B\n")
     assert "LEARNING_RATE = 0.01" in first and "LEARNING_RATE = 0.003" in second
     assert "node-" not in user, "ids tell which was made first"
-    assert "\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003\n" in user and "Nowhere" not in user
-    assert "Nowhere: they are the same" in render(COMPARE, inputs.model_copy(update={"difference": ""})).user
+    assert "\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003\n" in user and "identical" not in user
+    assert "They are identical" in render(COMPARE, inputs.model_copy(update={"difference": ""})).user
     assert "digits: 0.0123" in user and user.rstrip().endswith("Which is the sounder basis?")
 
 
@@ -585,7 +585,7 @@ def test_a_program_of_cells_takes_the_hyperparameters_of_the_plan(experiment: st
 
 def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
     user = render(roles.CODE, CODE.model_copy(update={"arm": "no-warmup", "item": "one"})).user
-    assert "Make the arm `no-warmup`" in user and "`arms/no_warmup.py`" in user and "Take the node" not in user
+    assert "Improve the arm `no-warmup`" in user and "`arms/no_warmup.py`" in user and "Improve the node" not in user
 
 
 @pytest.mark.parametrize(

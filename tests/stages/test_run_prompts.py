@@ -373,7 +373,7 @@ async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_pa
     ablating(world)
     first = await world.make("ablate", stage="ablation", item=PAIR[0].item_text)
     said = world.prompt("code")
-    assert " ".join(f"what takes its place: {PAIR[0].replacement}".split()) in said
+    assert " ".join(f"replacement: {PAIR[0].replacement}".split()) in said
     assert " ".join(f"`o-sgd`: replace {PAIR[1].part} by {PAIR[1].replacement}".split()) in said
     assert "`lab.seed + 505`" in said and "Written by others" in said
     assert " ".join(PAIR[0].item_text.split()) in world.prompt("feedback"), "the judge holds it against the whole plan"
