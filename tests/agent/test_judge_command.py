@@ -186,7 +186,7 @@ def test_the_view_of_the_paper_shows_a_judge_nothing_beside_it(
         assert main(["judge", *given, "--model", "any:thing", "--view", "paper"]) == 0
         assert "the judge saw the paper as its reader does" in capsys.readouterr().out
         user = one.requests[-1].prompt.user
-        assert "Nothing was given beside it" in user and "values = 3" not in user and "record says" not in user
+        assert "Nothing else was given" in user and "values = 3" not in user and "record says" not in user
     assert main(["judge", "p.md", "--code", "run.py", "--model", "any:thing", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["view"] == "all" and "values = 3" in one.requests[-1].prompt.user
 
@@ -258,7 +258,7 @@ def test_another_model_judges_beside_the_first(
     one = model(reader())
     assert main(["judge", "calm", "--model", "any:thing"]) == 0
     assert "written to calm/review/judge-2.json" in capsys.readouterr().out
-    assert "What the record says of the run" in one.requests[-1].prompt.user
+    assert "The record of the run" in one.requests[-1].prompt.user
 
 
 def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(

@@ -217,4 +217,4 @@ async def test_in_the_view_of_the_paper_nothing_beside_it_is_shown(tmp_path: Pat
     found = await invented_papers.judge_paper(folder / "a", door(model), "paper")
     assert found.view == "paper" and found.audit is None and found.exhibits == ()
     assert "placeholder results" not in model.requests[-1].prompt.user
-    assert "Nothing was given beside it" in model.requests[-1].prompt.user
+    assert "Nothing else was given" in model.requests[-1].prompt.user

@@ -201,7 +201,7 @@ def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     assert "wine" not in user.split("# The node to start")[0]
     ablation = RequiredMeasurements(datasets=("digits", "wine"), levels=("n50", "n500"))
     user = render(roles.CODE, CODE.model_copy(update={"duty": ablation})).user
-    assert "the one without the ablated part" in user and "So these conditions" not in user
+    assert "the one without the ablated part" in user and "These are the conditions" not in user
     assert "every condition of the plan" not in render(roles.CODE, main).system
 
 
@@ -455,7 +455,7 @@ def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
     ] + [CellOutcomeLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
     ran = (Attempt(number=1, seconds=3, limit=4, cells=tuple(lines)),)
     inputs = CODE.model_copy(update={"kind": "debug", "parent": PARENT.model_copy(update={"ran": ran})})
-    assert "ran to its end (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
+    assert "finished (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
 
 
 def test_the_rule_on_digits_names_its_exceptions() -> None:

@@ -492,7 +492,7 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
         ("values = [0.91, 0.92]  # placeholder", "code"),
         ("main.py never wrote a file", "audit"),
         (QUOTE, "paper"),
-        ("Released: every number in the text is tied", "record"),
+        ("Released: every number in the text is bound", "record"),
         ("a line that nobody was shown", ""),
     ],
 )

@@ -110,9 +110,9 @@ def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
     assert bench.quiet_seconds == quiet
     prompt = render(CODE, build_code_inputs(bench, decided)).user
     if quiet is None:
-        assert "is ended as hopeless" not in prompt
+        assert "is stopped as stuck" not in prompt
     else:
-        assert f"submits nothing for {quiet:g} s is ended as hopeless" in prompt
+        assert f"submits nothing for {quiet:g} s is stopped as stuck" in prompt
         watch = build_watch(bench, decided)
         assert watch is not None and watch(replace(QUIET, quiet_seconds=quiet)) is None
         assert f"the limit is {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")

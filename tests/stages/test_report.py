@@ -66,7 +66,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     assert reasons[-1] == (f"a model was asked which is sounder to build on: {first} or {second}: {second}")
     inputs = build_summary_inputs(story.bench, "tuning", LATER)
     user = render(SUMMARY, inputs).user
-    assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
+    assert f"Indistinguishable by measurement: {first}, {second}. A model was asked" in user
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
 
 

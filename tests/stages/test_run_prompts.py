@@ -198,11 +198,11 @@ async def test_the_machine_its_rate_and_both_limits_are_said_to_whoever_writes_c
     said = world.prompt("code")
     assert "8 CPU cores (Some CPU). One experiment has 2 threads and at most 16.0 GB of memory; up to 3 run" in said
     assert "product takes 0.043 s, and one epoch of a small network (784 inputs, one hidden layer of 256" in said
-    assert ", plain SGD) 1.2 s." in said and "begun on another machine" not in said
-    assert "60 s of computing, the sum over all cells" in said and "is run once more, with 90 s" in said
+    assert ", plain SGD) 1.2 s." in said and "began on another machine" not in said
+    assert "60 s of compute time, summed over all cells" in said and "are run once more, with 90 s" in said
     world.log.append(RunResumed(rate=RATE.model_copy(update={"moved": True, "product_seconds": None})))
     await world.make("improve", item="one")
-    assert "could not be measured" in world.prompt("code") and "begun on another machine" in world.prompt("code")
+    assert "could not be measured" in world.prompt("code") and "began on another machine" in world.prompt("code")
 
 
 async def test_a_judge_is_told_of_attempts_differences_what_dev_says_and_the_hypothesis(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_a_judge_is_told_of_attempts_differences_what_dev_says_and_the_hyp
     node = await world.make("improve", item="one")
     said = world.prompt("feedback")
     assert "Title: Bench" in said and "six to twelve short sentences" in said
-    assert "attempt 1 took 60 s of 60 s, and was ended (timeout: it took 60 s); attempt 2 took 3 s of 90 s" in said
+    assert "attempt 1 took 60 s of 60 s, and was stopped (timeout: it took 60 s); attempt 2 took 3 s of 90 s" in said
     assert "digits, adam@a0, validation: accuracy 0.8125 (before 0.75, +0.0625), ece 0.5 (unchanged)" in said
     assert "digits, sgd@a0, validation: accuracy 0.75, ece 0.5 (unchanged)" in said and "brier" not in said
     assert "- digits, adam: a0 0.8125; a1 -0.25, a3 -0.5; mean of these -0.375" in said
@@ -231,8 +231,8 @@ async def test_a_child_is_told_checks_advice_attempts_and_what_dev_says(tmp_path
     await world.make("improve", item="one", parent=first)
     said = world.prompt("code")
     assert f"- {CHECK.name}: failed; {CHECK.seen}" in said and re.search("- loss.png: [^-]*Mark chance", said)
-    assert "attempt 1 took 3 s of 60 s, and ran to its end." in said and "chosen_rate 0.02" in said
-    assert "Free for experiments to choose: WIDTH, to 512." in said
+    assert "attempt 1 took 3 s of 60 s, and finished." in said and "chosen_rate 0.02" in said
+    assert "Left for experiments to choose: WIDTH, to 512." in said
     world.log.append(StageWinnerChosen(stage="agenda", best=first, ended="limit"))
     inputs = build_summary_inputs(world.bench, "agenda", world.log.state.last_decision + 1)
     assert inputs.nodes[0].checks == (CHECK,) and inputs.tables.self_reported[0].name == "chosen_rate"
@@ -275,7 +275,7 @@ async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(tmp_path: 
     await world.make("improve", item=item)
     assert ("measuring its arms answers this item in full" in world.prompt("code")) == covered
     assert ("`nothing_left`, in one or two sentences" in world.prompt("code")) == covered
-    assert 'that "What to measure" does not list are not measured here' in " ".join(world.prompt("code").split())
+    assert 'that "What to measure" does not list, even if the item names them' in " ".join(world.prompt("code").split())
 
 
 # --- nothing is left to try -----------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_
     ablating(world)
     await world.make("ablate", stage="ablation", parent=first, item=PAIR[0].item_text)
     said = world.prompt("code")
-    assert "The stage agenda is over, and its report is not written yet. Its nodes that worked" in said
+    assert "The stage agenda has finished; its report is not written yet. Its nodes that worked" in said
     assert f"- {first}, LEARNING_RATE=0.0000: accuracy (means over levels): digits sgd 0.625" in said
     assert f"Check {CHECK}" in said and said.count("As planned.") == 1  # told with the node to start from
     k = world.log.state.last_decision + 1
@@ -402,4 +402,4 @@ async def test_a_stage_that_settled_on_nothing_is_told_of_without_a_best_node(tm
     world.log.append(StageWinnerChosen(stage="agenda", best=None, ended="limit"))
     await world.make("ablate", stage="ablation", parent=first, item="the wide layer")
     said = world.prompt("code")
-    assert "The stage agenda is over" in said and "was carried forward" not in said
+    assert "The stage agenda has finished" in said and "was carried forward" not in said

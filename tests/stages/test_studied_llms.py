@@ -96,7 +96,7 @@ def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tm
     for words in (
         "- `small`: openai-chat:tiny; a small one; free; 8 calls in parallel, 60 per minute",
         "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 a million tokens read and written",
-        "they have a budget of their own ($5.00)",
+        "they have their own budget ($5.00)",
     ):
         assert words in text
     assert "subject" not in without.user and "`subjects`" not in without.system
@@ -114,7 +114,7 @@ def test_code_is_told_how_to_ask_only_where_the_plan_does(tmp_path: Path) -> Non
     assert "lab.llm" not in before.system + before.user and "Language models" not in before.system + before.user
     assert asked.system.count('`lab.llm("name")`') == 1
     assert asked.system.index("`lab.llm(") < asked.system.index("## plots.py")
-    assert "Language models that its code asks: small" in asked.system + asked.user
+    assert "Language models that its code queries: small" in asked.system + asked.user
 
 
 def test_a_spent_budget_limits_the_run(tmp_path: Path) -> None:
