@@ -1,4 +1,4 @@
-"""Every role that a model plays, by its name."""
+"""All roles of models, by name."""
 
 from __future__ import annotations
 

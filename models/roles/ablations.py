@@ -1,9 +1,9 @@
-"""Ablations of a finished paper or a draft, by whoever wrote it: planning those that it needs, and judging plans.
+"""Ablations of a finished paper or a draft by any author: planning the ones it needs, and judging plans.
 
-`paper_ablations` plans, as its authors would or as a reviewer who misses some; `ablation_match` says which planned and
-reported ablations are the same, without knowing which are which; `review_requests` lists what reviews ask for, and
-`request_match` which planned ablations they ask for. Whatever is matched has an id, and each is answered exactly once.
-Source: AblationBench (arXiv 2507.08038), appendix A, by the rules of which ablations match; the words are ours.
+`paper_ablations` plans as the authors would, or as a reviewer who misses some. `ablation_match` matches planned with
+reported ablations without knowing which list is which. `review_requests` lists what reviews ask for, and
+`request_match` which planned ablations they ask for. Each item to match has an id and is answered exactly once.
+Source: AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompts are not copied.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 
 Words = Annotated[str, Field(min_length=1, max_length=600)]
-Quote = Annotated[str, Field(max_length=600, description="copied word for word; it is looked up by a program")]
+Quote = Annotated[str, Field(max_length=600, description="copied word for word; a program looks it up")]
 Action = Literal["REMOVE", "REPLACE", "ADD"]
 MAX_LISTED, MAX_REVIEWS = 40, 12
-"""Of what is matched in one question, and of the reviews of a paper."""
+"""Maximum number of items to match in one question, and of reviews of a paper."""
 
 
 class ListedAblation(FrozenModel):
-    """An ablation under an id of one question."""
+    """An ablation with its id in one question."""
 
     id: str
     name: str
@@ -43,45 +43,47 @@ class PaperAblationsInputs(FrozenModel):
     title: str
     abstract: str
     paper: ShownPaper
-    most: int = Field(description="ablations to ask for at most")
+    most: int = Field(description="maximum number of ablations to ask for")
     contents: tuple[str, ...] = Field(
-        default=(), max_length=200, description=("for a planner that reads by section: every title, with its length")
+        default=(),
+        max_length=200,
+        description=("for a planner that reads by section: every section title, with its length"),
     )
-    requests_left: int = Field(default=0, description="how often more of the paper can be asked for")
+    requests_left: int = Field(default=0, description="how many more times parts of the paper can be requested")
     plan: tuple[ListedAblation, ...] = Field(
         default=(),
         max_length=MAX_LISTED,
-        description=("a list of ablations that somebody else made, to be held against the paper"),
+        description=("ablations planned by somebody else, to be compared with the paper"),
     )
 
 
 class AblatedPart(FrozenModel):
-    """A part of the method, and whether the paper measures it without it."""
+    """A part of the method, and whether the paper ablates it."""
 
     part: Words
-    claim: Words = Field(description="what the paper says that this part does; 'none' where it says nothing")
+    claim: Words = Field(description="what the paper says this part does; 'none' if it says nothing")
     quote: Quote
     ablated: bool = Field(description="whether the paper reports an ablation of this part")
     where: str = Field(default="", max_length=600, description="for an ablated part: a passage that reports it, copied")
 
 
 class WantedAblation(FrozenModel):
-    """An ablation that is asked for."""
+    """A requested ablation."""
 
-    name: str = Field(min_length=1, max_length=120, description="a few words that name this one alone")
-    ablated_part: Words = Field(description="the part that is changed, in the paper's own words")
+    name: str = Field(min_length=1, max_length=120, description="a few words that name only this one")
+    ablated_part: Words = Field(description="the changed part, in the paper's own words")
     action: Action
     replacement: tuple[Words, ...] = Field(
         default=(), max_length=6, description=("for REPLACE and ADD: each alternative to try; empty for REMOVE")
     )
-    metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="of the paper's metrics, where it shows")
-    claim: Words = Field(description="the claim that it tests")
+    metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="metrics of the paper that would show it")
+    claim: Words = Field(description="the claim it tests")
     quote: Quote
     probability: float = Field(ge=0, le=1, description="that the authors report it, or a reviewer asks for it")
 
 
 class Remark(FrozenModel):
-    """What the paper says to an ablation that somebody else planned."""
+    """How the paper relates to an ablation that somebody else planned."""
 
     entry: str = Field(description="its id")
     standing: Literal["missing", "there already", "no such part"] = Field(
@@ -94,20 +96,18 @@ class Remark(FrozenModel):
 
 
 class PaperAblations(FrozenModel):
-    """What is ablated, what carries a claim and is not, and what to ask for, best first."""
+    """The parts of a method, those that carry a claim but are not ablated, and the ablations to ask for, best first."""
 
     wants: tuple[Words, ...] = Field(
         default=(),
         max_length=8,
-        description=(
-            "only where your task offers it: titles or words to be shown from the paper; nothing else is given then"
-        ),
+        description=("only if your task offers it: titles or words to be shown from the paper; then give nothing else"),
     )
     reasoning: str = Field(default="", max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
     remarks: tuple[Remark, ...] = Field(
-        default=(), max_length=MAX_LISTED, description=("only where a plan is given: each of its entries exactly once")
+        default=(), max_length=MAX_LISTED, description=("only if a plan is given: each of its entries exactly once")
     )
 
 
@@ -121,10 +121,10 @@ def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations)
     _check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
-        raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")
+        raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what replaces the part, or is added")
     if len(answer.ablations) > inputs.most:
         raise ValueError(
-            f"ablations: {len(answer.ablations)} are given, at most {inputs.most} are asked for: keep the first ones"
+            f"ablations: {len(answer.ablations)} given, at most {inputs.most} allowed: keep the first ones"
         )
 
 
@@ -146,15 +146,15 @@ class AblationMatchInputs(FrozenModel):
 class AblationPair(FrozenModel):
     """Two ablations that are the same."""
 
-    a: str = Field(description="id of one of list A")
-    b: str = Field(description="id of one of list B")
+    a: str = Field(description="id from list A")
+    b: str = Field(description="id from list B")
     why: Words = Field(description="the part, the action and the replacement that they share")
     quote_a: Quote
     quote_b: Quote
 
 
 class AblationMatch(FrozenModel):
-    """Each id of either list stands in pairs, or among those without a match, and never in both."""
+    """Pairs of matching ablations; each id of either list is in pairs or in `unmatched`, never in both."""
 
     pairs: tuple[AblationPair, ...] = Field(default=(), max_length=400)
     unmatched: tuple[str, ...] = Field(default=(), max_length=200, description="ids of either list without a match")
@@ -164,7 +164,7 @@ def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) ->
     sides = ({one.id for one in inputs.a}, {one.id for one in inputs.b})
     for pair in answer.pairs:
         if pair.a not in sides[0] or pair.b not in sides[1]:
-            raise ValueError(f"pairs: {pair.a!r} has to be an id of list A, and {pair.b!r} of list B")
+            raise ValueError(f"pairs: {pair.a!r} must be an id of list A, and {pair.b!r} of list B")
     _check_each_once(
         [*{(pair.a, pair.b): 0 for pair in answer.pairs}], [(pair.a, pair.b) for pair in answer.pairs], "pairs"
     )
@@ -173,7 +173,7 @@ def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) ->
 
 
 def _check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
-    """Raises `ValueError` unless `given` is `wanted` in some order."""
+    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
     wanted, counts = set(wanted), Counter(given)
     wrong = [f"{one} is missing" for one in wanted - counts.keys()]
     wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
@@ -202,11 +202,11 @@ class ReviewQuote(FrozenModel):
 
 
 class ReviewRequest(FrozenModel):
-    """A new ablation that reviews ask for; the same from several reviews is one."""
+    """A new ablation that reviews ask for; equal requests of several reviews are one."""
 
-    part: Words = Field(description="the part to be changed")
+    part: Words = Field(description="the part to change")
     change: str = Field(
-        default="", max_length=600, description="how, where a review says so: the action, the replacement; else empty"
+        default="", max_length=600, description="how, if a review says so: the action, the replacement; otherwise empty"
     )
     asked: tuple[ReviewQuote, ...] = Field(min_length=1, max_length=20, description="a passage of each review")
 
@@ -244,7 +244,7 @@ class RequestMatchInputs(FrozenModel):
 
 
 class RequestedEntry(FrozenModel):
-    """Whether an entry of a plan is asked for, and by which requests."""
+    """Whether an entry of a plan was requested, and by which requests."""
 
     entry: str = Field(description="its id")
     why: Words

@@ -1,7 +1,7 @@
-"""Judging an answer to a research question on a repository: its design, its change, its conclusion, and its conduct.
+"""Grade an answer to a research question on a repository: its design, change, conclusion and conduct.
 
-Everything that is judged has an id and is answered exactly once; the program looks the quotes up, counts and decides.
-Source: EXP-Bench (2025), section 3 and appendix, by what is judged; the words are ours.
+Every graded item has an id and is answered exactly once; the program looks up quotes, counts and decides.
+Source: EXP-Bench (2025), section 3 and appendix, for what is graded; the prompts are not copied.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 
 Words = Annotated[str, Field(min_length=1, max_length=600)]
-Quote = Annotated[str, Field(max_length=600, description="copied word for word; it is looked up by a program")]
+Quote = Annotated[str, Field(max_length=600, description="copied word for word; a program looks it up")]
 MAX_ITEMS = 60
 
 
 class GroundTruthItem(FrozenModel):
-    """What the ground truth holds: a variable of the design, or a requirement on the change."""
+    """An item of the ground truth: a variable of the design, or a requirement on the change."""
 
     id: str
     text: str
@@ -30,7 +30,7 @@ class GroundTruthItem(FrozenModel):
 class DesignInputs(FrozenModel):
     question: str
     items: tuple[GroundTruthItem, ...]
-    design: tuple[str, ...] = Field(description="what was handed in, a statement each")
+    design: tuple[str, ...] = Field(description="the submitted design, one statement each")
 
 
 class ItemVerdict(FrozenModel):
@@ -49,7 +49,7 @@ class ChangeInputs(FrozenModel):
     method: str
     items: tuple[GroundTruthItem, ...]
     change: str = Field(description="the change as a unified diff")
-    originals: str = Field(default="", description="the scripts that were taken out of the repository")
+    originals: str = Field(default="", description="the scripts that were removed from the repository")
     cut: bool = Field(default=False, description="whether the diff was cut to fit")
 
 
@@ -68,12 +68,12 @@ class ConclusionGradingInputs(FrozenModel):
     question: str
     expected: str
     conclusion: str
-    arms: tuple[str, ...] = Field(default=(), description="names under which the results hold what was compared")
+    arms: tuple[str, ...] = Field(default=(), description="names of the compared arms in the results")
     metrics: tuple[str, ...] = ()
 
 
 class JudgedDirection(FrozenModel):
-    """What the conclusion says of two arms on a metric."""
+    """A direction between two arms on a metric that the conclusion states."""
 
     metric: Words
     first: Words
@@ -94,7 +94,7 @@ class ConductInputs(FrozenModel):
 
 
 class Conduct(FrozenModel):
-    """What a reader of the log suspects; facts decide, and this is shown beside them."""
+    """Suspicions of a reader of the log; facts decide, and this is shown next to them."""
 
     reason: Words
     paper_access: bool
@@ -110,7 +110,7 @@ def _check_each_once(asked: Iterable[GroundTruthItem], answered: Iterable[str]) 
         *(f"there is no {one}" for one in found if one not in wanted),
     ]
     if wrong:
-        raise ValueError("each id is to be answered exactly once: " + "; ".join(wrong[:8]))
+        raise ValueError("answer each id exactly once: " + "; ".join(wrong[:8]))
 
 
 def _check_design(inputs: DesignInputs, answer: DesignVerdicts) -> None:

@@ -1,4 +1,4 @@
-"""`code_reader`: a second role reads the code behind a paper's numbers, without comments and docstrings."""
+"""Role `code_reader`: audit the code behind a paper's numbers, without comments and docstrings."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from labwright.record.schema.nodes import NodeKind
 
 
 class CodeReaderInputs(FrozenModel):
-    """Neither the author's words nor what was measured: the reader sees what the code does."""
+    """Inputs without the author's explanations and without measurements: the reader sees only the code."""
 
-    task: str = Field(description="of the data plan")
+    task: str = Field(description="task of the data plan")
     arms: tuple[Arm, ...]
     metrics: tuple[MetricSpec, ...]
     datasets: tuple[str, ...]
     kind: NodeKind
-    ablated: str = Field(default="", description="the names of its ablations, if it is one")
-    change: str = Field(default="", description="what such a node was to change, in its author's words")
-    files: dict[str, str] = Field(description="path -> code without comments and docstrings, with its lines numbered")
+    ablated: str = Field(default="", description="names of its ablations, if it is an ablation node")
+    change: str = Field(default="", description="the change such a node had to make, in its author's words")
+    files: dict[str, str] = Field(description="path -> code without comments and docstrings, with line numbers")
 
 
 class CodeReading(FrozenModel):
-    """What is doubtful in the code, and what it comes to. The doubts come before the verdict."""
+    """Doubts about the code, and the verdict. The doubts come before the verdict."""
 
-    doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="the gravest first; none is usual")
+    doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
     verdict: Literal["honest", "doubtful", "dishonest"] = Field(
-        description=("dishonest: a reader of the paper would be deceived by what the cited lines do; doubtful: perhaps")
+        description=("dishonest: the cited lines would deceive a reader of the paper; doubtful: perhaps")
     )
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
 

@@ -1,4 +1,4 @@
-"""Writing an experiment (`code`), and what roles are shown of the study, its nodes and their runs."""
+"""Write an experiment (`code`); also what several roles are shown of the study, its nodes and their runs."""
 
 from __future__ import annotations
 
@@ -30,41 +30,43 @@ from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, SourceTreeError
 from labwright.record.tuning_results import ChosenSetting
 
 Seconds = Annotated[float, EnvironmentField(0.0)]
-"""A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
-first; 0: none."""
+"""A time limit in seconds. A second limit in a prompt is that of the one retry after the first limit was reached; 0:
+none."""
 MeasuredRate = Annotated[ComputeRate | None, EnvironmentField(None)]
-"""How fast experiments run; None: not measured."""
+"""Speed of experiments on this machine; None: not measured."""
 
 
 class StudyInputs(FrozenModel):
-    """What every role that works on the whole study is shown; prompts begin with it (`_study.md`)."""
+    """Inputs shared by every role that works on the whole study; their prompts begin with `_study.md`."""
 
     idea: Idea
     data_plan: DataPlan
-    facts: tuple[DatasetFacts, ...] = Field(default=(), description="the datasets as they were materialised")
+    facts: tuple[DatasetFacts, ...] = Field(default=(), description="the datasets as prepared")
 
 
 class MetricChange(FrozenModel):
-    """What a metric does from the first arm to the others at one level, or from the first level to the others of one
+    """Changes of a metric from the first arm to the others at one level, or from the first level to the others for one
     arm."""
 
     dataset: str
-    same: str = Field(description="the level, or the arm, that all of these share; empty where there are no levels")
-    name: str = Field(description="of the metric")
+    same: str = Field(description="the level, or the arm, that all of these share; empty if there are no levels")
+    name: str = Field(description="name of the metric")
     first: str = Field(description="the first arm, or level")
     value: float = Field(description="there")
-    by: dict[str, float] = Field(description="other arm, or level -> its value less that of the first")
-    n: int = Field(default=1, description="runs that each value is the mean of")
+    by: dict[str, float] = Field(description="other arm, or level -> its value minus that of the first")
+    n: int = Field(default=1, description="number of runs averaged for each value")
 
 
 class Tables(FrozenModel):
-    """What the program works out of values of a node, and what its code said of itself (`_tables.md`)."""
+    """Differences computed from a node's values, and its self-reported values (`_tables.md`)."""
 
-    arms: tuple[MetricChange, ...] = Field(default=(), description="the primary metric from the first arm on")
-    levels: tuple[MetricChange, ...] = Field(default=(), description="the primary metric from the first level on")
-    self_reported: tuple[Measurement, ...] = Field(
-        default=(), description="last words on train and dev, by its own account"
+    arms: tuple[MetricChange, ...] = Field(
+        default=(), description="the primary metric from the first arm to the others"
     )
+    levels: tuple[MetricChange, ...] = Field(
+        default=(), description="the primary metric from the first level to the others"
+    )
+    self_reported: tuple[Measurement, ...] = Field(default=(), description="last self-reported values on train and dev")
 
 
 class NodeBrief(FrozenModel):
@@ -74,26 +76,26 @@ class NodeBrief(FrozenModel):
     kind: NodeKind
     plan: str
     varies: str = ""
-    files: dict[str, str] = Field(default={}, description="path -> text; plots.py as it was accepted last")
-    seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
+    files: dict[str, str] = Field(default={}, description="path -> text; plots.py as last accepted")
+    seconds: float | None = Field(default=None, description="wall-clock seconds; None if time decides nothing")
     measurements: tuple[Measurement, ...] = ()
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""
-    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="of its verdict")
-    advice: tuple[str, ...] = Field(default=(), description="what would make its accepted figures better, `name: what`")
-    next_step: str = Field(default="", description="what its verdict would do next")
+    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict")
+    advice: tuple[str, ...] = Field(default=(), description="how to improve its accepted figures, as `name: what`")
+    next_step: str = Field(default="", description="the next step that its verdict suggests")
     failure: Failure | None = None
     stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
-    findings: tuple[str, ...] = Field(default=(), description="what a check of honesty found in its code")
-    artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
+    findings: tuple[str, ...] = Field(default=(), description="findings of the honesty check of its code")
+    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts for `lab.artifact`")
     settings: tuple[ChosenSetting, ...] = Field(
-        default=(), description="of each arm with hyperparameters; of cells alone"
+        default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
 
     @property
     def code(self) -> dict[str, str]:
-        """What ran as the experiment, its entry first."""
+        """Return the files that ran as the experiment, entry file first."""
         return select_code(self.files)
 
     @property
@@ -102,7 +104,7 @@ class NodeBrief(FrozenModel):
 
     @property
     def non_plot_files(self) -> dict[str, str]:
-        """All but plots.py."""
+        """Return all files except plots.py."""
         return {path: text for path, text in self.files.items() if path != PLOTS_FILE}
 
     @property
@@ -111,7 +113,7 @@ class NodeBrief(FrozenModel):
 
 
 class NodeLine(FrozenModel):
-    """A node in one line: of a stage's table, or of the memory of what was tried beside another one."""
+    """A node in one line: in a stage's table, or in the list of what was tried."""
 
     id: str
     kind: NodeKind
@@ -119,33 +121,33 @@ class NodeLine(FrozenModel):
     status: str = ""
     outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
     error: ErrorClass | None = None
-    analysis: str = Field(default="", description="of its verdict, for nodes that worked")
-    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="of its verdict that did not pass")
+    analysis: str = Field(default="", description="analysis of its verdict, for nodes that worked")
+    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict that did not pass")
 
 
 class CommonFailure(FrozenModel):
-    """What children of a node that works failed of alike; it is mended in the node, before it has more children."""
+    """A failure shared by several children of a working node; it is fixed in the node before it gets more children."""
 
     children: tuple[NodeLine, ...]
-    failure: Failure = Field(description="of the first of them")
+    failure: Failure = Field(description="failure of the first of them")
     difference: str = Field(default="", description="unified diff from the node's code to that child's")
 
 
 class OmittedNodes(FrozenModel):
-    """The finished nodes without a line of their own, in counts."""
+    """Counts of the finished nodes without their own line."""
 
     worked: int
-    failed: dict[ErrorClass, int] = Field(default={}, description="nodes by error class")
-    tried: tuple[str, ...] = Field(default=(), description="what they varied, each once, newest first")
-    more: int = Field(default=0, description="how many such names are left out")
+    failed: dict[ErrorClass, int] = Field(default={}, description="error class -> number of nodes")
+    tried: tuple[str, ...] = Field(default=(), description="what they varied, without repetition, newest first")
+    more: int = Field(default=0, description="number of such names left out")
 
 
 class NodeInFlight(FrozenModel):
-    """A node that was decided on before this one, and whose plan and result may not be known yet."""
+    """A node decided before this one whose plan and result may not be known yet."""
 
     id: str
     kind: NodeKind
-    item: str = Field(default="", description="the agenda item or risk that it takes up, if any")
+    item: str = Field(default="", description="the agenda item or risk that it works on, if any")
 
 
 class UnreportedStage(FrozenModel):
@@ -157,56 +159,57 @@ class UnreportedStage(FrozenModel):
 
 
 class RequiredMeasurements(FrozenModel):
-    """What a node of a stage must measure, by the data plan: every condition on every dataset."""
+    """What a node of a stage must measure: every condition of the data plan on every dataset."""
 
     datasets: tuple[str, ...]
-    arms: tuple[str, ...] = Field(default=(), description="empty for an ablation, which has an arm of its own")
+    arms: tuple[str, ...] = Field(default=(), description="empty for an ablation, which has its own arm")
     levels: tuple[str, ...] = ()
 
 
 class AuthorInputs(StudyInputs):
-    """What is shown to whoever makes a node: of its stage, the node it starts from, and what was tried."""
+    """Inputs shared by roles that make a node: its stage, the node it starts from, and what was tried."""
 
     stage: StageName
     kind: NodeKind
     goal: str
-    item: str = Field(default="", description="the agenda item or risk to take up, if any")
-    arm: str = Field(default="", description="the arm that this node is to make better, if any")
-    ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
+    item: str = Field(default="", description="the agenda item or risk to work on, if any")
+    arm: str = Field(default="", description="the arm that this node has to improve, if any")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan's arms answer the item, by the plan: "
-        "then it may say that nothing is worth trying",
+        description="whether the plan's arms answer the item, according to the plan: "
+        "then the answer may be that nothing is worth trying",
     )
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
-    ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
-    variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
+    ordinal: int = Field(default=0, description="number of this proposal of its kind, from 0; each must differ")
+    variation: int = Field(default=0, description="number of the branch, whose choices should differ; 0: none")
     duty: RequiredMeasurements | None = Field(
         default=None, description="what must be measured; None: all that the data plan names"
     )
     parent: NodeBrief | None = None
-    tables: Tables = Field(default=Tables(), description="of the parent")
-    common: CommonFailure | None = Field(default=None, description="of children of the parent, to be mended in it")
+    tables: Tables = Field(default=Tables(), description="tables of the parent")
+    common: CommonFailure | None = Field(
+        default=None, description="failure of the parent's children, to fix in the parent"
+    )
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
     rest: OmittedNodes | None = Field(default=None, description="the finished nodes that are not among the siblings")
-    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
+    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
-    unreported: tuple[UnreportedStage, ...] = Field(
-        default=(), description="of the earlier stages, those without a report"
-    )
-    notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
+    unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the user")
     node_seconds: Seconds
     retry_seconds: Seconds = 0.0
     rate: MeasuredRate = None
     quiet_seconds: Annotated[float | None, EnvironmentField(None)] = Field(
-        default=None, description="seconds without output, log or submission after which it is ended; None: never"
+        default=None,
+        description="seconds without output, log or submission after which the run is stopped; None: never",
     )
     spare: Annotated[float | None, EnvironmentField(None)] = Field(
-        default=None, description="the share of the time limit that the parent took, where a harder experiment fits"
+        default=None, description="share of the time limit that the parent used, if a harder experiment fits"
     )
     device: Annotated[str, EnvironmentField("")] = "cpu"  # or GPUs with memory and bf16 support
     network: Annotated[bool, EnvironmentField(False)] = False
-    packages: Annotated[tuple[str, ...], EnvironmentField(())] = ()  # those that can be imported, with versions
+    packages: Annotated[tuple[str, ...], EnvironmentField(())] = ()  # importable packages, with versions
 
 
 class CodeInputs(AuthorInputs):
@@ -215,67 +218,67 @@ class CodeInputs(AuthorInputs):
 
 
 ARM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
-"""What an arm may be called."""
+"""Pattern of an arm's name."""
 
 
 def list_added_arms(inputs: AuthorInputs, named: tuple[str, ...]) -> tuple[str, ...]:
-    """The arms that an answer makes beside those of the data plan: of an ablation, and of what repairs one."""
+    """Return the arms that an answer adds to the data plan's: an ablation's, or those of a node that fixes one."""
     if inputs.stage != "ablation":
         return ()
     return (inputs.ablation.name,) if inputs.ablation is not None else named
 
 
 def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) -> None:
-    """Raises `SourceError` where arms beside the plan's cannot be called so, or have to be `named` and are not."""
+    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named`."""
     compared = list_main_arms(inputs.data_plan)
     odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
     if odd:
         raise SourceTreeError(
-            f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
-            "hyphens, as without-<part>, and no arm that the data plan compares"
+            f"arms: {odd[0][:80]!r} is not a valid name for an arm of an ablation: use letters, digits and "
+            "hyphens, such as without-<part>, and no arm that the data plan compares"
         )
     if named and not added:
-        raise SourceTreeError("arms is empty: name the arm that this ablation measures, as without-<part>")
+        raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
 
 
 class Program(FrozenModel):
-    """An experiment and its plots, as files and as edits of the parent's; or why none is worth running, where the part
-    allows to say so."""
+    """An experiment and its plots, as files and edits of the parent's files; or why none is worth running."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="what is done and why, in a few sentences")
     varies: str = Field(
-        description="the one thing that sets this node apart, e.g. 'a wider network' or 'without label smoothing'"
+        description="the one thing that distinguishes this node, e.g. 'a wider network' or 'without label smoothing'"
     )
     files: tuple[WholeFile, ...] = Field(
-        default=(), description="whole files: all of a draft, and those that are new or written anew"
+        default=(), description="whole files: all of a draft, otherwise new or rewritten ones"
     )
     edits: tuple[SourceEdit, ...] = Field(
-        default=(), description="changes of the parent's files; what is not named stays"
+        default=(), description="changes of the parent's files; files not named stay as they are"
     )
     removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
     arms: tuple[str, ...] = Field(
-        default=(),
-        description="names of arms that this program measures beside those of the data plan: the one of an ablation",
+        default=(), description="names of arms measured beyond those of the data plan: that of an ablation"
     )
     nothing_left: str = Field(
-        default="",
-        description="only where your part offers it: why nothing is worth trying; nothing else is given then",
+        default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
     )
 
     def apply_to(self, before: Mapping[str, str]) -> dict[str, str]:
-        """The files that it makes of those of its parent. Raises `SourceError`: an edit misses, or nothing can run."""
+        """Apply the answer to the parent's files.
+
+        Raises: `SourceTreeError`: an edit does not match, or there is nothing to run.
+        """
         made = apply_edits(before, files=self.files, edits=self.edits, removed=self.removed)
         check_program(made)
         return made
 
     def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """The arms that it measures beside those of the data plan: of an ablation, and of what repairs one."""
+        """Return the arms measured beyond those of the data plan: an ablation's, or those of a node that fixes one."""
         return list_added_arms(inputs, self.arms)
 
 
 def _check_program(inputs: CodeInputs, program: Program) -> None:
-    """Raises `SourceError` where a program is none."""
+    """Raise `SourceTreeError` if a program is not usable."""
     if program.nothing_left and inputs.covered:
         return
     extended = (
@@ -283,7 +286,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
     )
     if not (program.files or program.edits or program.removed or extended):
         raise SourceTreeError(
-            "no code was written, and this part asks for it: give files, or edits of those shown"
+            "no code was written, and this task requires it: give files, or edits of those shown"
             + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else "")
         )
     made = program.apply_to(inputs.parent.files if inputs.parent else {})
@@ -292,7 +295,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
     if planned is not None and program.arms and planned.name not in program.arms:
         raise SourceTreeError(
             f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
-            f"{planned.name!r}: others write the others"
+            f"{planned.name!r}: others write the other ablations"
         )
     check_added_arms(inputs, program.list_added_arms(inputs), named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:
@@ -300,7 +303,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
 
 
 def _check_reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:
-    """Raises `SourceError` where a program of cells has hyperparameters of its own in place of the plan's."""
+    """Raise `SourceTreeError` if a program with cells sets hyperparameters itself instead of using the plan's."""
     code, names = select_code(made), [one.name for one in plan.space]
     if not any("setting" in collect_attributes(text) for text in code.values()):
         raise SourceTreeError(

@@ -1,4 +1,4 @@
-"""Figures: plots of nodes (`plot`), final figures (`figures`), reviews of pictures (`vision`, `figure_review`)."""
+"""Figures: plots of nodes (`plot`), final figures (`figures`), reviews of images (`vision`, `figure_review`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labwright.record.source_tree import PLOTS_FILE, SourceTreeError, check_sour
 
 
 class Range(FrozenModel):
-    """Of the finite values of an array, or of a column of it."""
+    """Range and mean of the finite values of an array, or of one of its columns."""
 
     low: float
     high: float
@@ -25,39 +25,39 @@ class Range(FrozenModel):
 
 
 class ArrayBrief(FrozenModel):
-    """A recorded array: where a plotting script finds it, relative to its folder, and what its values are."""
+    """A recorded array: its path relative to the plotting script's folder, and a summary of its values."""
 
     path: str
     shape: tuple[int, ...]
     dtype: str
-    ranges: tuple[Range, ...] = Field(default=(), description="of the whole array; of a narrow table, of each column")
-    missing: int = Field(default=0, description="values that are not finite")
+    ranges: tuple[Range, ...] = Field(
+        default=(), description="one for the whole array; for a narrow table, one per column"
+    )
+    missing: int = Field(default=0, description="number of values that are not finite")
 
 
 class PlotInputs(FrozenModel):
-    """a replot, or the plots of an aggregate."""
+    """For role `plot`: redraw refused figures, or draw the figures of an aggregate."""
 
     data_plan: DataPlan
     purpose: Literal["replot", "aggregate"]
     arrays: tuple[ArrayBrief, ...]
     plan: str = ""
-    plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
+    plots: str = Field(default="", description="the refused script; for an aggregate, the node's script")
     complaints: tuple[str, ...] = ()
-    advice: tuple[str, ...] = Field(default=(), description="what reviewers would better in figures that they accepted")
-    seeds: tuple[int, ...] = Field(default=(), description="of an aggregate: seed of each folder in inputs/")
-    lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
+    advice: tuple[str, ...] = Field(default=(), description="how reviewers would improve the accepted figures")
+    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate: seed of each folder in inputs/")
+    lab_reference: str = Field(description="the part of `lab`'s documentation about plotting")
 
 
 class Plots(FrozenModel):
-    """A plotting script: changes of the one that was shown, or the whole file."""
+    """A plotting script: changes of the given one, or the whole file."""
 
-    edits: tuple[TextReplacement, ...] = Field(
-        default=(), description="changes of the script that was shown, in their order"
-    )
-    plots: str = Field(default="", description="the whole file, in place of edits where most of it is new")
+    edits: tuple[TextReplacement, ...] = Field(default=(), description="changes of the given script, in order")
+    plots: str = Field(default="", description="the whole file, instead of edits if most of it is new")
 
     def apply_to(self, before: str) -> str:
-        """The script that it makes of the one before. Raises `SourceError`: an edit misses, or there is none."""
+        """Apply the answer to the script. Raises `SourceTreeError`: an edit does not match, or there is no script."""
         if self.plots and self.edits:
             raise SourceTreeError("give edits of plots.py or the whole file, not both")
         if not self.plots and not self.edits:
@@ -68,7 +68,7 @@ class Plots(FrozenModel):
 
 
 def _check_plots(inputs: PlotInputs, plots: Plots) -> None:
-    """Raises `SourceError` where a script is none."""
+    """Raise `SourceTreeError` if a script is not usable."""
     plots.apply_to(inputs.plots)
 
 
@@ -76,24 +76,26 @@ PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, typical_tokens=(330
 
 
 class VisionInputs(FrozenModel):
-    """For role `vision`, the images given in the same order; answers with `FigureReviews`.
+    """For role `vision`, with the images in the same order; answered by `FigureReviews`.
 
-    Figures that were found readable before and are unchanged are not among them.
+    Unchanged figures that were already found readable are not included.
     """
 
     data_plan: DataPlan
     subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures they are")
-    seeds: tuple[int, ...] = Field(default=(), description="of the runs that an aggregate draws together")
+    seeds: tuple[int, ...] = Field(default=(), description="seeds of the runs that an aggregate combines")
     plan: str
     names: tuple[str, ...]
     facts: tuple[FigureFacts, ...]
-    lint: tuple[tuple[str, ...], ...] = Field(description="what the figure lint refuses it for, one tuple a figure")
-    remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="what it only complains of, likewise")
-    arrays: tuple[ArrayBrief, ...] = Field(default=(), description="what the figures may have been drawn from")
-    earlier: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="what the last review found in a figure of that name, one tuple a figure"
+    lint: tuple[tuple[str, ...], ...] = Field(
+        description="reasons for which the figure lint refuses it, one tuple per figure"
     )
-    measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
+    remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="further complaints of the lint, likewise")
+    arrays: tuple[ArrayBrief, ...] = Field(default=(), description="arrays from which the figures may have been drawn")
+    earlier: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="findings of the last review of a figure with that name, one tuple per figure"
+    )
+    measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of this node only")
 
 
 class FigureReviews(FrozenModel):
@@ -111,26 +113,28 @@ VISION = Role(
 
 
 class FigureStyle(FrozenModel):
-    """What the paper's house style gives to figures; widths in inches of the printed page."""
+    """Figure settings of the paper's house style; widths in inches of the printed page."""
 
     text_width: float
-    column_width: float = Field(description="of one column; that of the text where there is one")
+    column_width: float = Field(description="width of a column; equal to the text width if there is one column")
     reference: str = Field(default="", description="the documentation of the module `figure_style`, as text")
 
 
 class FiguresInputs(StudyInputs):
-    """For role `figures`: the paper's final figures from recorded arrays; answers with `FigureScript`."""
+    """For role `figures`: the paper's final figures from recorded arrays; answered by `FigureScript`."""
 
     arrays: tuple[ArrayBrief, ...]
     statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
-    tables: Tables = Field(default=Tables(), description="of these means; what is said, by the winning node")
+    tables: Tables = Field(
+        default=Tables(), description="tables of these means; self-reported values of the winning node"
+    )
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
-    synthetic: tuple[str, ...] = Field(default=(), description="datasets whose examples were generated")
+    synthetic: tuple[str, ...] = Field(default=(), description="datasets with generated examples")
     style: FigureStyle = FigureStyle(text_width=5.5, column_width=5.5)
     lab_reference: str
-    complaints: tuple[str, ...] = Field(default=(), description="of the figures that were refused, `name: what`")
-    keep: tuple[str, ...] = Field(default=(), description="figures that stand, and are not drawn again")
+    complaints: tuple[str, ...] = Field(default=(), description="complaints about refused figures, as `name: what`")
+    keep: tuple[str, ...] = Field(default=(), description="accepted figures, which are not drawn again")
     previous: str = Field(default="", description="the code of the refused figures")
 
 
@@ -139,14 +143,14 @@ class FigurePart(FrozenModel):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="file stem under figures/")
     description: str = Field(description="what it shows, without numbers")
-    code: str = Field(default="", description="Python that draws and saves this figure alone; it runs after `script`")
+    code: str = Field(default="", description="Python that draws and saves only this figure; it runs after `script`")
     placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
     datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
 
 
 class FigureScript(FrozenModel):
-    """The final figures, each drawn in a kernel of its own by `script` and then the figure's `code`."""
+    """The final figures, each drawn in a separate kernel by `script` and then the figure's `code`."""
 
     script: str = Field(description="Python that all figures need: imports, loading, shared functions; draws nothing")
     figures: tuple[FigurePart, ...] = Field(min_length=1)
@@ -163,24 +167,24 @@ class FigureMention(FrozenModel):
 
 
 class PlacedFigure(FrozenModel):
-    """A figure as it stands in the compiled paper."""
+    """A figure as placed in the compiled paper."""
 
     name: str
-    page: int = Field(description="of the PDF, from 1")
+    page: int = Field(description="page of the PDF, from 1")
     placement: FigurePlacement
     width: float = Field(description="inches on the page")
-    scale: float = Field(default=1.0, description="printed width over the width that it was drawn at")
+    scale: float = Field(default=1.0, description="printed width divided by drawn width")
     description: str = Field(description="what it was drawn to show")
     caption: str = Field(description="with its values printed")
     mentions: tuple[FigureMention, ...] = ()
-    lint: tuple[str, ...] = Field(default=(), description="what a program found")
-    data: tuple[str, ...] = Field(default=(), description="what was drawn, a line each")
+    lint: tuple[str, ...] = Field(default=(), description="findings of the lint")
+    data: tuple[str, ...] = Field(default=(), description="what was drawn, one line each")
 
 
 class FigureReviewInputs(FrozenModel):
-    """For role `figure_review`, with a picture of each of `figures` from the PDF; answers with `PaperFigureReviews`.
+    """For role `figure_review`, with an image of each of `figures` from the PDF; answered by `PaperFigureReviews`.
 
-    `others` have not changed since they were reviewed; their pictures are not shown.
+    `others` are unchanged since their review; their images are not shown.
     """
 
     data_plan: DataPlan
@@ -188,14 +192,14 @@ class FigureReviewInputs(FrozenModel):
     figures: tuple[PlacedFigure, ...]
     others: tuple[PlacedFigure, ...] = ()
     page_limit: int
-    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
 
 
 class PaperFigureReviews(FrozenModel):
-    """One review for each figure that was shown."""
+    """One review for each figure shown."""
 
-    looked: bool = Field(default=True, description="false where no picture could be seen")
+    looked: bool = Field(default=True, description="false if you received no images")
     reviews: tuple[PaperFigureReview, ...] = ()
 
 

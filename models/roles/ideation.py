@@ -1,7 +1,7 @@
-"""Finding ideas and writing them up.
+"""Find ideas and write them up.
 
-`idea` drafts, `idea_reflect` holds a draft against what searches returned, `related_work` and `proposal` write the
-steps between an idea and a run, `idea_of` reads an idea out of a text, `digest` summarises a document of the user's.
+`idea` drafts, `idea_reflect` compares a draft with search results, `related_work` and `proposal` write the steps
+between an idea and a run, `idea_of` extracts an idea from a text, `digest` summarises a document of the user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Query = Annotated[str, Field(min_length=3, max_length=200)]
 
 
 class IdeaText(FrozenModel):
-    """An idea in the fields that an idea file has."""
+    """An idea in the fields of an idea file."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{2,59}$", description="snake_case, up to 60 characters")
     title: str = Field(min_length=5, max_length=300)
@@ -38,7 +38,7 @@ class IdeaText(FrozenModel):
     abstract: str = Field(min_length=50, max_length=5000)
     experiments: tuple[Sentence, ...] = Field(min_length=2, max_length=12)
     risks: tuple[Sentence, ...] = Field(min_length=1, max_length=12)
-    datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names as the machine's list has them")
+    datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names as in the machine's list")
     metric: str = Field(min_length=1, max_length=300, description="the primary one, and which direction is better")
 
     @property
@@ -47,23 +47,23 @@ class IdeaText(FrozenModel):
 
 
 class IdeaDraft(FrozenModel):
-    """A drafted idea, and what has to be looked up before it is final."""
+    """A drafted idea, and what to look up before it is final."""
 
     idea: IdeaText
     estimate: ResourceEstimate
     queries: tuple[Query, ...] = Field(
         min_length=1,
         max_length=MAX_QUERIES,
-        description=("what to type into a paper search to find the work that comes closest; a few key words each"),
+        description=("queries for a paper search that would find the closest work; a few keywords each"),
     )
 
 
 class IdeaInputs(FrozenModel):
     topic: str
     means: AvailableResources
-    number: int = Field(default=1, ge=1, description="which idea of the topic this is")
-    earlier: tuple[Idea, ...] = Field(default=(), description="ideas that are final, which no other may repeat")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    number: int = Field(default=1, ge=1, description="number of this idea of the topic")
+    earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
     complaints: tuple[str, ...] = ()
 
 
@@ -71,14 +71,14 @@ IDEA = Role("idea", IdeaInputs, IdeaDraft, temperature=1.0)
 
 
 class ClosestPick(FrozenModel):
-    """A paper of the results that comes close."""
+    """A search result that is close to the idea."""
 
     paper: int = Field(ge=1, description="its number in the list of results")
     quote: str = Field(
         default="",
         max_length=400,
         description=(
-            "what its abstract says it does, up to thirty words copied from there word for word; empty if it has none"
+            "what its abstract says it does, up to thirty words copied from it word for word; empty if it has none"
         ),
     )
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
@@ -88,13 +88,13 @@ class IdeaReflectInputs(FrozenModel):
     topic: str
     means: AvailableResources
     draft: IdeaDraft
-    fit: Feasibility = Field(description="of the draft's estimate, by a program")
+    fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
     searches: tuple[LiteratureSearch, ...] = Field(min_length=1, description="with their answers; works are in `works`")
-    works: tuple[FoundPaper, ...] = Field(default=(), description="of all searches, each once")
-    closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the round before")
+    works: tuple[FoundPaper, ...] = Field(default=(), description="works found by all searches, each once")
+    closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the previous round")
     earlier: tuple[Idea, ...] = ()
     context: tuple[str, ...] = ()
-    complaints: tuple[str, ...] = Field(default=(), description="what a program found wrong with the draft")
+    complaints: tuple[str, ...] = Field(default=(), description="faults of the draft found by a program")
     last: bool = Field(default=False, description="whether this round's answer is final")
 
 
@@ -106,7 +106,7 @@ class IdeaReflection(FrozenModel):
     alike: str = Field(default="", description="the name of an earlier idea that this one repeats in substance")
     idea: IdeaText
     estimate: ResourceEstimate
-    queries: tuple[Query, ...] = Field(default=(), max_length=MAX_QUERIES, description="further searches; none: enough")
+    queries: tuple[Query, ...] = Field(default=(), max_length=MAX_QUERIES, description="further searches; empty: none")
     done: bool = Field(description="whether another round would change nothing that matters")
 
 
@@ -118,20 +118,20 @@ class RelatedWorkInputs(FrozenModel):
     idea: Idea
     works: tuple[FoundPaper, ...] = ()
     closest: tuple[ClosestWork, ...] = ()
-    said: str = Field(description="what was looked at, in words")
+    said: str = Field(description="description of the searches")
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
 
 
 class WorkNote(FrozenModel):
-    """What a paper's abstract says, and what that means for the idea."""
+    """A paper's abstract in short, and what it means for the idea."""
 
     paper: int = Field(ge=1, description="its number in the list")
     summary: str = Field(min_length=1, max_length=800, description="from its abstract alone")
 
 
 class RelatedWork(FrozenModel):
-    """A review of the works that were found; nothing else is named."""
+    """A review of the works found; it names no others."""
 
     notes: tuple[WorkNote, ...] = Field(default=(), max_length=20, description="those that matter, in a sensible order")
     challenges: tuple[Sentence, ...] = Field(min_length=1, max_length=5, description="what makes the question hard")
@@ -146,7 +146,7 @@ class ProposalInputs(FrozenModel):
     means: AvailableResources
     estimate: ResourceEstimate
     fit: Feasibility
-    related_work: str = Field(description="the review as it was written")
+    related_work: str = Field(description="the review as written")
     said: str
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
@@ -158,7 +158,9 @@ class Proposal(FrozenModel):
     introduction: str = Field(min_length=50, max_length=6000)
     method: str = Field(min_length=50, max_length=10_000)
     design: str = Field(min_length=50, max_length=8000, description="arms, data, splits, metrics, seeds, ablations")
-    outcomes: str = Field(min_length=50, max_length=5000, description="what each outcome would mean, the null one too")
+    outcomes: str = Field(
+        min_length=50, max_length=5000, description="what each outcome would mean, including the null one"
+    )
 
 
 PROPOSAL = Role("proposal", ProposalInputs, Proposal, temperature=0.7)
@@ -167,11 +169,11 @@ PROPOSAL = Role("proposal", ProposalInputs, Proposal, temperature=0.7)
 class IdeaFromTextInputs(FrozenModel):
     text: str
     file: str
-    known: Idea | None = Field(default=None, description="the idea that lies beside the text, if any")
+    known: Idea | None = Field(default=None, description="the idea in the file next to the text, if any")
 
 
 class IdeaFromText(FrozenModel):
-    """The idea that a text describes; `missing` says why there is none, and `idea` is empty then."""
+    """The idea that a text describes; otherwise `idea` is empty and `missing` says why."""
 
     idea: IdeaText | None = None
     missing: str = Field(default="", max_length=500)
@@ -191,13 +193,13 @@ class DigestInputs(FrozenModel):
     file: str
     unit: str
     pages: tuple[PageText, ...]
-    total: int = Field(description="pages of the whole document")
+    total: int = Field(description="number of pages of the whole document")
     unread: int = 0
     complaints: tuple[str, ...] = ()
 
 
 class DigestAnswer(FrozenModel):
-    """What a document says that bears on research, each statement with its page."""
+    """Statements of a document that are relevant to research, each with its page."""
 
     subject: str = Field(min_length=1, max_length=400, description="what the document is about, in one sentence")
     statements: tuple[DocumentStatement, ...] = Field(max_length=20)

@@ -1,6 +1,6 @@
-"""Role `influence`: which passages of a paper, or of a file beside it, speak to its judge instead of to its readers.
+"""Role `influence`: find passages of a paper, or of its files, that address its judge instead of its readers.
 
-The answer is a list of numbers and nothing else, so that whatever a passage asks for, it cannot be granted here.
+The answer is only a list of numbers, so that a passage cannot obtain anything here, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 
 class NumberedPassage(FrozenModel):
-    """A sentence, or some lines, of the text that is read."""
+    """A sentence, or some lines, of the text."""
 
     number: int = Field(ge=1)
     text: str
-    source: ExhibitKind | None = Field(default=None, description="which file beside the paper; None: the paper")
+    source: ExhibitKind | None = Field(default=None, description="kind of file; None: the paper")
 
 
 class InfluenceInputs(FrozenModel):
     about: str = Field(default="", description="title and headings of the paper")
-    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in their order, those of a text together")
+    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, those of one text together")
 
 
 class Influence(FrozenModel):
-    """The passages that speak to whoever judges the paper, or try to move the judgement; nothing, where none do."""
+    """Passages that address whoever judges the paper, or try to influence the judgement; empty if there are none."""
 
     passages: tuple[int, ...] = Field(default=(), description="their numbers")
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
@@ -42,7 +42,7 @@ def _check_passage_numbers(inputs: InfluenceInputs, found: Influence) -> None:
 
 
 MAX_CALLS = 6
-"""For a run's paper, which has nothing beside it: as many as its longest excerpt takes
+"""Limit for a run's own paper, which has no other files: as many as its longest excerpt needs
 (`review.judge.injection_screening`).
 """
 

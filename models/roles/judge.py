@@ -1,7 +1,7 @@
-"""Judging papers: one by a rubric (`judge`), and the better of two (`prefer`).
+"""Judge papers: one by a rubric (`judge`), and the better of two (`prefer`).
 
-`answer_type(rubric)` makes the output type: one required score a dimension, each within its own scale. A score that is
-missing or out of range does not fit the schema, so the model is asked again; nothing is ever filled in for a judge.
+`build_answer_type(rubric)` builds the output type: one required score per dimension, each within its own scale. A score
+that is missing or out of range violates the schema, so the model is asked again; no score is ever filled in.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ ExhibitKind = Literal["task", "code", "log", "results"]
 
 
 class Exhibit(FrozenModel):
-    """A file, or a folder's files, that the paper is held against."""
+    """A file, or the files of a folder, shown with the paper."""
 
     kind: ExhibitKind
     name: str
-    text: str = Field(description="what is shown of it; cuts are marked")
-    left_out: tuple[str, ...] = Field(default=(), description="what is not, in words")
+    text: str = Field(description="the text shown; cuts are marked")
+    left_out: tuple[str, ...] = Field(default=(), description="descriptions of what is left out")
 
 
 class ShownPages(FrozenModel):
-    """Pages of a PDF that go with the question as pictures."""
+    """Pages of a PDF that are attached as images."""
 
     shown: tuple[int, ...]
     total: int
-    withheld: tuple[int, ...] = Field(default=(), description="pages with a passage that was taken out of the text")
+    withheld: tuple[int, ...] = Field(default=(), description="pages with a passage that was removed from the text")
 
 
 Ground = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -43,10 +43,10 @@ Better = Literal["first", "second", "neither"]
 
 
 class ShownPaper(FrozenModel):
-    """A paper as a judge of two sees it: neither its name nor its maker."""
+    """A paper as shown in a comparison of two, without name and author."""
 
-    text: str = Field(description="by section; what was left out is marked in it")
-    characters: int = Field(description="of the whole paper, the parts left out included")
+    text: str = Field(description="by section; omissions are marked")
+    characters: int = Field(description="of the whole paper, including omitted parts")
     left_out: tuple[str, ...] = ()
 
 
@@ -56,10 +56,10 @@ class PreferInputs(FrozenModel):
 
 
 class PaperPreference(FrozenModel):
-    """Which of two papers is the better one. The grounds come before the verdict."""
+    """Which of two papers is the better one. The reasons come before the verdict."""
 
-    for_first: Ground = Field(description="what carries the first paper, and what it lacks, with a passage")
-    for_second: Ground = Field(description="the same of the second")
+    for_first: Ground = Field(description="strengths and weaknesses of the first paper, with a passage")
+    for_second: Ground = Field(description="the same for the second")
     deciding: Ground = Field(description="what decides between them, in one or two sentences")
     better: Better
 
@@ -72,7 +72,7 @@ Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class Band(FrozenModel):
-    """What the scores from `lowest` to `highest` mean."""
+    """Meaning of the scores from `lowest` to `highest`."""
 
     lowest: int = Field(ge=0, le=100)
     highest: int = Field(ge=0, le=100)
@@ -80,7 +80,7 @@ class Band(FrozenModel):
 
 
 class ScoreScale(FrozenModel):
-    """Whole scores with a meaning each: bands from the best down, without gap or overlap."""
+    """Integer scores with their meanings: bands from best to worst, without gap or overlap."""
 
     bands: tuple[Band, ...] = Field(min_length=1, max_length=11)
 
@@ -110,7 +110,7 @@ class ScoreScale(FrozenModel):
 
 
 class JudgeQuestion(FrozenModel):
-    """What a judge is asked, and the name of the field that it answers in."""
+    """A question to a judge, and the name of the field for the answer."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
@@ -119,23 +119,23 @@ class JudgeQuestion(FrozenModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if keyword.iskeyword(name) or hasattr(FrozenModel, name):
-            raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
+            raise ValueError(f"{name!r} is reserved by the program; choose another name")
         return name
 
 
 class Dimension(JudgeQuestion, ScoreScale):
-    """One thing that is scored."""
+    """An aspect of the paper that gets a score."""
 
 
 class RubricCheck(JudgeQuestion):
-    """A question that is answered by yes or no, and not scored."""
+    """A yes/no question without a score."""
 
     yes: Text
     no: Text
 
 
 class Rubric(FrozenModel):
-    """What a paper is scored on."""
+    """The dimensions and checks by which a paper is judged."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
     title: Text
@@ -147,21 +147,21 @@ class Rubric(FrozenModel):
     confidence: ScoreScale
     results: bool = Field(
         default=False,
-        description="whether it is also asked how the results came about, and what "
-        "the text alone is worth, on the scale of `overall`",
+        description="whether to ask also for the origin of the results and for a score of "
+        "the text alone, on the scale of `overall`",
     )
 
     @model_validator(mode="after")
     def _check_overall(self) -> Rubric:
         if self.results and self.overall_dimension is None:
             raise ValueError(
-                "results = true asks for a second score on the scale of 'overall', and there is no [dimensions.overall]"
+                "results = true asks for a second score on the scale of 'overall'; add [dimensions.overall]"
             )
         return self
 
     @property
     def overall_dimension(self) -> Dimension | None:
-        """The dimension of that name."""
+        """Return the dimension named `overall`, if any."""
         return next((one for one in self.dimensions if one.name == "overall"), None)
 
     @field_validator("dimensions", "checks")
@@ -169,58 +169,60 @@ class Rubric(FrozenModel):
     def _check_distinct(cls, named: tuple[Dimension | RubricCheck, ...]) -> tuple[Dimension | RubricCheck, ...]:
         names = [one.name for one in named]
         if len(set(names)) != len(names):
-            raise ValueError(f"a name is given twice: {', '.join(names)}")
+            raise ValueError(f"names must be unique; repeated: {', '.join(names)}")
         return named
 
 
 class RecordFacts(FrozenModel):
-    """What the record says of the run behind a paper of ours. Counts, unless a unit is given."""
+    """Facts from the record about the run behind a paper of this program. Counts, unless a unit is given."""
 
     released: bool = Field(description="False: the paper is a draft that the binder or LaTeX refused")
     nodes: int = Field(description="nodes of the search, without replicates and aggregates")
-    failed: int = Field(description="of these: buggy, pruned or cancelled")
-    doubted: int = Field(description="of these: judged unsound, or marked as suspect")
+    failed: int = Field(description="nodes that are buggy, pruned or cancelled")
+    doubted: int = Field(description="nodes judged unsound or marked as suspect")
     replicates: int = Field(description="good replicates of the reported configuration")
     replicates_failed: int
     fewest_seeds: int = Field(description="replicates behind the least replicated value of the paper; 0: none")
     ablations: int = Field(description="ablated parts whose node is good")
     datasets: int
-    conditions: int = Field(description="of the data plan")
+    conditions: int = Field(description="conditions of the data plan")
     for_method: int = Field(description="comparisons in which the method is measurably better, by paired intervals")
     for_other: int = Field(description="comparisons in which it is measurably worse")
     no_difference: int
-    undecided: int = Field(description="comparisons with too few replicates to say")
-    grades: tuple[tuple[str, int], ...] = Field(default=(), description="grade -> values of the paper with it")
-    bound_values: int = Field(description="values in the text that are tied to the record")
+    undecided: int = Field(description="comparisons with too few replicates")
+    grades: tuple[tuple[str, int], ...] = Field(
+        default=(), description="grade -> number of values with it in the paper"
+    )
+    bound_values: int = Field(description="values in the text that are bound to the record")
     references: int = Field(description="distinct works cited")
     figures: int
-    pages: int | None = Field(default=None, description="of main text")
-    limited: str = Field(default="", description="why the run was ended early, if it was")
+    pages: int | None = Field(default=None, description="pages of main text")
+    limited: str = Field(default="", description="why the run was stopped early, if it was")
     models: tuple[str, ...] = ()
     calls: int = Field(description="model answers, up to the release")
     usd: float
-    unpriced: int = Field(default=0, description="calls whose price is unknown")
-    code_seconds: float = Field(description="seconds that experiments ran")
+    unpriced: int = Field(default=0, description="calls of unknown price")
+    code_seconds: float = Field(description="compute time of experiments in seconds")
 
 
 class JudgeInputs(FrozenModel):
     rubric: Rubric
-    paper: str = Field(description="the text by section; what was left out is marked in it")
-    characters: int = Field(description="of the whole paper, the parts left out included")
+    paper: str = Field(description="the text by section; omissions are marked")
+    characters: int = Field(description="of the whole paper, including omitted parts")
     left_out: tuple[str, ...] = ()
-    facts: RecordFacts | None = Field(default=None, description="None: a paper that is not of a run of ours")
+    facts: RecordFacts | None = Field(default=None, description="None: the paper is not from a run of this program")
     audit: AuditFacts | None = Field(default=None, description="None: nothing was audited")
-    exhibits: tuple[Exhibit, ...] = Field(default=(), description="what the paper is held against")
-    removed: int = Field(default=0, description="passages that the guards took out")
-    pages: ShownPages | None = Field(default=None, description="pages that go with the question as pictures")
+    exhibits: tuple[Exhibit, ...] = Field(default=(), description="files shown with the paper")
+    removed: int = Field(default=0, description="number of passages that the guards removed")
+    pages: ShownPages | None = Field(default=None, description="pages attached as images")
 
 
 MIN_QUOTE_CHARACTERS = 12
-"""Characters of a quote: less stands in any paper."""
+"""Minimum length of a quote in characters: shorter ones occur in any paper."""
 
 
 class RubricScore(FrozenModel):
-    """A score and what it rests on. `answer_type` adds the field `score`, last: the ground comes before the number."""
+    """A score with its evidence. `build_answer_type` adds `score` last, so that the reason comes before the number."""
 
     quote: str = Field(
         min_length=MIN_QUOTE_CHARACTERS,
@@ -231,42 +233,44 @@ class RubricScore(FrozenModel):
 
 
 class RubricScores(FrozenModel):
-    """One `Score` a dimension; `answer_type` adds them."""
+    """One `RubricScore` per dimension; `build_answer_type` adds them."""
 
 
 class YesNoAnswer(FrozenModel):
-    """The answer to a question by yes or no, and what it rests on."""
+    """The answer to a yes/no question, with its evidence."""
 
-    details: str = Field(min_length=1, max_length=3000, description="the places meant, or what was looked at in vain")
+    details: str = Field(
+        min_length=1, max_length=3000, description="the relevant passages, or where you looked in vain"
+    )
     quote: str = Field(
         default="",
         max_length=600,
-        description=("for a yes: the passage of the paper that is meant, copied word for word; for a no: empty"),
+        description=("for a yes: the relevant passage of the paper, copied word for word; for a no: empty"),
     )
     answer: bool = Field(description="true: yes")
 
 
 class CheckAnswers(FrozenModel):
-    """One `Answer` a question; `answer_type` adds them."""
+    """One `YesNoAnswer` per question; `build_answer_type` adds them."""
 
 
 class TextAloneAnswer(FrozenModel):
-    """What the text is worth by itself. `answer_type` adds the field `score`, last."""
+    """The value of the text alone. `build_answer_type` adds the field `score` last."""
 
     reason: str = Field(
-        min_length=1, max_length=3000, description=("what a reader who has the paper and nothing else would say of it")
+        min_length=1, max_length=3000, description=("what a reader who has only the paper would say about it")
     )
 
 
 class ResultsAnswer(FrozenModel):
-    """How the results came about, and what that rests on."""
+    """The origin of the results, with its evidence."""
 
     details: str = Field(min_length=1, max_length=3000, description="what ran, what it computed, and how you know")
     quote: str = Field(
         default="",
         max_length=600,
         description=(
-            "one passage of what you were shown (facts, log, code or paper), of twelve characters at least, "
+            "one passage of what you were shown (facts, log, code or paper), at least twelve characters, "
             "copied word "
             "for word; empty if you cannot tell"
         ),
@@ -287,14 +291,16 @@ Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
 class JudgeAnswer(FrozenModel):
-    """What a judge answers."""
+    """The answer of a judge."""
 
     strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
-    text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="asked for with `results`")
-    results: SkipJsonSchema[ResultsAnswer | None] = Field(default=None, description="asked for where the rubric does")
+    text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="required with `results`")
+    results: SkipJsonSchema[ResultsAnswer | None] = Field(
+        default=None, description="required if the rubric asks for it"
+    )
     checks: SkipJsonSchema[CheckAnswers] = Field(
-        default=CheckAnswers(), description="asked for where the rubric has questions"
+        default=CheckAnswers(), description="required if the rubric has questions"
     )
     scores: RubricScores
     confidence: int = Field(description="in the overall judgement")
@@ -302,7 +308,7 @@ class JudgeAnswer(FrozenModel):
 
 
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:
-    """The output type for a rubric; the same one for an equal rubric."""
+    """Return the output type for a rubric; equal rubrics share one type."""
     return _build_answer_type(rubric.model_dump_json())
 
 
@@ -311,12 +317,12 @@ def _build_answer_type(text: str) -> type[JudgeAnswer]:
     rubric = Rubric.model_validate_json(text)
     ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
     typed = {
-        (lowest, highest): create_model(  # one definition in the schema for all that have the same scale
+        (lowest, highest): create_model(  # one schema definition for all dimensions with the same scale
             f"Score{lowest}To{highest}", __base__=RubricScore, score=(Annotated[int, Field(ge=lowest, le=highest)], ...)
         )
         for lowest, highest in ranges
     }
-    fields: dict[str, Any] = {  # what is asked stands in the prompt
+    fields: dict[str, Any] = {  # the prompt has the questions
         one.name: (typed[one.lowest, one.highest], ...) for one in rubric.dimensions
     }
     scores = create_model("RubricScores", __base__=RubricScores, **fields)
@@ -334,7 +340,7 @@ def _build_answer_type(text: str) -> type[JudgeAnswer]:
 
 
 def _choose_answer_type(inputs: JudgeInputs) -> type[JudgeAnswer]:
-    """By name, since a role is pickled with its requests (tests/faults/http_study.py)."""
+    """Choose by a named function, since a role is pickled with its requests (tests/faults/http_study.py)."""
     return build_answer_type(inputs.rubric)
 
 

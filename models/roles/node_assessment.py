@@ -1,4 +1,4 @@
-"""Judging experiments: a node (`feedback`), two nodes (`compare`) and a stage (`summary`)."""
+"""Assess experiments: a node (`feedback`), two nodes (`compare`) and a stage (`summary`)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from labwright.record.tuning_results import ChosenSetting
 class FeedbackInputs(StudyInputs):
     stage: StageName
     kind: NodeKind
-    item: str = Field(default="", description="the agenda item that it took up, if any")
+    item: str = Field(default="", description="the agenda item that it worked on, if any")
     plan: str
     varies: str
-    code: dict[str, str] = Field(description="its Python files but plots.py, path -> text")
+    code: dict[str, str] = Field(description="its Python files except plots.py, path -> text")
     before: dict[str, str] = Field(
-        default={}, description="the same of the node that it came from, where that was judged sound; else empty"
+        default={}, description="the same for its parent node, if that was judged sound; otherwise empty"
     )
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
@@ -34,12 +34,12 @@ class FeedbackInputs(StudyInputs):
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
     duty: RequiredMeasurements | None = Field(
-        default=None, description="what must be measured; None: all that the data plan names"
+        default=None, description="what must be measured; None: everything that the data plan names"
     )
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
     settings: tuple[ChosenSetting, ...] = Field(
-        default=(), description="of each arm with hyperparameters; of cells alone"
+        default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
     stdout_tail: str = ""
 
@@ -48,14 +48,14 @@ FEEDBACK = Role("feedback", FeedbackInputs, NodeVerdict, prompt_tokens=14_000, t
 
 
 class CompareInputs(StudyInputs):
-    """Of two nodes that measurements cannot tell apart."""
+    """Two nodes that measurements cannot distinguish."""
 
     stage: StageName
     a: NodeBrief
     b: NodeBrief
     difference: str = Field(description="unified diff of their code, from a to b")
     noise: dict[str, float] = Field(
-        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide"
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the deciding cells"
     )
 
 
@@ -63,14 +63,14 @@ class Preference(FrozenModel):
     """Which of two nodes is the sounder one to build on."""
 
     better: Literal["a", "b", "neither"]
-    reasons: str = Field(description="two to four sentences, with the places in the code")
+    reasons: str = Field(description="two to four sentences, with locations in the code")
 
 
 COMPARE = Role("compare", CompareInputs, Preference, temperature=0.0, prompt_tokens=20_000, typical_tokens=(7000, 300))
 
 
 class Statistic(FrozenModel):
-    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None where n < 2."""
+    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None if n < 2."""
 
     key: str
     name: str
@@ -84,13 +84,13 @@ class Statistic(FrozenModel):
 
 
 class SelectionCandidate(FrozenModel):
-    """A node that could have been carried forward, as it was compared."""
+    """A node that was compared for being carried forward."""
 
     id: str
     cells: int = Field(description="how many of the panel's (dataset, condition) cells it measured or diverged in")
-    diverged: int = Field(default=0, description="of those, the ones in which training diverged: the worst value")
-    mean: float | None = Field(description="primary metric, mean over its cells of the arms that decide")
-    gain: float = Field(description="over the reference, as a share; positive is better")
+    diverged: int = Field(default=0, description="cells in which training diverged, counted as the worst value")
+    mean: float | None = Field(description="primary metric, mean over its cells of the deciding arms")
+    gain: float = Field(description="relative gain over the reference; positive is better")
 
 
 class Selection(FrozenModel):
@@ -98,25 +98,27 @@ class Selection(FrozenModel):
 
     rule: str
     arms: tuple[str, ...] = Field(description="the arms whose cells decide")
-    cells: int = Field(description="the (dataset, condition) cells of the stage's panel")
+    cells: int = Field(description="number of (dataset, condition) cells in the stage's panel")
     reference: str = Field(default="", description="the node that gains are relative to")
-    candidates: tuple[SelectionCandidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
+    candidates: tuple[SelectionCandidate, ...] = Field(default=(), description="the chosen one first, then by gain")
     noise: dict[str, float] = Field(
-        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown"
+        default_factory=dict, description="dataset -> sd between seeds of the deciding mean; no entry: unknown"
     )
-    close: tuple[str, ...] = Field(default=(), description="nodes that cannot be told from the one that gains most")
+    close: tuple[str, ...] = Field(
+        default=(), description="nodes that cannot be distinguished from the one that gains most"
+    )
     asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
 
 
 class SummaryInputs(StudyInputs):
-    """For role `summary`; answers with `StageReport`. Validation results only."""
+    """For role `summary`; answered by `StageReport`. Validation results only."""
 
     stage: StageName
     ended: str
     nodes: tuple[NodeLine, ...]
     best: str | None
     best_plan: str = ""
-    settings: tuple[ChosenSetting, ...] = Field(default=(), description="that the best node's arms ran with")
+    settings: tuple[ChosenSetting, ...] = Field(default=(), description="settings of the best node's arms")
     reasons: tuple[str, ...] = ()
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
@@ -124,26 +126,28 @@ class SummaryInputs(StudyInputs):
         default=(), description="paired over seeds, for metrics of the plan"
     )
     decisions: tuple[HypothesisDecision, ...] = Field(
-        default=(), description="what the hypotheses come to over the replicates"
+        default=(), description="the hypotheses' effects over the replicates"
     )
-    tables: Tables = Field(default=Tables(), description="of means over replicates; what is said, of the best")
+    tables: Tables = Field(
+        default=Tables(), description="tables of means over replicates; self-reported values of the best"
+    )
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
-        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it"
+        default=(), description="replicated nodes whose code ignores the seed: all seeds gave the same values"
     )
     branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
 
 
 class StageReport(FrozenModel):
-    """A stage in words, from the record. `numbers` are keys of statistics or differences that were shown."""
+    """A stage in words, from the record. `numbers` are keys of the statistics or differences shown."""
 
-    tried: str = Field(description="what was done: how many nodes, how many failed and of what")
+    tried: str = Field(description="what was done: how many nodes, how many failed and why")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = Field(default="", description="what the next stage should do with it")
     numbers: tuple[str, ...] = Field(
         default=(),
-        description="keys of the statistics and paired differences that carry "
+        description="keys of the statistics and paired differences that support "
         "the report, the most telling first, up to twelve",
     )
 

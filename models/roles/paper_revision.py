@@ -1,6 +1,5 @@
-"""Revising a draft: edits (`reflect`), what claims too much (`scope`), what a reader takes from it (`reader`),
-works that it needs (`cite_ask`) and works to
-cite (`cite_select`)."""
+"""Revise a draft: edits (`reflect`), overclaims (`scope`), a reader's understanding (`reader`), missing citations
+(`cite_ask`) and works to cite (`cite_select`)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from labwright.record.schema.paper import (
 
 
 class SectionLength(FrozenModel):
-    """How long a part of a draft is, by an estimate that is scaled to the pages that were counted."""
+    """Estimated length of a part of a draft, scaled to the counted pages."""
 
     title: str
     words: int
@@ -38,54 +37,52 @@ class SectionLength(FrozenModel):
 
 
 class ReflectionRound(FrozenModel):
-    """An earlier round of reflection, as the next one is told of it."""
+    """An earlier round of reflection, as shown to the next one."""
 
     number: int
-    outcome: str = Field(description="kept, or taken back and why")
+    outcome: str = Field(description="kept, or undone and why")
     edits: tuple[str, ...] = ()
-    refused: tuple[str, ...] = Field(default=(), description="edits that could not be made, and why")
+    refused: tuple[str, ...] = Field(default=(), description="edits that could not be applied, and why")
 
 
 class ReflectInputs(FrozenModel):
     inputs: WriteInputs
-    results: tuple[ClaimLine, ...] = Field(default=(), description="of the record's what the draft may need")
+    results: tuple[ClaimLine, ...] = Field(default=(), description="results of the record that the draft may need")
     comparisons: tuple[ExploratoryComparison, ...] = Field(default=(), description="likewise")
     draft: PaperDraft
-    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
-    violations: tuple[str, ...] = Field(default=(), description="of the binder: what is not tied to the record")
+    violations: tuple[str, ...] = Field(default=(), description="violations found by the binder: unbound numbers")
     compile_findings: tuple[str, ...] = ()
-    complaints: tuple[str, ...] = Field(default=(), description="what should be better, found by the program")
+    complaints: tuple[str, ...] = Field(default=(), description="improvements requested by the program")
     figure_reviews: tuple[FigureReview, ...] = ()
     paper_figures: tuple[PaperFigureReview, ...] = Field(
-        default=(), description="of figures as they stand in the compiled paper; empty where nobody looked"
+        default=(), description="reviews of the figures in the compiled paper; empty if there are none"
     )
     lengths: tuple[SectionLength, ...] = ()
     rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
-    tried: tuple[ReflectionRound, ...] = Field(default=(), description="the rounds before this one")
-    news: tuple[str, ...] = Field(default=(), description="what was run since the draft was written, and is to be told")
-    supports: tuple[CitationSupport, ...] = Field(
-        default=(), description="works that were found for sentences of the draft"
-    )
+    tried: tuple[ReflectionRound, ...] = Field(default=(), description="earlier rounds")
+    news: tuple[str, ...] = Field(default=(), description="experiments run since the draft was written, to be reported")
+    supports: tuple[CitationSupport, ...] = Field(default=(), description="works found for sentences of the draft")
 
 
 class TextEdit(FrozenModel):
-    """A passage replaced. `old` must stand exactly once in the part that is named."""
+    """A replacement of a passage. `old` must occur exactly once in the named part."""
 
     section: str = Field(description="a section's title, or 'abstract' or 'title'")
-    old: str = Field(description="the passage exactly as it stands, long enough to stand there only once")
-    new: str = Field(description="what stands there instead; empty takes the passage out")
+    old: str = Field(description="the passage exactly as written, long enough to occur there only once")
+    new: str = Field(description="its replacement; empty deletes the passage")
 
 
 class SectionEdit(FrozenModel):
-    """A whole section anew; only of those that may be rewritten."""
+    """A rewritten section; only for sections that may be rewritten."""
 
     title: str
     body: str
 
 
 class Reflection(FrozenModel):
-    """Targeted edits, made in this order; `done` with no edits ends the reflection."""
+    """Targeted edits, applied in order; `done` with no edits ends the reflection."""
 
     done: bool
     edits: tuple[TextEdit, ...] = ()
@@ -93,7 +90,7 @@ class Reflection(FrozenModel):
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
     placements: dict[str, FigurePlacement] = Field(
         default_factory=dict[str, FigurePlacement],
-        description="figure name -> where it is moved; from the text to the appendix its \\paperfigure goes with it",
+        description="figure name -> its new place; moving from the text to the appendix also moves its \\paperfigure",
     )
 
     @property
@@ -107,14 +104,14 @@ REFLECT = Role(
 
 
 class PrintedText(FrozenModel):
-    """A part of a draft as a reader gets it: macros printed."""
+    """A part of a draft as readers see it, with macros printed."""
 
     where: str = Field(description="title, abstract, or a section by its title")
     text: str
 
 
 class ScopeInputs(StudyInputs):
-    """For role `scope`, which quotes what claims more than the verdicts."""
+    """For role `scope`, which quotes passages that claim more than the verdicts."""
 
     decided: tuple[DecidedHypothesis, ...] = ()
     comparisons: tuple[str, ...] = Field(default=(), description="clauses of exploratory verdicts in these texts")
@@ -122,7 +119,7 @@ class ScopeInputs(StudyInputs):
 
 
 class ScopeFindings(FrozenModel):
-    """Passages that claim more than was decided; none, where the texts keep to it."""
+    """Passages that claim more than was decided; empty if there are none."""
 
     findings: tuple[ScopeFinding, ...] = ()
 
@@ -131,18 +128,18 @@ SCOPE = Role("scope", ScopeInputs, ScopeFindings, temperature=0.0, prompt_tokens
 
 
 class ClaimQuestion(FrozenModel):
-    """A claim, as it was before anything was measured."""
+    """A claim as stated before anything was measured."""
 
     id: str
     statement: str
 
 
 class ReaderInputs(FrozenModel):
-    """For role `reader`, which sees the paper's text and nothing of the record."""
+    """For role `reader`, which sees the paper's text and nothing from the record."""
 
     texts: tuple[PrintedText, ...]
     questions: tuple[ClaimQuestion, ...] = Field(
-        description="what to look for: claims that the paper may bear out or not"
+        description="claims to look for, whether or not the paper supports them"
     )
 
 
@@ -155,20 +152,20 @@ MAX_QUERIES = 8
 class CiteAskInputs(FrozenModel):
     idea: Idea
     draft: PaperDraft
-    references: tuple[Reference, ...] = Field(description="what may be cited already")
+    references: tuple[Reference, ...] = Field(description="works that may already be cited")
     before: tuple[CitationSearch, ...] = Field(default=(), description="searches of earlier rounds")
-    most: int = Field(ge=1, description="searches at most")
+    most: int = Field(ge=1, description="maximum number of searches")
 
 
 class CiteQuery(FrozenModel):
-    """A work that is wanted."""
+    """A search for a work that the draft needs."""
 
-    sentence: str = Field(description="the sentence of the draft that needs support, exactly as it stands there")
+    sentence: str = Field(description="the sentence of the draft that needs support, exactly as written")
     query: str = Field(description="what to search for: a few technical words, or the title of a known work")
 
 
 class CiteQueries(FrozenModel):
-    """What the draft's claims still need; nothing, where nothing is missing."""
+    """Works that the draft's claims still need; empty if none is missing."""
 
     queries: tuple[CiteQuery, ...] = Field(default=(), max_length=MAX_QUERIES)
 
@@ -180,19 +177,19 @@ class CiteSelectInputs(FrozenModel):
     idea: Idea
     searches: tuple[CitationSearch, ...]
     works: tuple[FoundWork, ...]
-    references: tuple[Reference, ...] = Field(description="what may be cited already")
+    references: tuple[Reference, ...] = Field(description="works that may already be cited")
 
 
 class ChosenWork(FrozenModel):
-    """A work that is to be cited."""
+    """A work to cite."""
 
-    number: int = Field(description="of the work")
+    number: int = Field(description="number of the work")
     search: int = Field(ge=1, description="number of the search whose sentence it supports")
-    reason: str = Field(min_length=1, description="what of its title or abstract supports the sentence")
+    reason: str = Field(min_length=1, description="what in its title or abstract supports the sentence")
 
 
 class CiteSelection(FrozenModel):
-    """The works that are worth citing; none, where none fits."""
+    """The works worth citing; empty if none fits."""
 
     chosen: tuple[ChosenWork, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Writing a paper from the record: its outline (`outline`) and its sections (`write`)."""
+"""Write a paper from the record: its outline (`outline`) and its sections (`write`)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class ClaimLine(FrozenModel):
     key: str
     printed: str
     meaning: str
-    listed: bool = Field(default=True, description="whether every writer is shown it; else only where it is chosen")
+    listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
 
 
 class Reference(FrozenModel):
-    """A verified work that may be cited; of what it did and found, the abstract is all that is known."""
+    """A verified work that may be cited; only its abstract is known of its content."""
 
     key: str
     title: str
     authors: str
     year: str
     note: str = ""
-    abstract: str = Field(default="", description="empty where no catalogue gave one")
+    abstract: str = Field(default="", description="empty if no catalogue has one")
 
 
 class DecidedHypothesis(FrozenModel):
-    """A hypothesis of the plan, and what came of it."""
+    """A hypothesis of the plan, and its outcome."""
 
     key: str = Field(description="use as \\verdict{key}")
     statement: str
@@ -45,11 +45,11 @@ class DecidedHypothesis(FrozenModel):
     clause: str = Field(description="what its macro prints")
     reason: str = Field(default="", description="why smaller effects would not matter")
     confirmatory: bool = True
-    confirmed: bool = Field(default=True, description="on test data and fresh seeds; else it is a preview")
+    confirmed: bool = Field(default=True, description="decided on test data and fresh seeds; otherwise a preview")
 
 
 class ExploratoryComparison(FrozenModel):
-    """A paired difference that nobody registered: it is exploratory."""
+    """An unregistered, hence exploratory, paired difference."""
 
     key: str = Field(description="use as \\verdict{key}")
     dataset: str
@@ -57,19 +57,17 @@ class ExploratoryComparison(FrozenModel):
     better: str = Field(description="condition with the better mean")
     worse: str
     equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
-    verdict: DifferenceOutcome = Field(
-        description="of `subject` against the other; corrected for the comparisons beside it"
-    )
+    verdict: DifferenceOutcome = Field(description="of `subject` against the other; corrected for multiple comparisons")
     n: int
-    condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")
-    note: str = Field(default="", description="what has to be told with the verdict")
-    caveats: tuple[str, ...] = Field(default=(), description="what stands beside the verdict wherever it stands")
+    condition: str = Field(default="", description="the condition that the verdict is about; empty: the better one")
+    note: str = Field(default="", description="what must be reported with the verdict")
+    caveats: tuple[str, ...] = Field(default=(), description="printed with the verdict wherever it appears")
     clause: str = Field(default="", description="what its macro prints")
-    listed: bool = Field(default=True, description="whether every writer is shown it; else only where it is chosen")
+    listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
 
     @property
     def verdict_text(self) -> str:
-        """The verdict with its caveats: `improved, stale tuning`."""
+        """Return the verdict with its caveats: `improved, stale tuning`."""
         return ", ".join((self.verdict, *self.caveats))
 
     @property
@@ -78,30 +76,30 @@ class ExploratoryComparison(FrozenModel):
 
     @property
     def partner(self) -> str:
-        """The condition that the subject is compared with."""
+        """Return the condition that the subject is compared with."""
         return self.worse if self.subject == self.better else self.better
 
 
 class RequiredStatement(FrozenModel):
-    """Something that the paper has to tell: an outcome that the record holds, or what a reader must be told."""
+    """A statement that the paper must report: an outcome in the record, or a disclosure."""
 
     id: str
     text: str = Field(description="in words, with the macros that print its numbers")
-    keys: tuple[str, ...] = Field(default=(), description="of the hypothesis or the comparisons that it is about")
-    abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
+    keys: tuple[str, ...] = Field(default=(), description="keys of the hypothesis or the comparisons it is about")
+    abstract: bool = Field(default=False, description="whether the abstract has to report it as well")
     required_form: Literal["", "verdict", "shown", "sentence"] = Field(
         default="",
         description=(
-            "how a paper has to tell it, or is not released. verdict: by one of its keys in a section (and the "
+            "how a paper must report it to be released. verdict: by one of its keys in a section (and the "
             "abstract); "
             "shown: each key by a verdict in a section or in a placed table; sentence: the abstract has the "
-            "text as it is"
+            "text unchanged"
         ),
     )
 
 
 class WriteInputs(StudyInputs):
-    """The record as a paper is made from it: what roles `outline`, `write` and `reflect` share."""
+    """The record as input to a paper: shared by the roles `outline`, `write` and `reflect`."""
 
     summaries: tuple[StageSummary, ...]
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
@@ -115,10 +113,10 @@ class WriteInputs(StudyInputs):
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
     winner_plan: str = ""
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
-    disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
+    disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
     statements: tuple[RequiredStatement, ...] = Field(default=(), description="all that the paper must state")
 
 
@@ -126,22 +124,22 @@ MAX_SECTIONS = 12
 
 
 class PlannedSection(FrozenModel):
-    """A section before it is written: what it says, and what it uses."""
+    """The plan of a section: what it says, and what it uses."""
 
     title: str
     claim: str = Field(description="one sentence: what a reader knows after it")
     keys: tuple[str, ...] = Field(
-        default=(), description=("that it prints: results with their suffix, settings, and verdicts")
+        default=(), description=("keys that it prints: results with their suffix, settings, and verdicts")
     )
-    figures: tuple[str, ...] = Field(default=(), description="that it places")
-    tables: tuple[str, ...] = Field(default=(), description="that it places")
-    references: tuple[str, ...] = Field(default=(), description="that it cites")
-    tells: tuple[str, ...] = Field(default=(), description="ids of what has to be told and is told here")
-    share: float = Field(gt=0, le=1, description="of the main text, its figures and tables included")
+    figures: tuple[str, ...] = Field(default=(), description="figures that it places")
+    tables: tuple[str, ...] = Field(default=(), description="tables that it places")
+    references: tuple[str, ...] = Field(default=(), description="works that it cites")
+    tells: tuple[str, ...] = Field(default=(), description="ids of the statements that it reports")
+    share: float = Field(gt=0, le=1, description="share of the main text, including its figures and tables")
 
 
 class PlannedAbstract(FrozenModel):
-    """The abstract before it is written."""
+    """The plan of the abstract."""
 
     claim: str = Field(description="one sentence: the main finding, in the words of its verdict")
     keys: tuple[str, ...] = ()
@@ -149,7 +147,7 @@ class PlannedAbstract(FrozenModel):
 
 
 class PaperOutline(FrozenModel):
-    """A paper before it is written."""
+    """The plan of a paper."""
 
     title: str
     abstract: PlannedAbstract
@@ -158,7 +156,7 @@ class PaperOutline(FrozenModel):
 
 class OutlineInputs(FrozenModel):
     inputs: WriteInputs
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the outline handed in before")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous outline")
     previous: PaperOutline | None = None
 
 
@@ -168,7 +166,7 @@ OUTLINE = Role(
 
 
 class SectionInputs(FrozenModel):
-    """For role `write`; answers with `Sections`. The lists hold what the asked sections were planned with.
+    """For role `write`; answered by `Sections`. The lists contain what is planned for the requested sections.
 
     `inputs` is the whole record; its own lists are not shown.
     """
@@ -177,7 +175,7 @@ class SectionInputs(FrozenModel):
     outline: PaperOutline
     asked: tuple[str, ...] = Field(description="titles of the sections to write now")
     abstract: bool = Field(description="whether to write the abstract now, after the last sections")
-    written: tuple[Section, ...] = Field(default=(), description="the sections before these, as they were written")
+    written: tuple[Section, ...] = Field(default=(), description="earlier sections, as written")
     results: tuple[ClaimLine, ...] = ()
     setups: tuple[ClaimLine, ...] = ()
     decided: tuple[DecidedHypothesis, ...] = ()
@@ -186,20 +184,20 @@ class SectionInputs(FrozenModel):
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     statements: tuple[RequiredStatement, ...] = ()
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")
 
 
 class Sections(FrozenModel):
-    """Sections as they were asked for, and captions of the figures that they place."""
+    """The requested sections, and captions of the figures that they place."""
 
-    sections: tuple[Section, ...] = Field(description="none only where the abstract alone is asked for")
+    sections: tuple[Section, ...] = Field(description="empty only if just the abstract is requested")
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
-    abstract: str = Field(default="", description="empty unless it is asked for")
+    abstract: str = Field(default="", description="empty unless requested")
 
 
 def _check_sections(inputs: SectionInputs, answer: Sections) -> None:
     if inputs.asked and not answer.sections:
-        raise ValueError("no section: write those that are asked for")
+        raise ValueError("no section given: write the requested ones")
 
 
 WRITE = Role(

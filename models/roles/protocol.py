@@ -1,5 +1,5 @@
-"""Before the plan and after it: `prior_search` says what to look for, `prior_work` reads a paper into a table, and
-`protocol_review` looks for what is wrong with a data plan before any code is written."""
+"""Prior work and review of a data plan: `prior_search` proposes searches, `prior_work` extracts what a paper used, and
+`protocol_review` looks for flaws of the plan before any code is written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFin
 
 class PriorSearchInputs(FrozenModel):
     idea: Idea
-    most: int = Field(ge=1, description="searches at most")
+    most: int = Field(ge=1, description="maximum number of searches")
 
 
 class PriorSearch(FrozenModel):
-    """What to type into a paper search to find the papers that come closest; nothing, where no search would help."""
+    """Queries for a paper search that find the closest papers; empty if no search would help."""
 
     queries: tuple[Query, ...] = ()
 
@@ -44,14 +44,14 @@ class PriorWorkInputs(FrozenModel):
     idea: Idea
     file: str
     pages: tuple[PageText, ...]
-    unread: int = Field(default=0, description="characters that are left out since the paper is long")
+    unread: int = Field(default=0, description="characters left out because the paper is long")
 
 
 class PriorWork(FrozenModel):
-    """What a paper used and reports."""
+    """Datasets, baselines, values and budgets that a paper used."""
 
     title: str = Field(
-        default="", max_length=300, description="of the paper; empty where the text is none that reports experiments"
+        default="", max_length=300, description="title of the paper; empty if the text does not report experiments"
     )
     uses: tuple[PriorUse, ...] = Field(default=(), max_length=40)
 
@@ -72,8 +72,8 @@ class ProtocolReviewInputs(FrozenModel):
     data_plan: DataPlan
     estimands: dict[str, str] = Field(default_factory=dict, description="expression -> what it estimates, in words")
     catalogue: tuple[CatalogueEntry, ...] = Field(description="the datasets of the plan")
-    others: tuple[str, ...] = Field(default=(), description="names of the other datasets that can be had")
-    seeds: int = Field(ge=0, description="replicates of a configuration at most")
+    others: tuple[str, ...] = Field(default=(), description="names of other available datasets")
+    seeds: int = Field(ge=0, description="maximum number of replicates of a configuration")
     node_seconds: Seconds
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, EnvironmentField(0.0)] = Field(
@@ -82,17 +82,17 @@ class ProtocolReviewInputs(FrozenModel):
     device: Annotated[str, EnvironmentField("")] = "cpu"
     rate: MeasuredRate = None
     prior: tuple[PriorPaper, ...] = ()
-    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what two of these papers or more used")
+    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what at least two of these papers used")
     answered: tuple[ReviewedFinding, ...] = Field(
         default=(), description="the reviewer's own findings, with the planner's answers; the plan is the new one"
     )
 
 
 class ProtocolReview(FrozenModel):
-    """What is wrong with a plan; nothing, where nothing is."""
+    """Flaws of a plan; empty if there are none."""
 
-    findings: tuple[ProtocolFinding, ...] = Field(default=(), max_length=8, description="the gravest first")
-    upheld: tuple[UnresolvedFinding, ...] = Field(default=(), description="of answered findings, those that still hold")
+    findings: tuple[ProtocolFinding, ...] = Field(default=(), max_length=8, description="most serious first")
+    upheld: tuple[UnresolvedFinding, ...] = Field(default=(), description="answered findings that still hold")
 
 
 def _check_protocol_review(inputs: ProtocolReviewInputs, review: ProtocolReview) -> None:

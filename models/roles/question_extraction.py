@@ -1,6 +1,6 @@
-"""Making research questions out of a paper and its repository: questions, the scripts that answer them, their steps.
+"""Derive research questions from a paper and its repository: questions, the scripts that answer them, their steps.
 
-Source: EXP-Bench (2025), section 3, by its stages; the words are ours.
+Source: EXP-Bench (2025), section 3, for the stages; the prompts are not copied.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ MAX_QUESTIONS, MAX_SCRIPTS, MAX_STEPS = 12, 12, 30
 class PaperQuestionsInputs(FrozenModel):
     title: str
     paper: ShownPaper
-    map: str = Field(description="of its repository")
+    map: str = Field(description="map of its repository")
 
 
 class DraftQuestion(FrozenModel):
-    """A question that one experiment of the paper answers."""
+    """A question answered by one experiment of the paper."""
 
     question: Text
-    method: Text = Field(description="all that is needed to do it, without what came out")
+    method: Text = Field(description="all that is needed to do it, without the outcome")
     outcome: Text = Field(description="what the paper found")
-    quote: str = Field(max_length=600, description="a passage that reports the outcome, copied; looked up by a program")
+    quote: str = Field(max_length=600, description="a passage that reports the outcome, copied; a program looks it up")
     section: str = Field(default="", max_length=200)
     constants: tuple[ExperimentVariable, ...] = Field(default=(), max_length=20)
     varied: tuple[ExperimentVariable, ...] = Field(min_length=1, max_length=8)
@@ -55,15 +55,15 @@ class QuestionScriptsInputs(FrozenModel):
 
 
 class QuestionScripts(FrozenModel):
-    """The files that carry an experiment out, in the order in which they are run; empty where there are none."""
+    """The files that carry out an experiment, in the order in which they run; empty if there are none."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
     )
     scripts: tuple[str, ...] = Field(default=(), max_length=MAX_SCRIPTS)
-    usage: str = Field(default="", max_length=2000, description="how they are run")
+    usage: str = Field(default="", max_length=2000, description="how to run them")
     why: str = Field(min_length=1, max_length=600)
 
 
@@ -75,13 +75,13 @@ class ScriptStepsInputs(FrozenModel):
 
 
 class ScriptStep(FrozenModel):
-    text: str = Field(min_length=1, max_length=600, description="what is to be done, without naming the script")
+    text: str = Field(min_length=1, max_length=600, description="what to do, without naming the script")
     path: str
     line: int = Field(ge=1)
 
 
 class ScriptSteps(FrozenModel):
-    """What an implementation must do, and what its author is told to do."""
+    """The steps of an implementation, and the instructions to its author."""
 
     steps: tuple[ScriptStep, ...] = Field(min_length=1, max_length=MAX_STEPS)
     instructions: Text

@@ -1,4 +1,4 @@
-"""Answering a research question by an experiment on a repository: its design, its code, its conclusion."""
+"""Answer a research question by an experiment on a repository: its design, its code, its conclusion."""
 
 from __future__ import annotations
 
@@ -16,54 +16,52 @@ Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 
 
 class QuestionInputs(FrozenModel):
-    """What its three roles share."""
+    """Inputs shared by the three roles."""
 
     asked: ResearchQuestion
     map: str
     shown: tuple[ShownFile, ...]
-    left_out: int = Field(default=0, description="text files that are not shown")
-    packages: tuple[str, ...] = Field(default=(), description="that its code can import")
-    as_it_is: str = Field(default="", description="what the repository gave as it is, where that was measured")
+    left_out: int = Field(default=0, description="number of text files that are not shown")
+    packages: tuple[str, ...] = Field(default=(), description="packages that its code can import")
+    as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
-    complaints: tuple[str, ...] = Field(default=(), description="why the answer before cannot be used")
+    complaints: tuple[str, ...] = Field(default=(), description="why the previous answer cannot be used")
 
 
 class DesignAnswer(FrozenModel):
-    """A design; or what has to be seen first."""
+    """A design; or what must be seen first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
     )
     design: ExperimentDesign | None = None
 
 
 class QuestionCodeInputs(QuestionInputs):
     design: ExperimentDesign
-    seconds: float = Field(description="that the script may take")
-    written: tuple[ShownFile, ...] = Field(default=(), description="files of the try before, as they are now")
-    failed: str = Field(default="", description="what was wrong with that try")
-    output: str = Field(default="", description="the end of what it printed")
+    seconds: float = Field(description="time limit of the script")
+    written: tuple[ShownFile, ...] = Field(default=(), description="files of the previous attempt, as they are now")
+    failed: str = Field(default="", description="what was wrong with that attempt")
+    output: str = Field(default="", description="the end of its output")
 
 
 class CodeAnswer(FrozenModel):
-    """The change that carries the experiment out; or what has to be seen first."""
+    """The change that carries out the experiment; or what must be seen first."""
 
     wants: tuple[Word, ...] = Field(default=(), max_length=20, description="as for the design")
-    edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of files that are there")
-    files: tuple[WholeFile, ...] = Field(
-        default=(), max_length=20, description="whole files: new ones, or written anew"
-    )
+    edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of existing files")
+    files: tuple[WholeFile, ...] = Field(default=(), max_length=20, description="whole files: new or rewritten ones")
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
 
 
 class QuestionConclusionInputs(FrozenModel):
     asked: ResearchQuestion
     design: ExperimentDesign
-    measured: tuple[str, ...] = Field(description="an arm on a metric, its mean, spread and n, a line each")
-    compared: tuple[str, ...] = Field(description="two arms on a metric, and which way the second differs")
+    measured: tuple[str, ...] = Field(description="one line per arm and metric: mean, spread and n")
+    compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the second")
     complaints: tuple[str, ...] = ()
 
 
@@ -71,14 +69,14 @@ class StatedDirection(FrozenModel):
     metric: Word
     first: Word
     second: Word
-    second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="against the first")
+    second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="compared with the first")
 
 
 class StatedNumber(FrozenModel):
-    text: Word = Field(description="the number as the conclusion prints it, with its % where it has one")
+    text: Word = Field(description="the number as the conclusion prints it, with its % if any")
     what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
         description=(
-            "of the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
+            "for the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
             "difference, the ratio, or the difference as a percentage of that of `against`"
         )
     )
@@ -93,7 +91,7 @@ class ConclusionAnswer(FrozenModel):
         default=(),
         max_length=40,
         description=(
-            "each number that the conclusion prints, but for those of the question and counts of arms and seeds"
+            "each number that the conclusion prints, except those of the question and counts of arms and seeds"
         ),
     )
     directions: tuple[StatedDirection, ...] = Field(

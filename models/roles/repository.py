@@ -1,4 +1,4 @@
-"""A user's repository: which command makes its result, what mends it, which parts to take out of it, and how."""
+"""A user's repository: which command produces its result, how to repair it, and which parts to remove and how."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ShownFile(FrozenModel):
 
 
 class CommandLine(FrozenModel):
-    """A command that may make the result, and what is wrong with it."""
+    """A command that may produce the result, and what is wrong with it."""
 
     words: tuple[str, ...]
     where: str
@@ -34,22 +34,22 @@ class CommandInputs(FrozenModel):
     documents: tuple[ShownFile, ...]
     files: tuple[str, ...]
     candidates: tuple[CommandLine, ...] = ()
-    options: tuple[str, ...] = Field(default=(), description="of its parsers, one a line, with the file")
-    command: tuple[str, ...] = Field(default=(), description="as the person gave it, where they did")
-    metric: str = Field(default="", description="as the person gave it, where they did")
+    options: tuple[str, ...] = Field(default=(), description="options of its parsers, one per line, with the file")
+    command: tuple[str, ...] = Field(default=(), description="the user's command, if given")
+    metric: str = Field(default="", description="the user's metric, if given")
     complaints: tuple[str, ...] = ()
 
 
 class CommandChoice(FrozenModel):
-    """How the result is made, and where it stands."""
+    """The command that produces the result, and the place of the number."""
 
     words: tuple[Word, ...] = Field(
         min_length=2,
         max_length=60,
         description=(
-            "the command line, one word an entry, `python` first for a Python program; {seed} where its seed "
+            "the command line, one word per entry, `python` first for a Python program; {seed} where its seed "
             "goes, {out} "
-            "for a folder that it may write into"
+            "for a folder that it may write to"
         ),
     )
     metric: str = Field(
@@ -59,13 +59,12 @@ class CommandChoice(FrozenModel):
             "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"
         ),
     )
-    direction: MetricDirection = Field(description="whether more of it is better (max), or less (min)")
+    direction: MetricDirection = Field(description="whether higher (max) or lower (min) is better")
     expected: str = Field(
         default="",
         max_length=40,
         description=(
-            "what the documents say it should be, in the unit that is read, as 0.83 or 0.83±0.02; empty: they "
-            "say nothing"
+            "the value that the documents state, in the unit that is read, as 0.83 or 0.83±0.02; empty: they state none"
         ),
     )
     why: str = Field(min_length=1, max_length=600)
@@ -77,16 +76,16 @@ COMMAND = Role("command", CommandInputs, CommandChoice, temperature=0.2, prompt_
 class TriedRepair(FrozenModel):
     reason: str
     kept: bool = False
-    then: str = Field(description="what stopped the program then; empty: something else than before")
+    then: str = Field(description="what stopped the program then; empty: something other than before")
 
 
 class RepairInputs(FrozenModel):
     words: tuple[str, ...] = Field(description="the command line")
     metric: str
     signature: str = Field(description="what stopped it, in short")
-    output: str = Field(description="the end of what it printed")
+    output: str = Field(description="the end of its output")
     python: str
-    packages: tuple[str, ...] = Field(default=(), description="name and version, of those that it asks for")
+    packages: tuple[str, ...] = Field(default=(), description="name and version of the packages that it requires")
     shown: tuple[ShownFile, ...] = ()
     files: tuple[str, ...] = ()
     tried: tuple[TriedRepair, ...] = ()
@@ -96,7 +95,7 @@ class RepairInputs(FrozenModel):
 class RepairAnswer(FrozenModel):
     """One repair, or why there is none."""
 
-    repair: RepositoryRepair | None = Field(description="one change; null: nothing that may be changed would help")
+    repair: RepositoryRepair | None = Field(description="one change; null: no permitted change would help")
     why: str = Field(min_length=1, max_length=600)
 
 
@@ -104,7 +103,7 @@ REPAIR = Role("repair", RepairInputs, RepairAnswer, temperature=0.2, prompt_toke
 
 
 class FoundPart(FrozenModel):
-    """A part as a program found it."""
+    """A part found by a program."""
 
     name: str
     kind: str
@@ -118,13 +117,13 @@ class PartsInputs(FrozenModel):
     words: tuple[str, ...]
     metric: str
     parts: tuple[FoundPart, ...]
-    others: tuple[str, ...] = Field(default=(), description="what is taken for no part, and why")
+    others: tuple[str, ...] = Field(default=(), description="candidates not counted as parts, and why")
     symbols: tuple[str, ...] = Field(default=(), description="path:symbol of all functions that ran")
-    most: int = Field(default=3, description="parts that may be added")
+    most: int = Field(default=3, description="maximum number of parts to add")
 
 
 class PartNote(FrozenModel):
-    """What a reader makes of a part that was found."""
+    """A reader's assessment of a part."""
 
     name: str = Field(min_length=1, max_length=200, description="exactly as in the list")
     prior: float = Field(ge=0, le=1, description="how much the result is believed to fall without it")
@@ -161,8 +160,8 @@ PARTS = Role("parts", PartsInputs, PartsAnswer, temperature=0.3, prompt_tokens=4
 class PatchInputs(FrozenModel):
     part: str
     where: str
-    why: str = Field(default="", description="what it is, where a reader said so")
-    tried: tuple[str, ...] = Field(default=(), description="ways that did not take it out, and what came of each")
+    why: str = Field(default="", description="what it is, if a reader said so")
+    tried: tuple[str, ...] = Field(default=(), description="earlier attempts to remove it, with their outcomes")
     shown: tuple[ShownFile, ...]
     callers: tuple[ShownFile, ...] = ()
     complaints: tuple[str, ...] = ()
@@ -172,7 +171,7 @@ class PatchAnswer(FrozenModel):
     """Edits after which the program runs without a part, or why there are none."""
 
     edits: tuple[RepositoryEdit, ...] = Field(max_length=8)
-    what: str = Field(min_length=1, max_length=200, description="in words: how the part is gone")
+    what: str = Field(min_length=1, max_length=200, description="how the part is removed, in words")
 
 
 PATCH = Role("part_patch", PatchInputs, PatchAnswer, temperature=0.3, prompt_tokens=30_000)
@@ -186,7 +185,7 @@ class PatchCheckInputs(FrozenModel):
 
 
 class PatchCheck(FrozenModel):
-    agrees: bool = Field(description="whether the change takes out this part, all of it and nothing else")
+    agrees: bool = Field(description="whether the change removes this part, all of it and nothing else")
     why: str = Field(min_length=1, max_length=400)
 
 

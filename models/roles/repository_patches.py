@@ -1,4 +1,4 @@
-"""Changing a user's repository so that arms of a study exist (`arm_patch`)."""
+"""Change a user's repository so that the arms of a study exist (`arm_patch`)."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from labwright.record.source_edits import SourceEdit, WholeFile
 
 
 class ShownArm(FrozenModel):
-    """What makes an arm of the node to start from."""
+    """The words and the patch of an arm of the node to start from."""
 
     name: str
     words: tuple[str, ...] = ()
-    patch: str = Field(default="", description="unified diff from the repository as it is")
+    patch: str = Field(default="", description="unified diff from the unmodified repository")
 
 
 class ShownRepository(FrozenModel):
     """A user's repository as a prompt shows it."""
 
-    command: str = Field(description="what every cell is one run of")
+    command: str = Field(description="the command that every cell runs once")
     metric: str = Field(description="where its number is read")
-    scored: bool = Field(default=False, description="whether the program scores its predictions, and reads no number")
+    scored: bool = Field(
+        default=False, description="whether the program scores its predictions instead of reading a number"
+    )
     test_metric: bool = Field(default=False, description="whether test results are read too, and withheld")
-    as_it_is: str = Field(default="", description="what one run of it gave, and how long it took")
+    as_it_is: str = Field(default="", description="result and run time of one unmodified run")
     map: str
     shown: tuple[ShownFile, ...]
-    left_out: int = Field(default=0, description="text files that are not shown")
+    left_out: int = Field(default=0, description="number of text files that are not shown")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
 
 
 class PatchingInputs(AuthorInputs):
     repository: ShownRepository
-    made: tuple[ShownArm, ...] = Field(default=(), description="what makes the arms of the node to start from")
+    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the node to start from")
     changed: tuple[ShownFile, ...] = Field(
-        default=(), description="files that these patches change, as they leave them"
+        default=(), description="files that these patches change, in their patched state"
     )
     requested: tuple[ShownFile, ...] = Field(default=(), description="what this author asked to see")
     requests_left: int = 0
-    complaints: tuple[str, ...] = Field(default=(), description="why the answer before cannot be used")
+    complaints: tuple[str, ...] = Field(default=(), description="why the previous answer cannot be used")
 
 
 class ArmPatch(FrozenModel):
@@ -49,38 +51,36 @@ class ArmPatch(FrozenModel):
 
     arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
     start: str = Field(
-        default="",
-        description=("the arm whose files it changes; empty: each arm's own, as the node to start from has it"),
+        default="", description=("the arm whose files it changes; empty: each arm's own, as in the node to start from")
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
         max_length=30,
-        description=("added to the command of these arms, in place of those of the data plan; null: these stay"),
+        description=("added to the command of these arms, instead of those of the data plan; null: those stay"),
     )
-    edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of files that are there")
-    files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new ones, or those written anew")
+    edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of existing files")
+    files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new or rewritten ones")
 
 
 class Patches(FrozenModel):
-    """What makes arms of a repository; or what has to be seen first."""
+    """Patches that make the arms of a repository; or what must be seen first."""
 
     title: str = Field(default="", description="up to ten words")
     plan: str = Field(default="", description="what is done and why, in a few sentences")
-    varies: str = Field(default="", description="the one thing that sets this node apart, e.g. 'a wider network'")
+    varies: str = Field(default="", description="the one thing that distinguishes this node, e.g. 'a wider network'")
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
     )
     patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
-    arms: tuple[str, ...] = Field(default=(), description="names of arms beside those of the data plan: of an ablation")
+    arms: tuple[str, ...] = Field(default=(), description="names of arms beyond those of the data plan: of an ablation")
     nothing_left: str = Field(
-        default="",
-        description="only where your part offers it: why nothing is worth trying; nothing else is given then",
+        default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
     )
 
     def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """The arms that it makes beside those of the data plan: of an ablation, and of what repairs one."""
+        """Return the arms made beyond those of the data plan: an ablation's, or those of a node that fixes one."""
         return list_added_arms(inputs, self.arms)
 
 
@@ -92,9 +92,9 @@ def _check_patches(inputs: PatchingInputs, answer: Patches) -> None:
             raise ValueError("wants: no more can be shown; give patches from what you have seen")
         return
     if not answer.patches:
-        raise ValueError("no patch was written, and this part asks for one")
+        raise ValueError("no patch was written, and this task requires one")
     if not (answer.title and answer.plan and answer.varies):
-        raise ValueError("title, plan and varies say what the patches do: give all three")
+        raise ValueError("title, plan and varies must describe the patches: give all three")
     check_added_arms(inputs, answer.list_added_arms(inputs), named=inputs.kind == "ablate")
 
 

@@ -1,4 +1,4 @@
-"""What a model is asked for: `Role`, one object for each, beside its prompt `models/roles/<name>.md`."""
+"""`Role`: a typed question to a model, with its prompt in `models/roles/<name>.md`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pydantic import BaseModel
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)
 TYPICAL_IMAGE_TOKENS = 1200
-"""Tokens of one picture, roughly, at the providers that say."""
+"""Approximate number of tokens of one image, at providers that publish it."""
 
 
 @dataclass(frozen=True)
 class EnvironmentField:
-    """Marks a field of a role's inputs that tells of the machine or of limits, not of the research.
+    """Marks a field of a role's inputs that describes the machine or limits, not the research.
 
-        node_seconds: Annotated[float, Circumstance(0.0)]
+        node_seconds: Annotated[float, EnvironmentField(0.0)]
 
-    A question is recognised by its prompt with `neutral` in these fields, so that a run which is resumed on another
-    machine, or with other limits, keeps its answers. New questions carry the present values.
+    A question is identified by its prompt with the neutral value in these fields, so that a run resumed on another
+    machine, or with other limits, keeps its answers. New questions carry the current values.
     """
 
     neutral: Any
@@ -31,35 +31,35 @@ class EnvironmentField:
 class Role(Generic[In, Out]):
     """A question that models answer: typed inputs, typed output, and the limits of one call.
 
-    The prompt may use the fields of the inputs and nothing else. Outputs are validated before they are committed.
-    Temperatures and limits of code, feedback and summary are those of AI-Scientist-v2 (Table 2); the others are ours.
+    The prompt may use only the fields of the inputs. Outputs are validated before they are committed.
+    Temperatures and limits of code, feedback and summary are from AI-Scientist-v2 (Table 2).
     """
 
     name: str
-    """As it stands in records, settings and the name of the prompt file."""
+    """Name in records and settings, and of the prompt file."""
     inputs: type[In]
     output: type[Out]
     kind: Literal["text", "vision"] = "text"
-    """vision: it is asked about pictures, and is nobody's where no model looks at them."""
+    """vision: the question is about images, and is not asked if no model accepts them."""
     temperature: float = 0.5
     max_tokens: int = 8192
-    """Tokens that an answer may have."""
+    """Maximum number of tokens of an answer."""
     prompt_tokens: int = 0
-    """Tokens of a prompt with its pictures that a budget keeps free: two to four times those seen; 0: not in a run."""
+    """Tokens of a prompt with its images that a budget reserves: two to four times those observed; 0: not in a run."""
     typical_tokens: tuple[int, int] = (0, 0)
-    """Tokens of a usual prompt and answer, for forecasts: of one run by a language model, and of rendered prompts."""
+    """Tokens of a typical prompt and answer, for forecasts: from one run with a language model and rendered prompts."""
     choose_output: Callable[[In], type[Out]] | None = None
-    """The output type for some inputs, where it depends on them."""
+    """Returns the output type for given inputs, if it depends on them."""
     check: Callable[[In, Out], None] | None = None
-    """Raises `ValueError` where an answer is none to these inputs; a model is shown why, and asked again as if it had
-    missed the schema."""
+    """Raises `ValueError` if an answer does not fit the inputs; the model sees the message and is asked again, as if it
+    had violated the schema."""
 
     def get_output_type(self, inputs: In) -> type[Out]:
-        """What an answer to these inputs must be."""
+        """Return the type that an answer to these inputs must have."""
         return self.output if self.choose_output is None else self.choose_output(inputs)
 
     def check_answer(self, inputs: In, answer: BaseModel) -> None:
-        """Raises `ValueError`, saying why, where an answer of the role's type is none to these inputs."""
+        """Raise `ValueError` with the reason if an answer of the role's type does not fit these inputs."""
         if self.check is not None and isinstance(answer, self.output):
             self.check(inputs, answer)
 
@@ -71,7 +71,7 @@ AnyRole = Role[Any, Any]
 
 
 def neutralise_environment(inputs: In) -> In:
-    """The inputs with neutral values in every field that is marked as a `Circumstance`."""
+    """Return the inputs with neutral values in every field marked as an `EnvironmentField`."""
     marked = {
         name: mark.neutral
         for name, field in type(inputs).model_fields.items()

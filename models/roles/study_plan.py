@@ -1,6 +1,6 @@
-"""Planning: the data plan of a study (`plan`; `repository_plan` of a user's repository) and its ablations.
+"""Plan a study (`plan`; `repository_plan` for a user's repository) and its ablations.
 
-`ablation_plan` plans as an author does, before the last stage; `missing_ablations` reads the draft as a reviewer does.
+`ablation_plan` plans as an author before the last stage; `missing_ablations` reads the draft as a reviewer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from labwright.record.schema.tuning import Hyperparameter
 
 
 class CatalogueEntry(FrozenModel):
-    """A dataset that can be had."""
+    """A dataset available to the plan."""
 
     name: str
     title: str
@@ -37,64 +37,64 @@ class CatalogueEntry(FrozenModel):
     features: int
     classes: int
     sizes: dict[str, int] = Field(default={}, description="examples by split; empty: not known before it is loaded")
-    own: bool = Field(default=False, description="brought by the person who runs us; the fields below are of such data")
+    own: bool = Field(default=False, description="supplied by the user; the fields below are for such data")
     task: str = Field(default="", description="classification, regression, or none: a folder without known labels")
     target: str = ""
-    columns: tuple[str, ...] = Field(default=(), description="features before any encoding; of a folder, file endings")
+    columns: tuple[str, ...] = Field(default=(), description="features before any encoding; for a folder, file endings")
     class_names: tuple[str, ...] = ()
-    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     split_rule: str = ""
-    form: str = Field(default="", description="what an example holds, in words, where it is no row of numbers")
+    form: str = Field(default="", description="content of an example, in words, if it is not a row of numbers")
     warnings: tuple[str, ...] = ()
-    meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns that metrics may go by -> their values")
-    meta_in_test: dict[str, int] = Field(default={}, description="such a column -> values of it in test")
-    scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
-    command: str = Field(default="", description="of a user's repository: what each cell is one run of")
+    meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns for metrics by group -> their values")
+    meta_in_test: dict[str, int] = Field(default={}, description="such a column -> number of its values in test")
+    scorer: str = Field(default="", description="what the user's frozen scorer computes, in words")
+    command: str = Field(default="", description="for a user's repository: the command that each cell runs once")
 
 
 class SubjectEntry(FrozenModel):
-    """A language model that experiments may ask."""
+    """A language model that experiments may query."""
 
     name: str
     model: str
     description: str = ""
     context_tokens: int | None = None
     price: str = ""
-    calls: str = Field(default="", description="how many may be under way, and go out in a minute")
+    calls: str = Field(default="", description="limits on concurrent calls and calls per minute")
 
 
 class PlanningInputs(FrozenModel):
-    """What is told of whatever is planned."""
+    """Inputs shared by all planning roles."""
 
     idea: Idea
     node_seconds: Seconds
     device: Annotated[str, EnvironmentField("")] = "cpu"
     room: Annotated[ResourceNeeds | None, EnvironmentField(None)] = Field(
-        default=None, description="what a cell can have at most"
+        default=None, description="maximum resources of a cell"
     )
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, EnvironmentField(0.0)] = Field(
         default=0.0, description="limit of the run; 0: unknown"
     )
     rate: MeasuredRate = None
-    seeds: int = Field(default=20, description="fresh seeds of what is reported, at most")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    seeds: int = Field(default=20, description="maximum number of fresh seeds of reported results")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
-    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what two of them or more used")
-    before: DataPlan | None = Field(default=None, description="the plan handed in before")
-    findings: tuple[ProtocolFinding, ...] = Field(default=(), description="what a reviewer found wrong with that plan")
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
+    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what at least two of them used")
+    before: DataPlan | None = Field(default=None, description="the previous plan")
+    findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
 
 
 class PlanInputs(PlanningInputs):
     catalogue: tuple[CatalogueEntry, ...]
     subjects: tuple[SubjectEntry, ...] = ()
-    subject_budget: Annotated[str, EnvironmentField("")] = Field(default="", description="what they may take together")
-    metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
+    subject_budget: Annotated[str, EnvironmentField("")] = Field(default="", description="their joint budget")
+    metrics: tuple[str, ...] = Field(description="metrics that the program computes from submitted predictions")
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
-    packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
-    hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets of the hub that may be asked for")
+    packages: tuple[str, ...] = Field(default=(), description="packages that the plan may request")
+    hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets of the hub that may be requested")
 
 
 class AmendedPlan(DataPlan):
@@ -113,27 +113,27 @@ PLAN = Role(
 
 
 class RepositoryPlanInputs(PlanningInputs):
-    dataset: str = Field(description="what the plan calls the repository's own data")
+    dataset: str = Field(description="the plan's name for the repository's own data")
     direction: MetricDirection
     repository: ShownRepository
-    options: tuple[str, ...] = Field(default=(), description="of what the command runs, one a line")
-    keys: tuple[str, ...] = Field(default=(), description="of its configuration, name = value")
-    space: CommandSpace = Field(default=CommandSpace(), description="what the person says can be set")
+    options: tuple[str, ...] = Field(default=(), description="options of the command, one per line")
+    keys: tuple[str, ...] = Field(default=(), description="keys of its configuration, name = value")
+    space: CommandSpace = Field(default=CommandSpace(), description="hyperparameters given by the user")
 
 
 class _CommandArm(Arm):
     words: tuple[Word, ...] = Field(
         default=(),
         description=(
-            "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the "
+            "what makes this arm of the command: options or overrides key=value, one word per entry; empty: the "
             "baseline, "
-            "or an arm that a patch makes"
+            "or an arm made by a patch"
         ),
     )
 
 
 class _CommandLevel(Level):
-    words: tuple[Word, ...] = Field(default=(), description="what the command of every arm gets at this level")
+    words: tuple[Word, ...] = Field(default=(), description="words added to the command of every arm at this level")
 
 
 class _CommandFactor(Factor):
@@ -141,19 +141,19 @@ class _CommandFactor(Factor):
 
 
 class _CommandHyperparameter(Hyperparameter):
-    word: str = Field(default="", description="how the command is given it: '--lr {value}' or 'model.lr={value}'")
+    word: str = Field(default="", description="how to pass it to the command: '--lr {value}' or 'model.lr={value}'")
 
 
 class RepositoryPlan(DataPlan):
     """A plan whose arms are words of a repository's command, or patches of its files."""
 
-    # pyright takes no model for frozen, and so no narrower type for an override
-    arms: tuple[_CommandArm, ...] = Field(min_length=2, description="the repository as it is, and a method")  # pyright: ignore
+    # pyright does not recognise the models as frozen, so it rejects a narrower type in an override
+    arms: tuple[_CommandArm, ...] = Field(min_length=2, description="the unmodified repository, and a method")  # pyright: ignore
     levels: tuple[_CommandLevel, ...] = ()  # pyright: ignore
     factors: tuple[_CommandFactor, ...] = Field(
         default=(),
         description=(  # pyright: ignore
-            "where several are varied: the program crosses them and makes `levels` and `factor` of them"
+            "if several are varied: the program crosses them and derives `levels` and `factor`"
         ),
     )
     space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="what is tuned")  # pyright: ignore
@@ -163,7 +163,7 @@ class RepositoryPlan(DataPlan):
 
 
 class AmendedRepositoryPlan(RepositoryPlan, AmendedPlan):  # pyright: ignore
-    """One after its review, with an answer to each finding."""
+    """A repository plan after its review, with an answer to each finding."""
 
 
 def _choose_repository_plan_type(inputs: RepositoryPlanInputs) -> type[RepositoryPlan]:
@@ -180,17 +180,17 @@ REPOSITORY_PLAN = Role(
 
 
 class AblationPlanInputs(StudyInputs):
-    """For role `ablation_plan`; answers with `AblationPlan`. Validation results only."""
+    """For role `ablation_plan`; answered by `AblationPlan`. Validation results only."""
 
-    method: NodeBrief = Field(description="the node that is ablated, with its code")
-    most: int = Field(ge=1, description="ablations at most")
+    method: NodeBrief = Field(description="the node to ablate, with its code")
+    most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
     rate: MeasuredRate = None
-    earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on the stages before")
-    unreported: tuple[UnreportedStage, ...] = Field(default=(), description="of these stages, those without a report")
-    notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
-    written: tuple[str, ...] = Field(default=(), description="ablations that a person wrote and that run already")
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
+    earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on earlier stages")
+    unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the user")
+    written: tuple[str, ...] = Field(default=(), description="ablations that the user wrote and that already run")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
 
 
 class RiskTested(FrozenModel):
@@ -202,7 +202,7 @@ class RiskTested(FrozenModel):
 
 
 class AblationPlan(FrozenModel):
-    """What is worth ablating, that first which carries most of the claim."""
+    """The ablations worth running, starting with the one that tests most of the claim."""
 
     ablations: tuple[Ablation, ...] = Field(min_length=1)
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
@@ -215,16 +215,16 @@ ABLATION_PLAN = Role(
 
 class MissingAblationsInputs(StudyInputs):
     draft: PaperDraft = Field(description="with the values that its macros print")
-    trials: tuple[AblationResult, ...] = Field(description="what was planned, and what became of it")
+    trials: tuple[AblationResult, ...] = Field(description="planned ablations and their outcomes")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
-    most: int = Field(ge=1, description="ablations at most")
+    most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")
 
 
 class MissingAblationsAnswer(FrozenModel):
-    """What the draft's claims need and nobody measured; nothing, where nothing is missing."""
+    """Ablations that the draft's claims need and nobody measured; empty if none is missing."""
 
     ablations: tuple[Ablation, ...] = ()
     why: str = Field(min_length=1, description="why these, or why none is missing, in one or two sentences")

@@ -186,7 +186,7 @@ def test_the_view_of_the_paper_shows_a_judge_nothing_beside_it(
         assert main(["judge", *given, "--model", "any:thing", "--view", "paper"]) == 0
         assert "the judge saw the paper as its reader does" in capsys.readouterr().out
         user = one.requests[-1].prompt.user
-        assert "Nothing else was given" in user and "values = 3" not in user and "record says" not in user
+        assert "Nothing else was given" in user and "values = 3" not in user and "The record of the run" not in user
     assert main(["judge", "p.md", "--code", "run.py", "--model", "any:thing", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["view"] == "all" and "values = 3" in one.requests[-1].prompt.user
 

@@ -209,7 +209,10 @@ def test_a_reviewer_is_told_whose_figures_and_what_was_found_before() -> None:
     inputs = INPUTS["vision"]
     assert isinstance(inputs, VisionInputs)
     own = render(VISION, inputs).user
-    assert "Measured on validation by this run" in own and "Findings of the last review of a figure with this name: The legend covers the lines." in own
+    assert (
+        "Measured on validation by this run" in own
+        and "Findings of the last review of a figure with this name: The legend covers the lines." in own
+    )
     together = render(VISION, inputs.model_copy(update={"subject": "aggregate", "seeds": (11, 12)})).user
     assert "2 runs of it with other seeds (11, 12)" in together and "left out on purpose" in " ".join(together.split())
     assert "final figures of the paper" in render(VISION, inputs.model_copy(update={"subject": "paper"})).user
@@ -591,8 +594,8 @@ def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
 @pytest.mark.parametrize(
     ("arms", "said"),
     [
-        (("without warmup!",), "is no name for an arm"),
-        (("margin",), "is no name for an arm"),
+        (("without warmup!",), "is not a valid name for an arm"),
+        (("margin",), "is not a valid name for an arm"),
         ((), "arms is empty"),
         (("without-warmup",), ""),
     ],

@@ -105,7 +105,7 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
         (OWN.replace('"2" =', '"two" ='), "'two', which is no"),
         (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"),
         (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
-        (OWN.replace("fit]", "model_fields]"), "is a word that the program needs itself"),
+        (OWN.replace("fit]", "model_fields]"), "is reserved by the program"),
         (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"),
         (OWN.split("[confidence]")[0], "confidence"),
         (OWN.replace("title", "titel"), "title"),

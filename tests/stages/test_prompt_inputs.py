@@ -296,7 +296,10 @@ def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_chan
     assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
     user = render(CODE, inputs).user
     part = user[user.index("# Your task: debug") :]
-    assert "The node above works, but these children of it failed in the same way" in part and f"- {children[1]} tune, v3" in part
+    assert (
+        "The node above works, but these children of it failed in the same way" in part
+        and f"- {children[1]} tune, v3" in part
+    )
     assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
     assert "+Y = data['wine']" in part and "does not work" not in part
     story.finish(decided, cells(0.5, 0.4))
