@@ -1,1 +1,1 @@
-"""Language models behind one class, `models.client.Models`. Importing this loads no provider."""
+"""Language models behind one class, `models.client.Models`. Importing this package loads no provider."""

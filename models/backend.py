@@ -1,7 +1,7 @@
-"""What answers a request: a provider's model, the offline researcher, a recording or a script.
+"""Interfaces of everything that answers requests: a provider's model, the offline researcher, a recording or a script.
 
-A backend is asked once a request and has its own bounded retries. It knows nothing of keys, ledgers or runs; the layers
-above it do (`models.client`).
+A backend is asked once per request and has its own bounded retries. It knows nothing about keys, ledgers or runs; the
+layers above it do (`models.client`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Image:
-    """A picture shown to a model."""
+    """An image shown to a model."""
 
     data: bytes
     media_type: str = "image/png"
@@ -39,7 +39,7 @@ class Image:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One question: the typed inputs, and the same as a rendered prompt. A backend may answer from either."""
+    """One question: the typed inputs, and the prompt rendered from them. A backend may answer from either."""
 
     role: AnyRole
     inputs: BaseModel
@@ -49,30 +49,30 @@ class ModelRequest:
     temperature: float = 1.0
     max_tokens: int = 8192
     cut_at: int = 0
-    """Tokens at which the last answer to this request was cut; 0: none was."""
+    """Number of tokens at which the last answer to this request was truncated; 0: never truncated."""
     cuts: int = 0
-    """Answers to it that were cut."""
+    """Number of truncated answers to it."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A validated answer and what it took. `retries` counts transport and validation retries together."""
+    """A validated answer and its usage. `retries` counts transport and validation retries together."""
 
     output: BaseModel
     usage: TokenUsage
     model: str
     retries: int = 0
     left_out: tuple[str, ...] = ()
-    """What of the request the model does not take, and was not sent."""
+    """Features of the request that the model does not support, and that were not sent."""
 
 
 def check_reply(request: ModelRequest, reply: Reply) -> Reply:
-    """The reply, where its role takes it for an answer to these inputs. Raises `ModelOutputInvalid`."""
+    """Return the reply if its role accepts it for these inputs. Raises `ModelOutputInvalid` otherwise."""
     try:
         request.role.check_answer(request.inputs, reply.output)
     except ValueError as error:
         raise ModelOutputInvalid(
-            f"{reply.model}: no answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"
+            f"{reply.model}: invalid answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"
         ) from None
     return reply
 
@@ -82,29 +82,29 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """The model as it was configured, or all of them in words."""
+        """The configured model, or a description of all of them."""
         ...
 
     @property
     def accepts_images(self) -> bool:
-        """Whether pictures can be shown to it, as far as is known."""
+        """Whether it accepts images, as far as is known."""
         ...
 
     def get_model_name(self, role: AnyRole) -> str:
-        """The model that plays a role, as it was configured; part of a request's hash."""
+        """Return the configured model of a role; part of a request's hash."""
         ...
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
-        """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
+        """Return the token limit of prompt and answer together for the model of a role; None: unknown."""
         ...
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The answer, an instance of `request.output_type`. Raises `ModelError`."""
+        """Return the answer, an instance of `request.output_type`. Raises `ModelError`."""
         ...
 
 
 class SingleModelBackend:
-    """What backends of one model share; it sees pictures."""
+    """Base of backends with one model; it accepts images."""
 
     def __init__(self, name: str) -> None:
         self._name = name

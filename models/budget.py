@@ -1,13 +1,13 @@
-"""The budget layer: what may be begun in a run, so that all that is under way together can never pass a cap.
+"""The budget layer: decide what may start in a run, so that everything in progress together never exceeds a cap.
 
-The most that a call or an attempt may take is set aside, as an event, before it begins, and settled by what it took.
-Two promises are kept with it. What is spent and set aside for calls and attempts stays within the cap: `reserve`
-refuses otherwise. What was begun can be finished, and the paper written: for every decision under way, and for every
-step to come outside the search, the most that it may take is left free (`Shares`), and `lacking` says whether there is
-room for one more.
+Before a call or an attempt starts, its maximum cost is reserved, as an event; it is settled with the actual cost.
+Guarantees: what is spent and reserved for calls and attempts stays within the cap (`Budget` refuses otherwise). What
+was started can be finished, and the paper written: the maximum cost of every decision in progress, and of every step
+outside the search that is still to come, is left free (`CostReservations`); `Budget.find_shortage` says whether there
+is room for more.
 
-Not guaranteed: what a provider bills beside what it reports (a request that was cut off and answered by a second one),
-nor what it counts beyond our upward estimate (`models.prices.prompt_tokens`).
+Limits: a provider may bill more than it reports (a request that was interrupted and answered by a second one), or count
+more tokens than the upper estimate (`models.prices.estimate_prompt_tokens`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDING_TOLERANCE = 1e-9
 
 
 class BudgetSettings(FrozenModel):
-    """What a run may take at most; None: no cap. The run's wall clock is `time_limit`."""
+    """Budget caps of a run; None: no cap. The run's wall clock is limited by `time_limit`."""
 
     usd: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd"
@@ -46,14 +46,14 @@ class BudgetSettings(FrozenModel):
     )
 
     subject_usd: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="USD for what experiments ask subjects, beside usd"
+        default=None, gt=0, allow_inf_nan=False, description="USD for experiments' calls of subjects, on top of usd"
     )
     subject_tokens: int | None = Field(
-        default=None, gt=0, description="tokens of what experiments ask subjects, beside tokens"
+        default=None, gt=0, description="tokens of experiments' calls of subjects, on top of tokens"
     )
 
     def find_exceeded_cap(self, wanted: Cost, more: Cost) -> str | None:
-        """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
+        """Return the cap that `wanted` exceeds, among those that `more` counts against: `$5.00`; None if it fits."""
         if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING_TOLERANCE:
             return f"${self.usd:.2f}"
         if self.tokens is not None and more.tokens and wanted.tokens > self.tokens:
@@ -67,7 +67,7 @@ class BudgetSettings(FrozenModel):
         return None
 
     def format_amount(self, amount: Cost) -> str:
-        """An amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
+        """Format an amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
         parts = [f"${amount.usd:.2f}"] * (self.usd is not None)
         parts += [f"{amount.tokens} tokens"] * (self.tokens is not None)
         parts += [f"{amount.gpu_seconds / 3600:.2f} GPU-hours"] * (self.gpu_hours is not None)
@@ -75,21 +75,21 @@ class BudgetSettings(FrozenModel):
 
 
 class CostReservations(Protocol):
-    """The most that each part of a run may take."""
+    """Maximum costs of the parts of a run."""
 
     def compute_step_costs(self) -> Mapping[str, Cost]:
-        """Every step outside the search that a run takes, by its task."""
+        """Return the cost of every step outside the search, by its task."""
         ...
 
     def compute_action_cost(self, action: SearchAction) -> Cost: ...
 
     def compute_attempt_cost(self, limit: float) -> Cost:
-        """One execution of code with a limit in seconds."""
+        """Return the cost of one execution of code with a limit in seconds."""
         ...
 
 
 class Budget:
-    """Sets aside, and refuses. Without caps it does nothing."""
+    """Reserves costs, or refuses. Without caps it does nothing."""
 
     def __init__(
         self, caps: BudgetSettings, recorder: Recorder, reservations: CostReservations, models: ModelSettings
@@ -100,7 +100,7 @@ class Budget:
         self._models = models
 
     async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
-        """The backend's reply; the most that it may take is set aside first, and what may be billed stays so.
+        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if it may be billed.
 
         Raises: `BudgetSpent`, which limits the run unless the request is for a longer answer; what the backend raises.
         """
@@ -113,33 +113,33 @@ class Budget:
         try:
             reply = await backend.answer(request)
         except ModelError as error:
-            if not (error.billed or request.cuts):  # what was cut before has to be paid
+            if not (error.billed or request.cuts):  # truncated answers have to be paid
                 self.release(name)
             raise
-        for number in range(1, request.cuts + 1):  # the first one's name settles all of them
+        for number in range(1, request.cuts + 1):  # the name of the first one settles all of them
             self.release(f"{key}+{number}")
         return reply
 
     def reserve_attempt(self, decision_id: int, name: str, limit: float) -> None:
-        """Set aside what an attempt of decision k may take, with a limit in seconds. Raises `BudgetSpent`."""
+        """Reserve the maximum cost of a decision's attempt, with a limit in seconds. Raises `BudgetSpent`."""
         if self._caps.gpu_hours is not None:
             self._reserve(decision_id, name, self._shares.compute_attempt_cost(limit))
 
     def release(self, name: str) -> None:
-        """Record that nothing was taken of what was set aside under a name."""
+        """Record that nothing of the reservation under a name was spent."""
         if name in self._recorder.state.reservations:
             self._recorder.append(ReservationReturned(name=name))
 
     def find_shortage(self, *actions: SearchAction, settled: bool = False) -> str | None:
-        """Why there is no room for actions, or None. `settled`: if what is under way took nothing more."""
+        """Return why there is no room for actions, or None. `settled`: assume that nothing in progress costs more."""
         share = sum((self._shares.compute_action_cost(one) for one in actions), start=Cost())
         bound = self._committed_cost(nodes=not settled, flying=not settled)
         cap = self._caps.find_exceeded_cap(bound + share, share)
         if cap is None:
             return None
         return (
-            f"the budget of {cap}: {self._caps.format_amount(bound)} are spent or set aside, the paper included, and "
-            f"what comes next may take {self._caps.format_amount(share)}"
+            f"the budget of {cap}: {self._caps.format_amount(bound)} are spent or reserved, the paper included, and "
+            f"the next step may cost {self._caps.format_amount(share)}"
         )
 
     def _reserve(self, decision_id: int, name: str, spending: Cost, *, limits: bool = True) -> None:
@@ -147,16 +147,16 @@ class Budget:
         cap = self._caps.find_exceeded_cap(self._committed_cost(more, nodes=False), spending)
         if cap is None:
             after = self._committed_cost(more)
-            beyond = after.subtract_floored(self._committed_cost())  # what is more than the share of its decision
+            beyond = after.subtract_floored(self._committed_cost())  # beyond the share of its decision
             if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) > ROUNDING_TOLERANCE:
                 cap = self._caps.find_exceeded_cap(after, spending)
         if cap is None:
             self._recorder.append(more)
             return
         reason = (
-            f"the budget of {cap}: {self._caps.format_amount(self._committed_cost())} are spent or set aside, "
+            f"the budget of {cap}: {self._caps.format_amount(self._committed_cost())} are spent or reserved, "
             f"and {name} may "
-            f"take {self._caps.format_amount(spending)}"
+            f"cost {self._caps.format_amount(spending)}"
         )
         state = self._recorder.state
         if limits and state.limit_reason is None and state.released is None:
@@ -164,12 +164,12 @@ class Budget:
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
 
     def _committed_cost(self, more: CostReserved | None = None, *, nodes: bool = True, flying: bool = True) -> Cost:
-        """What is spent, what calls and attempts may still take, and what is left free for the steps to come.
+        """Return what is spent, what calls and attempts may still cost, and what is left free for the steps to come.
 
-        With `nodes` also what nodes under way may come to need; without `flying` not what is under way right now.
+        `nodes`: include what nodes in progress may still need. `flying`: include calls and attempts in progress.
         """
         state = self._recorder.state
-        aside: dict[int, Cost] = {}  # for calls and attempts under way
+        aside: dict[int, Cost] = {}  # for calls and attempts in progress
         for one in (*state.reservations.values(), *([more] if more is not None else [])) if flying else ():
             aside[one.k] = aside.get(one.k, Cost()) + one.spending
         begun = {one.action.task for one in state.decisions.values() if isinstance(one.action, RunTask)}
@@ -181,16 +181,16 @@ class Budget:
         return sum((*state.settled_costs.values(), *state.lost_costs.values(), *aside.values(), *left), start=Cost())
 
 
-# --- the most that a call may take ----------------------------------------------------------------------------------
+# --- the maximum cost of a call -------------------------------------------------------------------------------------
 
 
 def compute_max_call_cost(
     settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None
 ) -> Cost:
-    """The most that one call may take, by the dearest of the models that may answer; `prompt` in tokens.
+    """Return the maximum cost of one call with the most expensive model that may answer; `prompt` in tokens.
 
-    Every try may write `max_tokens`, and the next one reads them. Of the requests that fail on their way those may be
-    billed that ran into their time limit: one a try at most, and no more than `retries`.
+    Every try may write `max_tokens`, and the next one reads them. Of the requests that fail in transport, those that
+    ran into their time limit may be billed: at most one per try, and no more than `retries`.
     """
     answer = max_tokens or settings.get_max_tokens(role)
     tries = 1 + settings.output_retries
@@ -206,5 +206,5 @@ def compute_max_call_cost(
 
 
 def list_unpriced_models(settings: ModelSettings) -> tuple[str, ...]:
-    """The models whose price is not known."""
+    """Return the models whose price is unknown."""
     return tuple(one.name for one in settings.distinct_models if prices.compute_max_usd(one, 1000, 1000) is None)

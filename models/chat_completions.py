@@ -1,6 +1,6 @@
-"""Chat completions as servers of other makers send them: what is off OpenAI's form, and does no harm, is put right.
+"""Tolerate chat completions of other servers that deviate harmlessly from OpenAI's format.
 
-Not put right: what an answer says. A page of HTML and an error in place of an answer are told as what they are.
+The content of an answer is not repaired. An HTML page or an error instead of an answer is reported as such.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _HTML_PAGE = re.compile(r"\s*<(!doctype html|html|head|body)", re.IGNORECASE)
 
 
 def make_lenient(model: OpenAIChatModel) -> None:
-    """Have a model read what servers send that are almost OpenAI's."""
-    strict = model._process_response  # pyright: ignore[reportPrivateUsage]  no public place sees the whole answer
+    """Make a model accept responses that are almost in OpenAI's format."""
+    strict = model._process_response  # pyright: ignore[reportPrivateUsage]  no public hook sees the whole answer
 
     def process(response: ChatCompletion | str, **more: Any) -> ModelResponse:
         if isinstance(response, str) and _HTML_PAGE.match(response):
             raise UnexpectedModelBehavior(
-                "an HTML page came in place of an answer: a proxy or a login stands in between, or the address is not "
-                "that of the model (models.base_url)"
+                "the server sent an HTML page instead of an answer: there is a proxy or login page in between, or "
+                "models.base_url is not the address of the model's API"
             )
         return strict(_repair_response(response) if isinstance(response, ChatCompletion) else response, **more)
 
@@ -35,11 +35,11 @@ def make_lenient(model: OpenAIChatModel) -> None:
 
 
 def _repair_response(response: ChatCompletion) -> ChatCompletion:
-    """The response in the form that its readers insist on. Raises `UnexpectedModelBehavior` where it is an error."""
+    """Return the response in strict form. Raises `UnexpectedModelBehavior` if it is an error."""
     body: dict[str, Any] = response.model_dump(warnings=False)
     if not body.get("choices") and body.get("error"):
         error = json.dumps(body["error"], ensure_ascii=False)
-        raise UnexpectedModelBehavior(f"it answered with an error: {error[:300]}")
+        raise UnexpectedModelBehavior(f"the server answered with an error: {error[:300]}")
     body |= {
         "id": str(body.get("id") or ""),
         "object": "chat.completion",
@@ -49,7 +49,7 @@ def _repair_response(response: ChatCompletion) -> ChatCompletion:
     try:
         CompletionUsage.model_validate(body.get("usage"))
     except ValidationError:
-        body["usage"] = None  # what cannot be read is taken as not told
+        body["usage"] = None  # unreadable usage counts as unreported
     for number, choice in enumerate(_as_field_list(body.get("choices"))):
         choice["index"] = _as_whole_number(choice.get("index")) or number
         for place, call in enumerate(_as_field_list(_as_fields(choice.get("message")).get("tool_calls"))):
@@ -65,12 +65,12 @@ def _as_fields(value: Any) -> dict[str, Any]:
 
 
 def _as_field_list(value: Any) -> list[dict[str, Any]]:
-    """Those of a list that have fields."""
+    """Return the entries of a list that are mappings."""
     return [one for one in cast("list[Any]", value) if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _as_whole_number(value: Any) -> int:
-    """A number without its fraction; 0 where it is none, or not finite."""
+    """Return the integer part of a number; 0 if it is not a finite number."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):

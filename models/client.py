@@ -1,8 +1,8 @@
-"""Typed questions to language models: `models.at(decision, attempt).ask(ROLE, inputs)`.
+"""Typed questions to language models: `models.make_client(decision, attempt).ask(ROLE, inputs)`.
 
-A question passes four layers, each in its module, before a provider: the ledger (`models.ledger`: an answer is given
-out again), retry (`models.retry`: an outage, an answer that was cut), the budget (`models.budget`: the most that it may
-take is set aside) and failover (`models.failover`: a model that stands in).
+A question passes four layers, each in its own module, before it reaches a provider: the ledger (`models.ledger`: reuses
+recorded answers), retry (`models.retry`: handles outages and truncated answers), the budget (`models.budget`: reserves
+the maximum cost) and failover (`models.failover`: uses a substitute model).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labwright.record.schema.decisions import CallKey
 
 
 class Models:
-    """The models of a run, each question answered at most once."""
+    """The models of a run; each question is answered at most once."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class Models:
         budget: Budget | None = None,
         keep: KeepPrompt | None = None,
     ) -> None:
-        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `keep` is given each question before it is
-        asked, unless `models.keep_prompts` is off."""
+        """`clock` returns monotonic seconds, e.g. `time.monotonic`. `keep` receives each question before it is asked,
+        unless `models.keep_prompts` is off."""
         self._backend = backend
         self._settings = settings
         self._budget = budget
@@ -49,15 +49,15 @@ class Models:
 
     @property
     def accepts_images(self) -> bool:
-        """Whether a model looks at pictures. One that refused them is blind for the rest of the process."""
+        """Whether a model accepts images. One that refused them is not shown any for the rest of the process."""
         return self._backend.accepts_images
 
     def get_model_name(self, role: AnyRole) -> str:
-        """The model that plays a role, as it was configured."""
+        """Return the configured model of a role."""
         return self._backend.get_model_name(role)
 
     async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
-        """Refuse a prompt beside which so many characters do not fit into what the role's model reads.
+        """Check that a prompt with so many extra characters fits into the context of the role's model.
 
         Raises: `ContextTooLong`.
         """
@@ -71,11 +71,11 @@ class Models:
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
-        """A client for one attempt at one decision. Make it once an attempt: it counts from zero."""
+        """Return a client for one attempt at one decision. Make only one per attempt: it counts calls from zero."""
         return ModelClient(self, decision, attempt)
 
     def make_request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
-        """The question to the role's model."""
+        """Build the question to the role's model."""
         return ModelRequest(
             role=role,
             inputs=inputs,
@@ -87,7 +87,7 @@ class Models:
         )
 
     async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
-        """The answer under `key`. Use `at(...).ask(...)`, which makes the key. Raises `ModelError`."""
+        """Return the answer under `key`. Use `make_client(...).ask(...)`, which makes the key. Raises `ModelError`."""
         request = self.make_request(role, inputs, images)
         asked = f"{self._backend.get_model_name(role)} at temperature {request.temperature:g}"
 
@@ -101,10 +101,10 @@ class Models:
 
 
 class ModelClient:
-    """Asks for one attempt at one decision, and counts its calls by role.
+    """Asks questions for one attempt at one decision, and counts its calls by role.
 
-    Calls of the same role get their ordinals in the order in which `ask` is called: call them in an order that a
-    resumed run repeats, and `skip` those whose outcome the record has.
+    Calls of the same role are numbered in the order in which `ask` is called: call them in an order that a
+    resumed run repeats, and `skip` those whose outcome is recorded.
     """
 
     def __init__(self, models: Models, decision: int, attempt: int) -> None:
@@ -114,11 +114,11 @@ class ModelClient:
         self._asked: Counter[str] = Counter()
 
     def get_model_name(self, role: AnyRole) -> str:
-        """The model that plays a role."""
+        """Return the configured model of a role."""
         return self._models.get_model_name(role)
 
     async def ask(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
-        """A validated answer. Raises `ModelError`."""
+        """Return a validated answer. Raises `ModelError`."""
         return await self._models.answer(self._make_key(role), role, inputs, images)
 
     async def ask_or_none(
@@ -130,9 +130,9 @@ class ModelClient:
         instead: str,
         fatal: type[ModelError] = ImagesRefused,
     ) -> Out | None:
-        """The answer; None where the model gave none that can be used, which is recorded with what is done instead.
+        """Return the answer; None if the model gave no usable one, which is recorded with what is done instead.
 
-        Raises: `fatal`, and the `ModelError` that concern more than this one question (`ModelUnavailable` ...).
+        Raises: `fatal`, and every `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """
         key = self._make_key(role)
         recorder = self._models.recorder
@@ -152,5 +152,5 @@ class ModelClient:
         return key
 
     def skip(self, role: AnyRole) -> None:
-        """Count a call that is not made again: its outcome is recorded."""
+        """Count a call that is not repeated because its outcome is recorded."""
         self._asked[role.name] += 1

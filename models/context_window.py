@@ -1,10 +1,10 @@
-"""How much a model reads at once, and requests cut to that.
+"""The context windows of models, and requests limited to them.
 
-The length is set by the user, asked of the server where it is the user's own, or taken from the public list; where
-nobody knows it, requests go out as they are. Ollama cuts a prompt that is too long without a word, and its
-OpenAI-compatible address takes no length with a request: what it has loaded the model with is asked for.
+The length is set by the user, queried from the user's own server, or taken from the public list; if it is unknown,
+requests are sent unchanged. Ollama truncates long prompts silently, and its OpenAI-compatible endpoint accepts no
+context length in a request; so the length of the loaded model is queried.
 
-Not guaranteed: tokens are estimated from characters, on the high side for prose and about right for code.
+Limits: tokens are estimated from characters, on the high side for prose and about right for code.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 CHARACTERS_PER_TOKEN = 3.5
 MIN_ANSWER_TOKENS = 1024
-"""Tokens that an answer must have room for, unless fewer were asked for."""
+"""Minimum number of tokens left for an answer, unless fewer were requested."""
 QUERY_TIMEOUT_SECONDS = 5.0
-"""Seconds for a question about a length; loading a model into Ollama may take as long as a request."""
+"""Time limit in seconds for querying a length; loading a model into Ollama may take as long as a request."""
 CONTEXT_FIX = (
-    "choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
-    "--max-model-len); if the length is wrong, set models.context_tokens"
+    "choose a model with a larger context, or increase the server's (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
+    "--max-model-len); if the detected length is wrong, set models.context_tokens"
 )
 OLLAMA_DEFAULT_TOKENS = 4096
-"""What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
+"""Context of Ollama on small GPUs by default; older versions do not report it."""
 
 
 def estimate_tokens(request: ModelRequest) -> int:
-    """Tokens that a request takes in, with its schema and pictures."""
+    """Estimate the input tokens of a request, including its schema and images."""
     schema = json.dumps(request.output_type.model_json_schema())
     characters = len(request.prompt.system) + len(request.prompt.user) + len(schema)
     return round(characters / CHARACTERS_PER_TOKEN) + TYPICAL_IMAGE_TOKENS * len(request.images)
 
 
 def fit_to_window(request: ModelRequest, window: int | None, *, model: str) -> ModelRequest:
-    """The request with fewer tokens for its answer where prompt and answer would not fit into the window together.
+    """Return the request with a smaller limit for its answer if prompt and answer would exceed the window.
 
     Raises: `ContextTooLong`: too little room is left for any answer.
     """
@@ -59,13 +59,13 @@ def fit_to_window(request: ModelRequest, window: int | None, *, model: str) -> M
         return request
     if room < min(MIN_ANSWER_TOKENS, request.max_tokens, request.cut_at or MIN_ANSWER_TOKENS):
         raise ContextTooLong(
-            f"{model}: the prompt of role '{request.role}' takes about {taken} tokens and the model reads {window}; "
+            f"{model}: the prompt of role '{request.role}' takes about {taken} tokens, and the context is {window}; "
             f"{CONTEXT_FIX}"
         )
     return replace(request, max_tokens=room)
 
 
-# --- asked of the server --------------------------------------------------------------------------------------------
+# --- queried from the server ----------------------------------------------------------------------------------------
 
 
 class _ServedModel(BaseModel):
@@ -78,14 +78,14 @@ class _ServedModel(BaseModel):
 
 class _Listing(BaseModel):
     data: list[_ServedModel] = []
-    models: list[_ServedModel] = []  # Ollama, of those that are loaded
+    models: list[_ServedModel] = []  # Ollama, the loaded models
     parameters: str = ""  # Ollama, of one model
 
 
 async def query_context_tokens(client: AsyncOpenAI, address: ModelAddress, *, timeout: float) -> int | None:
-    """What a server of the user's own says of a model's length; None where it does not say.
+    """Query the context length of a model from the user's own server; None if it does not report one.
 
-    `patience` is the seconds that a model may take to be loaded. Raises: `ConnectionError`: no answer.
+    `timeout` is the number of seconds that loading a model may take. Raises: `ConnectionError`: no answer.
     """
     from openai import APIConnectionError, OpenAIError
 
@@ -102,7 +102,7 @@ async def query_context_tokens(client: AsyncOpenAI, address: ModelAddress, *, ti
 
 
 async def _query_ollama_tokens(client: AsyncOpenAI, address: ModelAddress, timeout: float) -> int | None:
-    """The length that Ollama has loaded the model with, as a request without one finds it."""
+    """Return the context length of the model as loaded by Ollama, which requests without a length use."""
     parts = urlsplit(address.base_url or "")
     root = f"{parts.scheme}://{parts.netloc}"
     await _query_listing(client, f"{root}/api/generate", {"model": address.model, "stream": False}, timeout=timeout)
@@ -118,13 +118,13 @@ async def _query_ollama_tokens(client: AsyncOpenAI, address: ModelAddress, timeo
 async def _query_listing(
     client: AsyncOpenAI, path: str, body: dict[str, Any] | None = None, *, timeout: float = QUERY_TIMEOUT_SECONDS
 ) -> _Listing:
-    """What a server says at an address, which is asked with GET where there is no body."""
+    """Return what a server lists at an address, queried with GET if there is no body."""
     client = client.with_options(timeout=timeout, max_retries=0)
     try:
-        async with asyncio.timeout(timeout):  # the client's own is for each part of an answer
+        async with asyncio.timeout(timeout):  # the client's own timeout applies to each part of an answer
             answer = await (
                 client.get(path, cast_to=object) if body is None else client.post(path, body=body, cast_to=object)
             )
     except TimeoutError:
-        raise ConnectionError(f"no whole answer within {timeout:g} s") from None
+        raise ConnectionError(f"no complete answer within {timeout:g} s") from None
     return _Listing.model_validate(answer)

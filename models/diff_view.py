@@ -1,7 +1,7 @@
-"""A program as what it changes of one that its reader may take as read: for a judge of a child of a sound parent.
+"""Show a program as a diff to one that the reader may assume to be sound: for the judge of a sound parent's child.
 
-Shown are the changed lines, what stands around them, every other line that names what they name, and the heads of the
-functions that these stand in; how many lines are left out is said. What is mostly new is shown whole.
+The view has the changed lines, their context, every other line that uses the same names, and the heads of the functions
+around these; it counts the lines left out. A file that is mostly new is shown whole.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from labwright.models.prompt_filters import fence, format_files
 
 CONTEXT_LINES = 3
-"""Lines around a changed one."""
+"""Context lines around a changed line."""
 MAX_CHANGED_SHARE = 0.6
-"""The share of a file above which it is shown whole."""
+"""Share of changed lines above which a file is shown whole."""
 MAX_LINES_PER_NAME = 20
-"""Lines of a file that name something, above which they are not shown for it."""
+"""Lines using a name above which they are not shown because of it."""
 MIN_GAP_LINES = 3
-"""Lines below which none are left out."""
+"""File length below which no lines are left out."""
 _NAME = re.compile(r"[A-Za-z_]\w{2,}")
 _DEFINITION_HEAD = re.compile(r"\s*(async def|def|class)\s")
 
@@ -30,9 +30,9 @@ DiffLine = tuple[str, str]
 
 
 def format_changes(code: Mapping[str, str], before: Mapping[str, str]) -> str:
-    """The files of a program under their paths: unchanged ones named, changed ones by their changed lines."""
+    """Format the files of a program under their paths: name unchanged files, show the changed lines of the others."""
     shown = [_format_file(path, text, before.get(path)) for path, text in code.items()]
-    return "\n\n".join([*shown, *(f"{path}: taken out" for path in before if path not in code)])
+    return "\n\n".join([*shown, *(f"{path}: removed" for path in before if path not in code)])
 
 
 def _format_file(path: str, text: str, old: str | None) -> str:
@@ -57,7 +57,7 @@ def _diff_lines(old: Sequence[str], new: Sequence[str]) -> list[DiffLine]:
 
 
 def _choose_shown_lines(lines: Sequence[DiffLine]) -> list[bool]:
-    """Which lines are shown."""
+    """Return for each line whether it is shown."""
     names = [set(_NAME.findall(line)) - set(keyword.kwlist) for _, line in lines]
     often = Counter(name for own in names for name in own)
     moved = {
@@ -77,7 +77,7 @@ def _choose_shown_lines(lines: Sequence[DiffLine]) -> list[bool]:
 
 
 def _find_head(lines: Sequence[DiffLine], k: int) -> int | None:
-    """The line that begins the function or class that a line stands in."""
+    """Return the index of the line that begins the function or class around a line."""
     indent = _measure_indent(lines[k][1])
     return (
         next(
@@ -103,7 +103,7 @@ def _join_shown_lines(lines: Sequence[DiffLine], kept: Sequence[bool]) -> str:
     while k < len(lines):
         end = next((at for at in range(k, len(lines)) if kept[at]), len(lines))
         if end - k >= MIN_GAP_LINES:
-            shown.append(f"[... {end - k} lines as before ...]")
+            shown.append(f"[... {end - k} unchanged lines ...]")
             k = end
         else:
             shown.append("".join(lines[k]))

@@ -1,8 +1,8 @@
-"""The failover layer: for each role its own model, and those that stand in while it is unavailable.
+"""The failover layer: each role's own model, and substitutes while it is unavailable.
 
-A model that was unavailable is left alone for `REST` seconds where another one stands in. Only unavailability passes
-a request on: a refusal, a wrong key or an answer off its schema concerns the request or the user, not the connection.
-pydantic-ai's `FallbackModel` knows neither rest nor models that see nothing, nor any that are not its own.
+A model that was unavailable is not asked for `REST_SECONDS` if another one can substitute. Only unavailability passes
+a request on: a refusal, a wrong key or an invalid answer concerns the request or the user, not the connection.
+pydantic-ai's `FallbackModel` supports neither such pauses, nor models without images, nor other kinds of backends.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 
 REST_SECONDS = 60.0
-"""Seconds in which a model that was unavailable is asked only when no other is left."""
+"""Seconds during which a model that was unavailable is asked only if no other is left."""
 
 
 class Failover:
-    """A `Backend` that gives each role its own models, which answer for each other in their order."""
+    """A `Backend` that gives each role its own models, tried in order."""
 
     def __init__(
         self, name: str, models: Mapping[str, Sequence[Backend]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`name` is every model in words; `models` are by role. A role without any is played by nobody."""
+        """`name` describes all models; `models` are by role. A role without models is not answered."""
         self._name = name
         self._models = models
         self._clock = clock
@@ -38,22 +38,22 @@ class Failover:
 
     @property
     def accepts_images(self) -> bool:
-        """Whether somebody looks at pictures."""
+        """Whether any model accepts images."""
         return any(one.accepts_images for one in self._models.get(VISION.name, ())[:1])
 
     def get_model_name(self, role: AnyRole) -> str:
         return next((one.get_model_name(role) for one in self._models.get(role.name, ())), "nobody")
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
-        """What the model reads that reads least, of those that are known."""
+        """Return the smallest known context of the role's models."""
         known = [await one.get_context_limit(role) for one in self._models.get(role.name, ())]
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The answer of the first model that is available. Raises `ModelError`; `ModelUnavailable` when all are."""
+        """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if there is none."""
         if not (models := self._models.get(request.role.name)):
-            raise ModelConfigError(f"no model plays the role '{request.role}'; set models.roles.{request.role}")
-        now = self._clock()  # the role's own first, those at rest last, the blind never to look at pictures
+            raise ModelConfigError(f"no model is configured for role '{request.role}'; set models.roles.{request.role}")
+        now = self._clock()  # the role's own first, paused ones last, models without images never for images
         order = sorted(
             [models[0], *(one for one in models[1:] if one.accepts_images or not request.images)],
             key=lambda one: self._rest.get(id(one), 0.0) > now,
@@ -66,9 +66,9 @@ class Failover:
                 self._rest[id(backend)] = self._clock() + REST_SECONDS
                 failed.append(error)
             except ImagesRefused:
-                if not failed:  # the role's own model: whoever asks must know that nobody looks
+                if not failed:  # the role's own model: the caller must know that images are not seen
                     raise
-        # The failure to wait for, since its model may be back first; it names the others too.
+        # Raise the failure with the shortest wait, since its model may recover first; it names the others too.
         soonest = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
         soonest.billed = any(error.billed for error in failed)
         if others := [str(error) for error in failed if error is not soonest]:
@@ -77,7 +77,7 @@ class Failover:
 
 
 def open_backend(settings: ModelSettings) -> Backend:
-    """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
+    """Open the backend of all configured models; sends no request. Raises `ModelConfigError`."""
     opened = {(one.name, one.base_url): _open_single(one) for one in settings.distinct_models}
     models = {
         name: [opened[one.name, one.base_url] for one in settings.list_candidates(role)] for name, role in ROLES.items()
@@ -88,7 +88,7 @@ def open_backend(settings: ModelSettings) -> Backend:
 
 
 def _open_single(settings: ModelSettings) -> Backend:
-    """The backend of one model. Imports here: only the one that is used is loaded (a provider's client is slow)."""
+    """Open the backend of one model. Imports are local so that only the client in use is loaded (they are slow)."""
     if settings.name == "offline":
         from labwright.models.offline.researcher import OfflineResearcher
 

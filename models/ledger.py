@@ -1,13 +1,13 @@
-"""The ledger layer: a question that was answered is not asked again, and an answer is committed before anybody sees it.
+"""The ledger layer: an answered question is not asked again, and an answer is committed before it is used.
 
-A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer to this question under that
-key, the answer is given out again. It is this question where all of it agrees but what it says of machine and limits
-(`models.roles.role.Circumstance`): a change of these is recorded, and the answer kept. Any other question under the key
-is a new call, whose answer takes the place of the old one; both were paid for. What depends on an answer can so be
-repeated from the ledger alone. In a run a question is kept before it goes out (`record.prompt_store`): where that
-fails, nothing is asked and nothing to be paid.
+A call is identified by (decision, attempt, role, ordinal). If the ledger has an answer to the same question under that
+key, the answer is reused. Questions are the same if they agree in everything except fields about machine and limits
+(`models.roles.role.EnvironmentField`): a change of these is recorded, and the answer kept. A different question under
+the key is a new call, whose answer replaces the old one; both were paid for. So everything that depends on an answer
+can be repeated from the ledger alone. In a run a question is stored before it is sent (`record.prompt_store`); if that
+fails, nothing is asked and nothing is billed.
 
-Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
+Limits: a kill between a provider's answer and its commit loses that answer, and the call is made again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from labwright.record.events.run_events import CallAnswered, PromptChanged
 from labwright.record.schema.decisions import CallKey
 
 KeepPrompt = Callable[[str], None]
-"""Keeps the text of a question, e.g. `record.prompt_store.keep` of a run. Raises `RecordError`."""
+"""Stores the text of a question, e.g. in `record.prompt_store`. Raises `RecordError`."""
 
 
 @dataclass(frozen=True)
 class AnswerLedger:
-    """Answers from the record, or by asking. `keep` is given each question before it is asked."""
+    """Answers from the record, or by asking. `keep` receives each question before it is asked."""
 
     recorder: Recorder
     clock: Callable[[], float]
@@ -43,7 +43,7 @@ class AnswerLedger:
     async def answer(
         self, key: CallKey, request: ModelRequest, model_label: str, ask: Callable[[], Awaitable[Reply]]
     ) -> CallAnswered:
-        """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
+        """Return the committed answer; `model_label` is the model and its temperature. Raises what `ask` does."""
         if (known := self._find_answer(key, request)) is not None:
             return known
         if self.keep is not None:
@@ -63,12 +63,12 @@ class AnswerLedger:
             left_out=reply.left_out,
         )
         self.recorder.append(event)
-        return self.recorder.state.answers.get(key, event)  # as a resume will read it
+        return self.recorder.state.answers.get(key, event)  # as a resumed run will read it
 
     def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
-        """The committed answer to this very question, also where another model or temperature was asked it.
+        """Return the committed answer to this question, even if another model or temperature answered it.
 
-        That the question would be sent as another text now is recorded, once.
+        If the question would now be sent with a different text, that is recorded once.
         """
         stored = self.recorder.state.answers.get(key)
         if stored is None:
@@ -79,7 +79,7 @@ class AnswerLedger:
             return None
         try:
             request.output_type.model_validate(stored.answer)
-        except ValidationError:  # of another version of the program
+        except ValidationError:  # from another version of the program
             return None
         if not same and self.recorder.state.changed_prompts.get(key) != drifted:
             if self.keep is not None:
@@ -89,12 +89,12 @@ class AnswerLedger:
 
 
 def hash_request(request: ModelRequest, model_label: str) -> str:
-    """The hash of what a model is shown and asked for; `asked` names model and temperature."""
+    """Hash what a model is shown and asked for; `model_label` names model and temperature."""
     return hashlib.sha256(format_request(request, model_label).encode()).hexdigest()
 
 
 def hash_question(request: ModelRequest) -> str:
-    """The hash by which a question is recognised: without model and temperature, machine and limits."""
+    """Hash the question for identification: without model and temperature, machine and limits."""
     inputs = neutralise_environment(request.inputs)
     prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
     return hash_request(replace(request, prompt=prompt), "")
@@ -102,14 +102,14 @@ def hash_question(request: ModelRequest) -> str:
 
 @cache
 def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an answer; to be read only. Making one takes about 10 ms, and a node asks several times."""
+    """Return the JSON schema of an answer; do not modify it. Cached, since building takes about 10 ms."""
     return answer.model_json_schema()
 
 
 def format_request(request: ModelRequest, model_label: str) -> str:
-    """What a model is shown and asked for, as one text (JSON); `record.prompt_store.PromptRecord` reads it.
+    """Return what a model is shown and asked for, as one JSON text; `record.prompt_store.PromptRecord` reads it.
 
-    Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
+    Limits (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """
     content = {
         "asked": model_label,

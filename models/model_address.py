@@ -1,4 +1,4 @@
-"""What a model's name tells: an address that can be opened, where every mistake in it ends, and the model's family."""
+"""Parse model names: the address to open, with all errors in it reported here, and the model's family."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _MODEL_STRING = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 @dataclass(frozen=True)
 class ModelAddress:
-    """Where a model is found."""
+    """The location of a model."""
 
     prefix: str
     model: str
@@ -76,15 +76,15 @@ class ModelAddress:
 
     @property
     def public_url(self) -> str:
-        """The address of its server without what may be secret in it; empty where it is the provider's own."""
+        """The address of its server without secrets; empty for the provider's own server."""
         return _strip_user(self.base_url or "")
 
 
 def locate_model(name: str, base_url: str | None, environ: Mapping[str, str]) -> ModelAddress:
-    """The address meant by a model string, a base URL and the providers' own environment variables.
+    """Return the address given by a model string, a base URL and the providers' own environment variables.
 
-    `openai:` means OpenAI's Responses API; servers at other addresses speak chat completions, so an address of one's
-    own chooses these. Raises: `ModelConfigError`.
+    `openai:` means OpenAI's Responses API; servers at other addresses use chat completions, so a custom address
+    selects these. Raises: `ModelConfigError`.
     """
     match = _MODEL_STRING.fullmatch(name)
     if match is None:
@@ -96,12 +96,12 @@ def locate_model(name: str, base_url: str | None, environ: Mapping[str, str]) ->
     given = base_url or _read_base_url(prefix, environ)
     if given is not None and not _is_address(given):
         raise ModelConfigError(
-            f"models.base_url is no address of a server: {_strip_user(given)!r}; write e.g. http://localhost:8000/v1"
+            f"models.base_url is not the address of a server: {_strip_user(given)!r}; write e.g. http://localhost:8000/v1"
         )
     if given is not None and prefix not in PROVIDERS_WITH_BASE_URL:
         raise ModelConfigError(
             f"models.base_url cannot be used with {prefix + ':'!r}; remove it, or write 'openai-chat:{model}' "
-            f"for an OpenAI-compatible server (it goes with {', '.join(PROVIDERS_WITH_BASE_URL)})"
+            f"for an OpenAI-compatible server (supported with {', '.join(PROVIDERS_WITH_BASE_URL)})"
         )
     address = ModelAddress(prefix, model, given)
     return address if prefix != "openai" or address.has_public_prices else replace(address, prefix="openai-chat")
@@ -130,9 +130,9 @@ def _is_address(url: str) -> bool:
 
 
 def find_family(name: str) -> str | None:
-    """The family of a model, as 'anthropic:claude-x' -> 'claude'; None where the name does not tell.
+    """Return the family of a model, e.g. 'anthropic:claude-x' -> 'claude'; None if the name does not show it.
 
-    Judges of one family share their taste with each other, and with what the family wrote.
+    Judges of one family share preferences with each other, and with texts that the family wrote.
     """
     model = name.lower().partition(":")[2] or name.lower()
     for word in re.split(r"[-/_.:]", model):
@@ -143,6 +143,6 @@ def find_family(name: str) -> str | None:
 
 
 def is_same_family(first: str, second: str) -> bool:
-    """Whether two models are of one family, or one model, by their names."""
+    """Return whether two model names are of one family, or equal."""
     known = find_family(first)
     return first == second or (known is not None and known == find_family(second))

@@ -1,6 +1,6 @@
-"""What responses took, what tokens cost and how much a model reads, by genai-prices' public list.
+"""Usage of responses, prices of tokens and context lengths of models, from genai-prices' public list.
 
-The list has no table of ours beside it, but what was set (`models.prices`) and that servers of one's own cost nothing.
+The only additions to the list are configured prices (`models.prices`), and that the user's own servers cost nothing.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:  # a provider's client is slow to import
     from pydantic_ai.messages import ModelResponse
 
 BYTES_PER_TOKEN = 2
-"""Of a prompt, at least: English, code and numbers have three to four, Chinese two to three."""
+"""Lower bound of characters per token: English, code and numbers have three to four, Chinese two to three."""
 MAX_IMAGE_TOKENS = 5000
-"""Tokens of one picture, at most, at the providers that say."""
+"""Upper bound of tokens per image, at providers that publish it."""
 OVERHEAD_TOKENS = 500
-"""Tokens of what a provider adds to a request, and of the error that a model is shown."""
+"""Tokens that a provider adds to a request, including the error that a model is shown."""
 _LISTED_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
-"""Providers of pydantic-ai that the list has under another name."""
+"""pydantic-ai's providers that the list has under another name."""
 
 
 def compute_usd(settings: ModelSettings, used: TokenUsage, environ: Mapping[str, str] = os.environ) -> float | None:
-    """What tokens cost in USD at one model; None where the price is unknown.
+    """Return the price of tokens in USD at one model; None if it is unknown.
 
-    A price that was set (`models.prices`) comes first; the offline model, a recording and servers on one's own machine
-    or network cost nothing, if none was set.
+    A configured price (`models.prices`) comes first; otherwise the offline model, a recording and servers on the user's
+    own machine or network cost nothing.
     """
     own = _find_set_price(settings)
     if own is not None:
@@ -51,7 +51,7 @@ def compute_usd(settings: ModelSettings, used: TokenUsage, environ: Mapping[str,
 def compute_max_usd(
     settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
 ) -> float | None:
-    """The most that so many tokens cost: nothing comes out of a cache, and all of it may be written to one."""
+    """Return the maximum price of so many tokens: none read from a cache, and all written to one."""
     plain = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
     known = [
         price
@@ -62,26 +62,26 @@ def compute_max_usd(
 
 
 def format_price(settings: ModelSettings) -> str:
-    """What a model costs; 'unknown' where that is not known."""
+    """Return a model's price in words; 'unknown' if it is not known."""
     each = [compute_max_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
     return (
         "unknown"
         if None in each
         else "free"
         if not any(each)
-        else (f"${each[0]:.2f} and ${each[1]:.2f} a million tokens read and written")
+        else (f"${each[0]:.2f} and ${each[1]:.2f} per million input and output tokens")
     )
 
 
 def estimate_prompt_tokens(request: ModelRequest) -> int:
-    """Tokens of a rendered request, estimated upwards."""
+    """Return an upper estimate of the tokens of a rendered request."""
     texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
     size = sum(len(text.encode()) for text in texts)
     return size // BYTES_PER_TOKEN + len(request.images) * MAX_IMAGE_TOKENS + OVERHEAD_TOKENS
 
 
 def compute_usage(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> TokenUsage:
-    """What all responses to a request took."""
+    """Return the total usage of all responses to a request."""
     used, asked = TokenUsage(usd=0.0, cached_usd=0.0), estimate_prompt_tokens(request)
     for number, response in enumerate(responses):
         used += compute_billed_usage(
@@ -93,8 +93,8 @@ def compute_usage(responses: Sequence[ModelResponse], request: ModelRequest, set
 def compute_billed_usage(
     response: ModelResponse, max_input_tokens: int, max_output_tokens: int, settings: ModelSettings
 ) -> TokenUsage:
-    """What a response took, as the server says; `read` and `written`, the most tokens that were set aside for it, where
-    it says nothing, or counts that cannot be."""
+    """Return the usage of a response as reported by the server; `read` and `written`, the reserved maximum tokens, if
+    it reports none, or impossible counts."""
     told = response.usage
     counts: tuple[object, ...] = (
         told.input_tokens,
@@ -115,7 +115,7 @@ def compute_billed_usage(
             <= BYTES_PER_TOKEN * max_input_tokens
             and bool(size) <= told.output_tokens <= max(BYTES_PER_TOKEN * max_output_tokens, size)
         )
-    ):  # no token is below a byte
+    ):  # a token has at least one byte
         return TokenUsage(
             input_tokens=max_input_tokens,
             output_tokens=max_output_tokens,
@@ -138,12 +138,12 @@ def compute_billed_usage(
 
 
 def _find_set_price(settings: ModelSettings) -> Price | None:
-    """The price that was set for a model, by its whole name or by what follows its provider."""
+    """Return the configured price of a model, by its full name or by the part after its provider."""
     return settings.prices.get(settings.name) or settings.prices.get(settings.name.partition(":")[2])
 
 
 def _is_local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
-    """Whether a model is at an address of this machine or of a private network."""
+    """Return whether a model is at an address of this machine or of a private network."""
     try:
         base_url = locate_model(settings.name, settings.base_url, environ).base_url
     except ModelConfigError:
@@ -158,7 +158,7 @@ def _is_local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
 
 
 def find_listed_context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:
-    """How many tokens the model reads at once, by the list."""
+    """Return the model's context length according to the list."""
     listed = (
         None
         if settings.name == "offline"
@@ -168,7 +168,7 @@ def find_listed_context_tokens(settings: ModelSettings, environ: Mapping[str, st
 
 
 def _find_listed_price(settings: ModelSettings, used: TokenUsage, environ: Mapping[str, str]) -> Any:
-    """The list's entry for a call; None behind an address of one's own, where public prices say nothing."""
+    """Return the list's entry for a call; None for the user's own address, where public prices do not apply."""
     from genai_prices import Usage as Priced
     from genai_prices import calc_price
 

@@ -1,9 +1,8 @@
-"""How much of a text or a list a prompt shows.
+"""Filters that decide how much of a text or a list a prompt shows.
 
-What binds is shown whole: the idea's claim, the data plan, what a node must measure, code. What a model wrote in answer
-to a length that it was told (`LENGTHS`) is shown whole as well. Other prose is cut at the end of a sentence, and
-what a machine printed in its middle, each with a mark. Lists have one line for what belongs together, and what is left
-out is counted.
+Binding text is shown whole: the idea's claim, the data plan, what a node must measure, code. So is a model's text in a
+field with a stated length (`FIELD_LENGTHS`). Other prose is cut at the end of a sentence, and program output in its
+middle, each with a mark. Lists have one line for items that belong together, and items left out are counted.
 """
 
 from __future__ import annotations
@@ -33,37 +32,37 @@ FIELD_LENGTHS = {
     "reasons": 1000,
     "notes": 6000,
 }
-"""Characters that whoever writes a field is asked to keep to."""
+"""Maximum number of characters that the author of a field is asked to write."""
 
 FIELD_LEEWAY = 1.5
-"""How far beyond its length a field is still shown whole."""
+"""Factor beyond its length up to which a field is still shown whole."""
 
 MAX_OTHER_FILE_CHARACTERS = 4000
-"""Characters that are shown of a file of a program that is no code."""
+"""Characters shown of a program's file that is not code."""
 
 MIN_CUT_SHARE = 0.1
-"""The share of a text that a cut in its middle must save."""
+"""Share of a text that a cut in its middle must save."""
 
 MARK_PREFIX = "[[scientist: "
-"""How what this program says within somebody's text begins; `unmarked` sees to it that the text itself cannot."""
+"""Prefix of this program's marks within a text; `strip_marks` ensures that the text itself cannot contain one."""
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s|$)")
 
 
 def format_mark(what: str) -> str:
-    """What this program says within a text, in brackets that `unmarked` leaves no text."""
+    """Return a mark of this program within a text, in brackets that `strip_marks` removes from texts."""
     return f"{MARK_PREFIX}{what}]]"
 
 
 def strip_marks(text: str) -> str:
-    """The text in which nothing reads as a mark of ours: no two brackets open before a letter."""
+    """Return the text without anything that reads as a mark: no two brackets open before a letter."""
     return re.sub(r"\[(?=\[\s*[^\W\d_])", "[ ", text)
 
 
 def cut_middle(text: str, limit: int, *, min_saved_share: float = MIN_CUT_SHARE) -> str:
-    """The text, or its head and tail with a mark between that says how much was left out; about `limit` characters.
+    """Return the text, or its head and tail with a mark that says how much was left out; about `limit` characters.
 
-    Whole where the cut would save less than the share `worth` of it.
+    The text stays whole if the cut would save less than the share `min_saved_share`.
     """
     left = len(text) - limit
     if left < min_saved_share * len(text) or left <= 0:
@@ -73,20 +72,20 @@ def cut_middle(text: str, limit: int, *, min_saved_share: float = MIN_CUT_SHARE)
 
 
 def flatten(text: str) -> str:
-    """The whole text on one line."""
+    """Return the whole text on one line."""
     return " ".join(text.split())
 
 
 def cut_line(text: str, limit: int = 200) -> str:
-    """The text on one line of at most `limit` characters: for names and titles; prose takes `sentences`."""
+    """Return the text on one line of at most `limit` characters, for names and titles (prose: `cut_sentences`)."""
     shown = flatten(text)
     return shown if len(shown) <= limit else shown[: limit - 4] + " ..."
 
 
 def cut_sentences(text: str, limit: int) -> str:
-    """The text on one line, or its first whole sentences of at most `limit` characters and a mark.
+    """Return the text on one line, or its first whole sentences of at most `limit` characters and a mark.
 
-    Where not even the first one fits, it is cut between words.
+    If not even the first sentence fits, it is cut between words.
     """
     shown = flatten(text)
     if len(shown) <= limit:
@@ -97,12 +96,12 @@ def cut_sentences(text: str, limit: int) -> str:
 
 
 def cut_field(text: str, field: str) -> str:
-    """What was written for a field, on one line: whole, unless it is far beyond the length that was asked for."""
+    """Return the text of a field on one line: whole, unless it is far beyond the requested length."""
     return cut_sentences(text, round(FIELD_LEEWAY * FIELD_LENGTHS[field]))
 
 
 def fence(text: str, limit: int | None = None, language: str = "") -> str:
-    """The text as a fenced block, cut in the middle where there is a limit; the fence is longer than any within."""
+    """Return the text as a fenced block, cut in the middle if there is a limit; the fence is longer than any within."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)
     body = text.rstrip()
@@ -110,7 +109,7 @@ def fence(text: str, limit: int | None = None, language: str = "") -> str:
 
 
 def format_files(texts: Mapping[str, str]) -> str:
-    """Every file of a program as a fenced block under its path: code whole, the middle of others cut."""
+    """Format every file of a program as a fenced block under its path: code whole, other files cut in the middle."""
     code = {path: path.endswith(".py") for path in texts}
     blocks = [
         f"{path}:\n{fence(text, None if code[path] else MAX_OTHER_FILE_CHARACTERS, 'python' * code[path])}"
@@ -123,24 +122,24 @@ def format_files(texts: Mapping[str, str]) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """A number to six digits, or 'unknown'."""
+    """Format a number with six digits, or 'unknown'."""
     return "unknown" if value is None else f"{value:.6g}"
 
 
 def cap_lines(lines: Sequence[str], limit: int, what: str = "lines") -> str:
-    """The first lines, and how many more there are; '- none' where there is none."""
+    """Return the first lines, and how many more there are; '- none' if there are no lines."""
     left = [f"[... {len(lines) - limit} more {what} left out ...]"] if len(lines) > limit else []
     return "\n".join([*lines[:limit], *left]) or "- none"
 
 
 def list_conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
-    """The plan's conditions that only ablation nodes measure, or those that every experiment measures."""
+    """Return the plan's conditions that only ablation nodes measure, or those that every experiment measures."""
     main = list_main_arms(plan)
     return tuple(condition for condition in plan.conditions if (parse_arm(condition) in main) != ablations)
 
 
 def format_effect(spec: Effect, plan: DataPlan) -> str:
-    """What an effect is of, and how large it has to be."""
+    """Describe an effect and its smallest size of interest."""
     metric = spec.metric or plan.primary_metric.name
     return (
         f"{describe_estimand(spec.estimand, plan)}, in {metric}, is above {spec.smallest:g} "
@@ -149,7 +148,7 @@ def format_effect(spec: Effect, plan: DataPlan) -> str:
 
 
 def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
-    """The effects that a plan asks for in the validation values of one run, a line each; those that it measured."""
+    """List the effects that a plan asks for in the validation values of one run, if measured, one line each."""
     values = {
         (one.dataset, one.condition, one.name): one.value
         for one in measurements
@@ -169,9 +168,9 @@ def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
 
 
 def format_effect_result(part: EffectDecision, plan: DataPlan) -> str:
-    """An effect over replicates, in words."""
+    """Describe an effect over replicates."""
     if part.mean is None or part.low is None:
-        return f"{describe_estimand(part.effect.estimand, plan)}: {part.why or 'not known'}"
+        return f"{describe_estimand(part.effect.estimand, plan)}: {part.why or 'unknown'}"
     return (
         f"{describe_estimand(part.effect.estimand, plan)}: {format_number(part.mean)} "
         f"[{format_number(part.low)}, {format_number(part.high)}], "
@@ -185,14 +184,14 @@ def format_measurements(
     plan: DataPlan | None = None,
     before: Iterable[Measurement] = (),
 ) -> str:
-    """One line a (dataset, condition, split): every value by name, in the order of recording.
+    """Format one line per (dataset, condition, split): every value by name, in the order of recording.
 
-    With a plan, scores that it does not name are left out: a submission is scored by all metrics that fit. Values of
-    `before` stand beside those that they were before, with the difference; what was measured before alone follows.
+    With a plan, scores that it does not name are left out: a submission is scored by all applicable metrics. With
+    `before`, each value has its previous value and the difference; rows measured only before follow.
     """
     shown, old = _group_by_row(measurements, plan), _group_by_row(before, plan)
     lines = [_format_row(row, values, old.get(row, ())) for row, values in shown.items()]
-    lines += [f"{_format_row(row, values)}; before, and not here" for row, values in old.items() if row not in shown]
+    lines += [f"{_format_row(row, values)}; before, not now" for row, values in old.items() if row not in shown]
     return cap_lines(lines, limit)
 
 
@@ -218,7 +217,7 @@ def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measur
             if old == m.value
             else (f" (before {format_number(old)}, {m.value - old:+.4g})")
         )
-        shown.append(f"{m.name} {format_number(m.value)}{' (said by the code)' * (m.grade == 'logged')}{change}")
+        shown.append(f"{m.name} {format_number(m.value)}{' (self-reported)' * (m.grade == 'logged')}{change}")
     return f"- {row}: {', '.join(shown)}{' (unchanged)' * (now == then)}"
 
 
@@ -226,8 +225,8 @@ def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measur
 
 
 def format_claims(lines: Sequence[ClaimLine]) -> str:
-    """One line a claim: its key without ending, what it is of, and what each ending prints. None is left out but
-    `.mean` beside `.pm`, which begins with it."""
+    """Format one line per claim: its key without ending, what it is about, and what each ending prints. Only `.mean` is
+    left out next to `.pm`, which begins with it."""
     forms: dict[str, list[ClaimLine]] = {}
     for line in lines:
         forms.setdefault(line.key.rpartition(".")[0], []).append(line)
@@ -243,7 +242,7 @@ def format_claims(lines: Sequence[ClaimLine]) -> str:
 
 
 def format_other_claims(lines: Sequence[ClaimLine]) -> str:
-    """What else may be chosen, a line for the claims of one split, metric and arm (or pair): datasets D, levels L."""
+    """List further claims, one line per split, metric and arm (or pair): datasets as D, levels as L."""
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for line in lines:
         key = ClaimKey.parse_key(line.key)
@@ -264,9 +263,9 @@ def format_other_claims(lines: Sequence[ClaimLine]) -> str:
 
 
 def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
-    """One line for the arrays of one name, in all folders that hold it, of all cells of a dataset: shape, type, range.
+    """Format one line per array name, for all folders and all cells of a dataset that have it: shape, type, range.
 
-    Folders that hold the same names are named once, above, and so are the cells.
+    Folders with the same names are listed once, above, and so are the cells.
     """
     names: dict[str, dict[str, ArrayBrief]] = {}
     for one in briefs:
@@ -294,8 +293,8 @@ def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
 
 
 def _group_cell_arrays(names: Mapping[str, Mapping[str, ArrayBrief]]) -> list[list[str]]:
-    """Names in the order of their first, those of cells of one dataset together: three or more `name__dataset__rest`,
-    with arrays of one shape and type in the same folders."""
+    """Group names in order of first appearance; cells of one dataset together if there are at least three
+    `name__dataset__rest` with arrays of one shape and type in the same folders."""
     found: dict[tuple[object, ...], list[str]] = {}
     for name, held in names.items():
         parts = name.removesuffix(".npy").split("__", 2)
@@ -306,7 +305,7 @@ def _group_cell_arrays(names: Mapping[str, Mapping[str, ArrayBrief]]) -> list[li
 
 
 def _format_array(label: str, of: Sequence[ArrayBrief]) -> str:
-    """Shapes, types and the range in all of them together, or of each column."""
+    """Return shapes, types and the joint range of several arrays, or of each column."""
     shapes = " or ".join(dict.fromkeys(f"({', '.join(map(str, one.shape))})" for one in of))
     types = " or ".join(dict.fromkeys(one.dtype for one in of))
     columns = max(len(one.ranges) for one in of)
@@ -326,7 +325,7 @@ def _format_range(of: Sequence[Range]) -> str:
 
 
 def format_drawn_data(axes: AxesFacts, limit: int = 40) -> str:
-    """One line for what an axes draws from data; series of one point that look alike share one."""
+    """Format one line for each item that an axes draws from data; similar single-point series share one line."""
     points: dict[tuple[str, str, str], list[DrawnFacts]] = {}
     lines: list[str] = []
     for one in axes.drawn:

@@ -1,16 +1,14 @@
-"""Prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a run, and
-a block `user`. Partials begin with an underscore.
+"""Render prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a
+run, and a block `user`. Partials begin with an underscore.
 
-Providers cache what requests have in common from their first character on, so what calls share comes first: the prompts
-of all roles that know the study begin alike (`_study.md`), those that see its figures alone as well (`_drawn.md`), then
-comes what is the role's, then what is of the call, that first which changes least. Nothing that may change while a run
-lasts (limits, devices, packages, notes) stands in `system`.
+Providers cache the common prefix of requests, so shared text comes first: the prompts of all roles that know the study
+begin alike (`_study.md`), as do those that see only its figures (`_drawn.md`); then comes the text of the role, then
+that of the call, the most stable part first. Nothing that may change during a run (limits, devices, packages, notes) is
+in `system`.
 
-Templates see the fields of the inputs by name, and `images`, the number of pictures that go with the prompt. Values
-are never read as templates. How much of a value is shown says `models.prompt_filters`.
+Templates see the fields of the inputs by name, and `images`, the number of images attached to the prompt. Values
+are never interpreted as templates. `models.prompt_filters` decides how much of a value is shown.
 """
-
-from __future__ import annotations
 
 import functools
 import re

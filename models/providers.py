@@ -1,11 +1,11 @@
-"""Any model that pydantic-ai can reach, behind our `Backend`.
+"""Any model that pydantic-ai supports, as a `Backend`.
 
 Answers come through an output tool with the schema of the output type, by the provider's own JSON schema, or as JSON
-that the prompt asks for: the first of these that the server takes, remembered as long as the process lives. So is a
-setting that it does not take (temperature, limit of tokens, cache marks): it is left out. There are two bounded kinds
-of retries, both ours (the SDK's are off): a request that failed on its way is sent again, and an answer that does not
-fit is shown its error. A request that ran into its time limit is sent once more at most, since the first may have to
-be paid too; so is one that was answered with something that is no answer.
+requested in the prompt: the first of these that the server supports, remembered for the life of the process. A setting
+that it does not support (temperature, token limit, cache marks) is left out. There are two kinds of retries, both
+bounded and both made here (the SDK's are off): a request that failed in transport is sent again, and an answer that
+does not fit is returned with its error. A request that timed out is sent only once more, since the first may have to be
+paid too; so is one whose response was not an answer.
 """
 
 from __future__ import annotations
@@ -60,19 +60,22 @@ from labwright.record.schema.frozen_model import replace_unencodable
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
 MAX_MODEL_NAME_CHARACTERS = 200
-"""Characters of the name under which a server says that a model answered."""
+"""Maximum length of the model name that a server reports."""
 _CHAT_PROVIDERS = ("openai-chat", "vllm", "ollama")
-"""Providers that are reached with OpenAI's client at an address of the user's own."""
+"""Providers reached with OpenAI's client at the user's own address."""
 
 
 def open_provider(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> ProviderModel:
-    """The backend for a pydantic-ai model string; asks nothing. Raises `ModelConfigError`."""
+    """Open the backend for a pydantic-ai model string; sends no request. Raises `ModelConfigError`."""
     address = locate_model(settings.name, settings.base_url, environ)
     return ProviderModel(open_model(address), address, settings)
 
 
 def open_model(address: ModelAddress) -> Model:
-    """pydantic-ai's model at an address. Raises `ModelConfigError`: unknown provider, client not installed, no key."""
+    """Open pydantic-ai's model at an address.
+
+    Raises: `ModelConfigError`: unknown provider, client not installed, or no key.
+    """
     prefix = address.prefix
 
     def provider(name: str) -> Any:
@@ -102,9 +105,9 @@ def open_model(address: ModelAddress) -> Model:
         raise ModelConfigError(
             f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
         ) from None
-    except Exception as error:  # noqa: BLE001  clients share no root, and stumble over the environment in many ways
+    except Exception as error:  # noqa: BLE001  clients share no base class, and fail on the environment in many ways
         raise ModelConfigError(
-            f"{prefix}:{address.model} cannot be reached as the environment says: {describe_error(error)}"
+            f"{prefix}:{address.model} cannot be reached with the settings in the environment: {describe_error(error)}"
             f"{format_connection_advice(error)}"
         ) from None
 
@@ -119,13 +122,13 @@ def _make_lenient(model: Model) -> None:
 
 
 def _missing_key_errors() -> tuple[type[Exception], ...]:
-    """What clients raise that lack a key or credentials."""
+    """Return the exceptions that clients raise if a key or credentials are missing."""
     google = sys.modules.get("google.auth.exceptions")
     return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
 
 
 class ProviderModel(SingleModelBackend):
-    """A language model at a provider. What it turns out not to take is not asked of it again."""
+    """A language model at a provider. Features that it turns out not to support are not requested again."""
 
     def __init__(
         self, model: Model, address: ModelAddress, settings: ModelSettings, sleep: Sleep = asyncio.sleep
@@ -141,7 +144,7 @@ class ProviderModel(SingleModelBackend):
         self._probed = self._window is not None
         self._max_tokens: int | None = None
         self._left_out: list[Feature] = []
-        """Settings that it turned out not to take; the limit of tokens twice, if it takes neither name of it."""
+        """Unsupported settings; the token limit appears twice if the server supports neither of its names."""
         self._has_answered = False
 
     @property
@@ -149,14 +152,14 @@ class ProviderModel(SingleModelBackend):
         return not self._refuses_images
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The model's answer to a request. Raises `ModelError`."""
+        """Return the model's answer to a request. Raises `ModelError`."""
         if request.images and self._refuses_images:
             raise ImagesRefused(f"{self.name} accepts no images")
         patient = RetryingModel(
             self._model, self._settings, self._sleep, has_answered=self._has_answered, address=self._address.public_url
         )
         try:
-            async with self._model:  # counted: the last answer under way closes the connections
+            async with self._model:  # reference-counted: the last pending answer closes the connections
                 request = fit_to_window(request, await self.find_context_tokens(), model=self.name)
                 output = await self._ask_in_modes(request, patient)
         finally:
@@ -176,7 +179,7 @@ class ProviderModel(SingleModelBackend):
         return await self.find_context_tokens()
 
     async def find_context_tokens(self) -> int | None:
-        """How many tokens the model reads at once: as set, by the public list, or as its server says; or None."""
+        """Return the model's context length: as configured, from the public list, or from its server; or None."""
         if not self._probed and not self._address.has_public_prices and self._address.prefix in _CHAT_PROVIDERS:
             client: Any = getattr(self._model, "client", None)
             with suppress(ConnectionError):
@@ -186,7 +189,7 @@ class ProviderModel(SingleModelBackend):
         return self._window
 
     async def _ask_in_modes(self, request: ModelRequest, patient: RetryingModel) -> BaseModel:
-        """An answer in the first mode that the server takes."""
+        """Return an answer in the first mode that the server supports."""
         while True:
             mode, known = self._modes[0], (self._modes[0], *self._left_out)
             request = replace(request, max_tokens=min(request.max_tokens, self._max_tokens or request.max_tokens))
@@ -211,24 +214,24 @@ class ProviderModel(SingleModelBackend):
                 if error.feature == "images":
                     self._refuses_images = True
                     raise ImagesRefused(f"{self.name} accepts no images: {error}") from None
-                if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
+                if known == (self._modes[0], *self._left_out):  # a concurrent answer may have learnt it already
                     self._adapt_to(error, mode)
 
     @property
     def _omitted_features(self) -> tuple[Feature, ...]:
-        """The settings that are left out; the limit of tokens has two names where OpenAI's client asks."""
+        """Return the settings that are left out; the token limit has two names in OpenAI's client."""
         names = 2 if self._address.prefix in _CHAT_PROVIDERS else 1
         return tuple(
             one for one in dict.fromkeys(self._left_out) if one != "max_tokens" or self._left_out.count(one) >= names
         )
 
     def _adapt_to(self, error: UnsupportedFeature, mode: Mode) -> None:
-        """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
+        """Leave out a setting, or switch to the next mode. Raises `ModelRefused`: no mode is left."""
         if error.feature in (*OPTIONAL_SETTINGS, "json"):
             self._left_out.append(error.feature)
-            if error.feature == "json":  # the prompt alone asks for it then
+            if error.feature == "json":  # then only the prompt asks for it
                 self._model.profile["supports_json_object_output"] = False
-            LOG.info("%s: asked without %s from now on: %s", self.name, error.feature, error)
+            LOG.info("%s: asking without %s from now on: %s", self.name, error.feature, error)
             return
         if len(self._modes) == 1:
             raise ModelRefused(
@@ -236,7 +239,7 @@ class ProviderModel(SingleModelBackend):
                 f"{self._settings.output} allows; choose another model: {error}"
             )
         del self._modes[0]
-        LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
+        LOG.info("%s: no structured answers by %s, using %s: %s", self.name, mode, self._modes[0], error)
 
     def _make_answer_cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
         return AnswerCut(
@@ -278,7 +281,7 @@ class ProviderModel(SingleModelBackend):
         except ai.AgentRunError as error:
             reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise ModelOutputInvalid(
-                f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
+                f"{self.name}: no answer fits the schema after {len(patient.responses)} "
                 f"answers; choose a model that is good at tool calls: {describe_error(reason)}"
             ) from None
         return result.output
@@ -298,7 +301,7 @@ class ProviderModel(SingleModelBackend):
 
 
 def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
-    """What an answer has to pass beside its schema; a model is told why it does not, and asked again."""
+    """Return the check of an answer beyond its schema; a model is shown its error, and asked again."""
 
     def check(output: BaseModel) -> BaseModel:
         try:
@@ -311,7 +314,7 @@ def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
 
 
 def _make_instrumentation() -> Instrumentation:
-    """Spans of an exchange and its requests, without their content, where the process has set up OpenTelemetry."""
+    """Return spans for an exchange and its requests, without their content, if OpenTelemetry is set up."""
     return Instrumentation(
         settings=InstrumentationSettings(
             include_content=False, include_binary_content=False, include_model_request_parameters=False
@@ -320,7 +323,7 @@ def _make_instrumentation() -> Instrumentation:
 
 
 def _list_modes(model: Model, settings: ModelSettings) -> list[Mode]:
-    """The ways of structured answers to try, in order: the model's own first, as far as its profile knows."""
+    """List the modes of structured answers to try, the model's preferred one first according to its profile."""
     if settings.output != "auto":
         return [settings.output]
     known = {

@@ -1,15 +1,15 @@
-"""A model that gives out recorded answers: a whole run again, without the model that carried it.
+"""A model that returns recorded answers: repeat a whole run without the model that answered it.
 
     scientist run --idea idea.json --config config.yaml --model replay:exchange.jsonl
 
-The file has one answer a line, `{"role": ..., "ordinal": ..., "answer": {...}}`; `ordinal` counts the requests of a
-role from 0. Answers go out by role and ordinal alone and prompts are not compared, so that a recording outlives every
-change of a prompt; each is held against the output type of today. `scientist export RUN --exchange FILE` makes it
-from the record of a run.
+The file has one answer per line, `{"role": ..., "ordinal": ..., "answer": {...}}`; `ordinal` counts the requests of a
+role from 0. Answers are chosen only by role and ordinal and prompts are not compared, so that a recording survives
+changes of prompts; each answer is validated against the current output type. `scientist export RUN --exchange FILE`
+extracts the file from the record of a run.
 
-Not guaranteed: that a run which asks in another order than the recorded one gets the answers that it would need. Record
-and replay with `search.order=ticket`, and with little at the same time. A run that is resumed counts on from the
-answers that it has (`go_on`).
+Limits: a run that asks in another order than the recorded one may get the wrong answers. Record and replay with
+`search.order=ticket`, and with little concurrency. A resumed run continues counting after the answers that it has
+(`resume_after`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class RecordedAnswer(FrozenModel):
     """One answer of an exchange."""
 
     role: str
-    ordinal: int = Field(ge=0, description="which request of this role, from 0")
+    ordinal: int = Field(ge=0, description="number of the request of this role, from 0")
     answer: dict[str, Any]
 
 
 class ReplayModel(SingleModelBackend):
-    """A `Backend` that costs nothing and needs no network. By role, `asked` counts requests and `recorded` answers."""
+    """A `Backend` that costs nothing and needs no network; it counts requests and recorded answers by role."""
 
     def __init__(self, exchange: Iterable[RecordedAnswer], name: str = "replay") -> None:
         """Raises `ModelConfigError`: an answer is recorded twice."""
@@ -58,13 +58,13 @@ class ReplayModel(SingleModelBackend):
             self.recorded_answers[one.role] += 1
 
     def resume_after(self, answered: Iterable[str]) -> None:
-        """Count on from the answers that a run has: the role of each."""
+        """Continue counting after the answers that a run has, given by their roles."""
         self.request_counts.update(answered)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The next answer of the role.
+        """Return the next answer of the role.
 
-        Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the output type of today.
+        Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the current output type.
         """
         ordinal = self.request_counts[request.role.name]
         self.request_counts[request.role.name] += 1
@@ -81,17 +81,17 @@ class ReplayModel(SingleModelBackend):
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the answer"
             raise ModelOutputInvalid(
-                f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no "
-                f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again"
+                f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no longer a valid "
+                f"{request.output_type.__name__} ({where}: {first['msg']}); record the run again"
             ) from None
         return Reply(output=output, usage=TokenUsage(usd=0.0), model=self._name)
 
 
 def open_replay(name: str) -> ReplayModel:
-    """The backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no exchange in it."""
+    """Open the backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no answers in it."""
     path = Path(name.removeprefix(REPLAY_PREFIX))
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # an answer may hold other ends of lines
+        lines = path.read_text(encoding="utf-8").split("\n")  # an answer may contain other line endings
     except (OSError, UnicodeDecodeError) as error:
         raise ModelConfigError(
             f"{name!r}: {path} cannot be read ({error}); write replay:FILE with the exchange of a run"
@@ -103,18 +103,18 @@ def open_replay(name: str) -> ReplayModel:
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
             raise ModelConfigError(
-                f"{name!r}: line {number} is no recorded answer ({message}); each line is "
+                f"{name!r}: line {number} is not a valid recorded answer ({message}); each line is "
                 '{"role": ..., "ordinal": ..., "answer": {...}}'
             ) from None
     if not exchange:
-        raise ModelConfigError(f"{name!r} holds no recorded answer; make it with scientist export RUN --exchange FILE")
+        raise ModelConfigError(f"{name!r} has no recorded answers; make it with scientist export RUN --exchange FILE")
     return ReplayModel(exchange, name)
 
 
 def extract_exchange(events: Iterable[Event]) -> tuple[RecordedAnswer, ...]:
-    """The answers of a run in the order in which they were committed, numbered by role.
+    """Return the answers of a run in the order in which they were committed, numbered by role.
 
-    Of two answers under one key it is the later one, at the place of the first: a replay asks once.
+    Of two answers under one key, the later one takes the place of the first: a replay asks once.
     """
     counted: Counter[str] = Counter()
     exchange: list[RecordedAnswer] = []
@@ -125,5 +125,5 @@ def extract_exchange(events: Iterable[Event]) -> tuple[RecordedAnswer, ...]:
 
 
 def format_exchange(exchange: Iterable[RecordedAnswer]) -> str:
-    """An exchange as the text of its file."""
+    """Format an exchange as the text of its file."""
     return "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) + "\n" for one in exchange)

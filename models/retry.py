@@ -1,12 +1,12 @@
-"""The retry layer: a question is asked again after an outage, and with more room where its answer was cut.
+"""The retry layer: a question is asked again after an outage, and with a higher limit if its answer was truncated.
 
-A call comes here when the provider's own retries are used up. While a provider is down the circuit is open: one call at
-a time probes it, others wait, and experiments go on. Each wait is an event (`Paused`, with the time of the next try),
-and so is the recovery. An outage is probed at growing waits, for up to `models.outage_timeout` altogether (a key that
-is no longer accepted and a model that is gone are outages, too: they may be fixed at the provider); a quota window is
-waited out in one piece, if it ends within that or before the run's time limit.
+A call gets here when the provider's own retries are used up. While a provider is down the circuit is open: one call at
+a time probes it, others wait, and experiments continue. Each wait is an event (`ProviderOutage`, with the time of the
+next try), and so is the recovery. An outage is probed at growing intervals, for up to `models.outage_timeout` in total
+(a key that is no longer accepted and a model that is gone count as outages: they may be fixed at the provider). A quota
+window is waited out in one piece, if it ends within that time or before the run's time limit.
 
-Not told apart: one circuit serves all models of a run; where one provider of several is down, all wait.
+Limits: one circuit serves all models of a run; if one of several providers is down, all wait.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from labwright.record.schema.decisions import CallKey
 
 AskFunction = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
 MAX_LONELY_ROUNDS = 3
-"""Rounds in which one request gets no answer while others do, before it is given up."""
+"""Rounds in which one request gets no answer while others do, before it fails."""
 OUTAGE_WAIT_SECONDS = 30.0
-"""Seconds before a provider that is down is asked again, doubled each time: most outages are minutes long."""
+"""Seconds before a provider that is down is asked again, doubled each time: most outages last minutes."""
 MAX_OUTAGE_WAIT_SECONDS = 600.0
-"""Seconds at most between two such tries: what a run may lose of a provider that is back."""
+"""Maximum number of seconds between two such tries: the most that a run may lose after the provider recovers."""
 
 
 @dataclass
 class Retry:
-    """Asks until there is an answer. Where `tell` commits no events, outages are not waited for.
+    """Asks until there is an answer. Without `report_outage`, outages are not waited for.
 
-    `seconds_left` is what remains of the run's time limit.
+    `seconds_left` returns what remains of the run's time limit.
     """
 
     settings: ModelSettings
@@ -64,12 +64,12 @@ class Retry:
     _wait_seconds: float = 0.0
     _answer_count: int = 0
     _needed_tokens: dict[str, int] = field(default_factory=dict[str, int])
-    """Tokens that an answer of a role needed, where they are more than was set."""
+    """Tokens that an answer of a role needed, if more than configured."""
 
     async def answer(self, key: CallKey, request: ModelRequest, ask: AskFunction) -> Reply:
-        """The reply, with all that was paid for it.
+        """Return the reply, including the usage of failed tries.
 
-        Raises: `ProviderDown`; `ModelOutputInvalid`: it was cut at the most that can be had; and what `ask` raises.
+        Raises: `ProviderDown`; `ModelOutputInvalid`: truncated at the maximum length; and what `ask` raises.
         """
         asked = replace(request, max_tokens=max(request.max_tokens, self._needed_tokens.get(request.role.name, 0)))
         cuts: list[AnswerCut] = []
@@ -83,9 +83,9 @@ class Retry:
                 cuts.append(cut)
                 tries = 1 + self.settings.output_retries
                 if cut.tokens <= asked.cut_at:
-                    raise _make_given_up_error(cut, asked, "the most that the model gives") from None
+                    raise _make_given_up_error(cut, asked, "the maximum of the model") from None
                 if len(cuts) == tries:
-                    raise _make_given_up_error(cut, asked, f"in the last of {tries} answers") from None
+                    raise _make_given_up_error(cut, asked, f"the last of {tries} answers") from None
                 asked = replace(asked, max_tokens=2 * cut.tokens, cut_at=cut.tokens, cuts=len(cuts))
             except BudgetSpent:
                 if not asked.cuts:
@@ -97,7 +97,7 @@ class Retry:
                 lonely += self._answer_count > answers
                 if lonely >= MAX_LONELY_ROUNDS and isinstance(error, AccessLost | QuotaSpent):
                     raise ProviderDown(
-                        f"{error}; other models answer meanwhile, so it is not waited for any longer"
+                        f"{error}; other models answer meanwhile, so the run does not wait for it any longer"
                     ) from None
                 if lonely >= MAX_LONELY_ROUNDS:
                     raise ModelRefused(
@@ -118,7 +118,7 @@ class Retry:
 
     @asynccontextmanager
     async def _open_try(self, key: CallKey) -> AsyncGenerator[None]:
-        """Around one request: waits while the circuit is open, and opens or closes it by what comes of the request."""
+        """Wrap one request: wait while the circuit is open, and open or close it by the outcome of the request."""
         probe = await self._is_probe()
         try:
             async with asyncio.timeout(self.settings.answer_limit_seconds):
@@ -137,7 +137,7 @@ class Retry:
         except ModelConfigError as error:
             if (
                 self._answer_count and self.report_outage is not None
-            ):  # a model that is asked late: what others gave is kept
+            ):  # a model that was asked late: keep the answers of others
                 raise ProviderDown(f"{error}; then resume") from None
             raise
         except ModelError:
@@ -154,7 +154,7 @@ class Retry:
         return self._outage_since is not None
 
     async def _is_probe(self) -> bool:
-        """Whether this request is the one that looks whether the provider is back; it holds the turn then."""
+        """Return whether this request is the one that probes the provider; if so it holds the lock."""
         while self._is_open:
             await self._turn.acquire()
             if self._is_open:
@@ -168,7 +168,7 @@ class Retry:
         return False
 
     def _handle_failure(self, error: ModelUnavailable, probe: bool) -> None:
-        """Open the circuit, or keep it open. Raises `ProviderDown` where more would be waited for than may be."""
+        """Open the circuit, or keep it open. Raises `ProviderDown` if the wait would exceed its limit."""
         if self.report_outage is None or (self._is_open and not probe):
             return
         now = self.clock()
@@ -187,7 +187,7 @@ class Retry:
                 ) from None
         elif longest <= 0:
             raise ProviderDown(
-                f"{error}; it has lasted {lasted:.0f} s, the longest wait "
+                f"{error}; the outage has lasted {lasted:.0f} s, the longest wait allowed "
                 "(models.outage_timeout): resume when the provider is back"
             ) from None
         wait = min(self._wait_seconds, longest) if quota is None else quota
@@ -203,6 +203,6 @@ class Retry:
 
 def _make_given_up_error(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:
     return ModelOutputInvalid(
-        f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
-        "the model writes more, or choose another"
+        f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens if "
+        "the model can write more, or choose another model"
     )

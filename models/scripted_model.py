@@ -1,7 +1,7 @@
-"""A model whose answers are a function: for the tests of other rooms, and for tools.
+"""A model whose answers come from a function: for tests and tools.
 
 backend = ScriptedModel(lambda request: Program(...))
-backend = ScriptedModel.by_role(code=lambda inputs: Program(...), vision=lambda inputs: FigureReviews(...))
+backend = ScriptedModel.from_role_functions(code=lambda inputs: Program(...), vision=lambda inputs: ...)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
 class ScriptedModel(SingleModelBackend):
-    """Answers by calling a function. What the function raises is raised; `requests` keeps what was asked, in order."""
+    """Answers by calling a function, and raises what it raises; `requests` lists the requests in order."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script
@@ -28,7 +28,7 @@ class ScriptedModel(SingleModelBackend):
 
     @classmethod
     def from_role_functions(cls, **answers: Callable[[Any], BaseModel]) -> ScriptedModel:
-        """A model that answers each role by a function of its typed inputs."""
+        """Return a model that answers each role by a function of its typed inputs."""
 
         def script(request: ModelRequest) -> BaseModel:
             if request.role.name not in answers:
@@ -38,7 +38,7 @@ class ScriptedModel(SingleModelBackend):
         return cls(script)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The script's answer, counted at four characters a token and no price."""
+        """Return the script's answer; usage is counted as four characters per token, without price."""
         self.requests.append(request)
         answer = self._script(request)
         if isinstance(answer, Reply):

@@ -1,4 +1,4 @@
-"""Settings of the model side. Every field has a default and a unit."""
+"""Settings of models. Every field has a default and a unit."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.schema.frozen_model import FrozenModel
 
 RETRY_WAIT_SECONDS = 2.0
-"""Seconds before the first further try of a request, doubled for each next one, where the provider asks for none."""
+"""Seconds before the first retry of a request, doubled for each next one, unless the provider asks for a delay."""
 MAX_RETRY_WAIT_SECONDS = 60.0
-"""Seconds at most before a further try; a provider that asks for more has a quota, which the retry layer waits out."""
+"""Maximum seconds before a retry; a provider that asks for more has a quota, which the retry layer waits out."""
 OutputMode = Literal["auto", "tool", "native", "prompted"]
 
 
 def _strip_credentials(url: str | None) -> str | None:
     if url is not None and "@" in urlsplit(url).netloc:
         raise ValueError(
-            "a base_url is saved with the run, so it holds no user or password: give the key in the "
-            "provider's variable of the environment"
+            "a base_url is saved with the run, so it must not contain a user or password: set the key in the "
+            "provider's environment variable"
         )
     return url
 
 
 BaseUrl = Annotated[str | None, AfterValidator(_strip_credentials)]
-"""The address of a server, without credentials."""
+"""A server address without credentials."""
 
 
 class Alternative(FrozenModel):
-    """A model that stands in when the one before it is unavailable."""
+    """A model that substitutes for the one before it while that is unavailable."""
 
     name: str = Field(description="as models.name")
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
 
 
 class Price(FrozenModel):
-    """What a model costs, in USD per million tokens."""
+    """The price of a model, in USD per million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="input out of the provider's cache; None: as other input"
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="input read from the provider's cache; None: as other input",
     )
 
 
 class RoleModel(FrozenModel):
-    """What one role has of its own; None is what all have."""
+    """Settings of a single role; None: as for all roles."""
 
     name: str | Literal[False] | None = Field(
         default=None,
-        description="a model for this role alone, as models.name; false, for vision: nobody looks at "
+        description="a model for this role only, as models.name; false, for vision: no model looks at "
         "figures, a program checks them",
     )
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
@@ -61,7 +64,7 @@ class RoleModel(FrozenModel):
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="most tokens of an answer, a reasoning model's thoughts included; "
+        description="maximum tokens of an answer, including a reasoning model's thoughts; "
         "None: the role's own (docs/models.md)",
     )
 
@@ -72,7 +75,7 @@ class RoleModel(FrozenModel):
 
 
 def _wrap_bare_name(value: Any) -> Any:
-    """A mapping of a model that was given by its name alone, or by a truth value."""
+    """Convert a model given only by its name, or by a truth value, to a mapping."""
     return {"name": value} if isinstance(value, str | bool) or value is None else value
 
 
@@ -95,11 +98,11 @@ SHORT_KEYS = {
     )
     for short in shorts
 }
-"""Shorter keys, and what they stand for."""
+"""Shorter setting keys, and their full keys."""
 
 
 class ModelSettings(FrozenModel):
-    """Which models answer, and within which bounds. `of` tells what holds for one role."""
+    """The models that answer, and their limits."""
 
     name: str = Field(
         default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or 'replay:FILE'"
@@ -109,20 +112,20 @@ class ModelSettings(FrozenModel):
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
     )
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_wrap_bare_name)], ...] = Field(
-        default=(), description="models that stand in, in this order, while the role's own is unavailable"
+        default=(), description="substitute models, in this order, while the role's own is unavailable"
     )
     output: OutputMode = Field(
         default="auto",
-        description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
-        "the prompt; auto: the first of these that the model takes",
+        description="how answers follow their schema: by a tool, the provider's own JSON schema, or "
+        "the prompt; auto: the first of these that the model supports",
     )
     context_tokens: int | None = Field(
-        default=None, ge=1024, description="context window in tokens; None: as the server says, or as listed"
+        default=None, ge=1024, description="context window in tokens; None: as the server reports, or as listed"
     )
     prices: dict[str, Price] = Field(
         default_factory=dict[str, Price],
-        description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, where the public list "
-        "is not right or does not know a model",
+        description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, if the public list "
+        "is wrong or lacks a model",
     )
     timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
     retries: int = Field(default=2, ge=0, le=10, description="retries after a transport error (429, 5xx, connection)")
@@ -133,7 +136,7 @@ class ModelSettings(FrozenModel):
         default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
     )
     keep_prompts: bool = Field(
-        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/inspect-a-run.md)"
+        default=True, description="store prompts in the run's folder, in prompts/ (docs/inspect-a-run.md)"
     )
 
     @field_validator("roles")
@@ -148,11 +151,11 @@ class ModelSettings(FrozenModel):
     @classmethod
     def _check_fallbacks(cls, given: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
         if any(one.name == "offline" for one in given):
-            raise ValueError("the offline model stands in for no other: it knows one study only")
+            raise ValueError("the offline model cannot substitute for another: it knows only one study")
         return given
 
     def get_role_settings(self, role: AnyRole) -> RoleModel:
-        """What a role has of its own. A role that looks at pictures has the model of `vision` unless it has its own."""
+        """Return the settings of a role. Roles with images use the model of `vision` unless they have their own."""
         own = self.roles.get(role.name, RoleModel())
         if role.kind == "vision" and own.name is None:
             vision = self.roles.get(VISION.name, RoleModel())
@@ -160,16 +163,16 @@ class ModelSettings(FrozenModel):
         return own
 
     def get_temperature(self, role: AnyRole) -> float:
-        """The sampling temperature of a role."""
+        """Return the sampling temperature of a role."""
         own = self.get_role_settings(role).temperature
         return role.temperature if own is None else own
 
     def get_max_tokens(self, role: AnyRole) -> int:
-        """The most tokens that an answer of a role may have."""
+        """Return the maximum tokens of an answer of a role."""
         return self.get_role_settings(role).max_tokens or role.max_tokens
 
     def list_candidates(self, role: AnyRole) -> tuple[ModelSettings, ...]:
-        """Settings of one model each: the role's own, then those that stand in. Empty where nobody plays the role."""
+        """Return the settings of each model of a role: its own, then substitutes. Empty if no model has the role."""
         own = self.get_role_settings(role)
         if own.name is False:
             return ()
@@ -179,12 +182,12 @@ class ModelSettings(FrozenModel):
         )
 
     def select_model(self, model_name: str) -> ModelSettings:
-        """These settings for one model that plays every role, called NAME or NAME@ADDRESS; without a stand-in."""
+        """Return these settings with one model for every role, given as NAME or NAME@ADDRESS, without substitutes."""
         name, at, rest = model_name.partition("@http")
         return self._select_single(name, f"http{rest}" if at else self.base_url if self.name == "offline" else None)
 
     def _select_single(self, name: str, base_url: str | None) -> ModelSettings:
-        """These settings for one model. The common address goes with models of the same provider."""
+        """Return these settings for one model. The common address applies to models of the same provider."""
         shared = self.base_url if name.partition(":")[0] == self.name.partition(":")[0] else None
         return self.model_copy(update={"name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
 
@@ -196,40 +199,39 @@ class ModelSettings(FrozenModel):
 
     @property
     def model_names(self) -> str:
-        """Every model that may be asked, in words: `anthropic:a (vision, judge: openai:b; standing in: ollama:c)`."""
+        """Description of all models: `anthropic:a (vision, judge: openai:b; fallback: ollama:c)`."""
         roles: dict[str, list[str]] = {}
         for role in ROLES.values():
             for one in self.list_candidates(role)[:1]:
                 roles.setdefault(one.name, []).append(role.name)
         common = roles.pop(self.name, None)
         others = [f"{', '.join(played)}: {name}" for name, played in roles.items()]
-        others += [f"standing in: {', '.join(one.name for one in self.fallbacks)}"] if self.fallbacks else []
+        others += [f"fallback: {', '.join(one.name for one in self.fallbacks)}"] if self.fallbacks else []
         if common is None:
             return "; ".join(others)
         return f"{self.name} ({'; '.join(others)})" if others else self.name
 
     @property
     def answer_limit_seconds(self) -> float:
-        """Seconds for one answer with all its retries, by each model that may stand in; then it is given up."""
+        """Seconds for one answer with all its retries, by each substitute model; then it fails."""
         requests = self.retries + self.output_retries + 1
         return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * MAX_RETRY_WAIT_SECONDS)
 
 
 class SubjectSettings(FrozenModel):
-    """A language model that experiments may ask, by a name of the user's."""
+    """A language model that experiments may query, under a name chosen by the user."""
 
     model: str = Field(description="as models.name: 'openai-chat:NAME', 'anthropic:NAME', 'ollama:NAME'")
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
-    description: str = Field(default="", description="what the planner is told of it")
-    context_tokens: int | None = Field(default=None, ge=256, description="what it reads at once")
+    description: str = Field(default="", description="description for the planner")
+    context_tokens: int | None = Field(default=None, ge=256, description="context window in tokens")
     price: Price | None = Field(
         default=None,
-        description="{input: 3.0, output: 15.0} in USD per million tokens, where "
-        "the public list is not right or does not know it",
+        description="{input: 3.0, output: 15.0} in USD per million tokens, if the public list is wrong or lacks it",
     )
-    concurrency: int = Field(default=8, ge=1, le=256, description="calls at a time, of all cells together")
+    concurrency: int = Field(default=8, ge=1, le=256, description="concurrent calls, of all cells together")
     requests_a_minute: float | None = Field(default=None, gt=0, description="of all cells together; None: no limit")
-    max_tokens: int = Field(default=1024, ge=1, description="most tokens of an answer; code may ask for fewer")
+    max_tokens: int = Field(default=1024, ge=1, description="maximum tokens of an answer; code may request fewer")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one request")
     outage_timeout: float = Field(
         default=1800.0, ge=0, description="seconds that a subject may be down; then the run ends, to be resumed"
@@ -237,12 +239,12 @@ class SubjectSettings(FrozenModel):
 
     @property
     def model_settings(self) -> ModelSettings:
-        """The same as prices and addresses are looked up."""
+        """The same as model settings, for prices and addresses."""
         return ModelSettings(
             name=self.model, base_url=self.base_url, prices={} if self.price is None else {self.model: self.price}
         )
 
     @property
     def definition(self) -> str:
-        """What tells it from another model: part of the key of every cell that may ask it."""
+        """Its identity: part of the key of every cell that may query it."""
         return f"{self.model} {self.base_url or ''}".strip()

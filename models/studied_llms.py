@@ -1,9 +1,9 @@
-"""Subjects: language models that experiments ask, called by the host (docs/studied-models.md).
+"""Subjects: language models that experiments query, called by the host (docs/studied-models.md).
 
-Every call passes one place: what it may take is committed before it, its answer before the code sees it, and limits on
-rate, concurrency and spending are shared by all cells. What was committed is replayed, never asked again.
+Every call passes one place: its maximum cost is committed before it, its answer before the code sees it, and limits on
+rate, concurrency and spending are shared by all cells. Committed answers are replayed, never requested again.
 
-Not guaranteed: what a provider bills for a request that it never answered beyond what was set aside for it.
+Limits: for a request that it never answered, a provider may bill more than was reserved.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 
 
 def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings) -> None:
-    """Refuse subjects that cannot be opened, or not be counted under a cap. Raises `ModelConfigError`."""
+    """Check that subjects can be opened, and be counted under a cap. Raises `ModelConfigError`."""
     for name, one in subjects.items():
         if not name.isidentifier():
-            raise ModelConfigError(f"subjects.{name}: name a subject with letters, digits and _ alone")
+            raise ModelConfigError(f"subjects.{name}: use only letters, digits and _ in a subject's name")
         try:
             open_model(locate_model(one.model, one.base_url, os.environ))
         except ModelConfigError as error:
@@ -49,25 +49,25 @@ def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings
     unknown = [name for name, one in subjects.items() if prices.format_price(one.model_settings) == "unknown"]
     if unknown and (caps.subject_usd or caps.usd) is not None:
         raise ModelConfigError(
-            f"a budget in USD is set, and the price of subject {', '.join(unknown)} is not known: set it in USD per "
-            f"million tokens, as --set 'subjects.{unknown[0]}.price={{input: 3.0, output: 15.0}}'"
+            f"a budget in USD is set, but the price of subject {', '.join(unknown)} is unknown: set it in USD per "
+            f"million tokens, e.g. --set 'subjects.{unknown[0]}.price={{input: 3.0, output: 15.0}}'"
         )
     paid = [name for name, one in subjects.items() if prices.format_price(one.model_settings) != "free"]
     if paid and caps.usd is not None and caps.subject_usd is None:
         raise ModelConfigError(
-            f"budget.usd says nothing of subjects ({', '.join(paid)}): say what they may take with "
+            f"budget.usd does not cover subjects ({', '.join(paid)}): set their own cap with "
             "budget.subject_usd, which comes on top"
         )
 
 
 MAX_SCHEMA_DEPTH = 40
-"""Lists and dicts in each other of the JSON schema of a question."""
+"""Maximum nesting of lists and dicts in the JSON schema of a question."""
 MAX_DOUBTFUL_TRIES = 4
-"""Tries of one question that may have to be paid, at most."""
+"""Maximum number of tries of one question that may have to be paid."""
 
 
 class StudiedLlms:
-    """The subjects of a run (`sandbox.llm_gateway.Subjects`), over its one record of exchanges."""
+    """The subjects of a run, over its single record of exchanges."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class StudiedLlms:
         sleep: Sleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """With `replay` nothing is asked that was not answered before."""
+        """With `replay`, only recorded answers are used."""
         self._subjects, self._caps, self._exchanges = subjects, caps, exchanges
         self._replay, self._sleep, self._clock = replay, sleep, clock
         self._open: dict[str, _StudiedLlm] = {}
@@ -98,18 +98,18 @@ class StudiedLlms:
         return self._exchanges.find_exchange(cell, exchange)
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """The committed answer to that draw of a question, or a new one.
+        """Return the committed answer to that draw of a question, or a new one.
 
-        Raises: `SubjectRefused`, `SubjectBudgetSpent`, `SubjectDown`, `RecordError`.
+        Raises: `LLMQuestionRefused` and the other errors of `sandbox.llm_gateway`, `RecordError`.
         """
         exchange = f"{question.digest}-{ordinal}"
         while (found := self.find(cell, exchange)) is None:
             if self._replay:
                 raise LLMQuestionRefused(
-                    f"the record has no answer of {question.subject!r} to this question, and none is asked for anew"
+                    f"the record has no answer of {question.subject!r} to this question, and a replay asks no new ones"
                 )
             key = cell, exchange
-            if (task := self._calls_in_flight.get(key)) is None:  # else another execution of the cell asks just now
+            if (task := self._calls_in_flight.get(key)) is None:  # else another execution of the cell is asking now
                 task = asyncio.create_task(self._ask(cell, exchange, question), name=f"question to {question.subject}")
                 self._calls_in_flight[key] = task
                 try:
@@ -163,7 +163,7 @@ class StudiedLlms:
                     self._request_done.set()
 
     async def _wait_for_room(self, name: str, most: Cost) -> None:
-        """Wait for room in the budget, as long as calls under way may leave some. Raises `SubjectBudgetSpent`."""
+        """Wait for room in the budget while calls in progress may leave some. Raises an error if there is none."""
         while (why := self._find_shortage(name, most)) is not None:
             if not self._request_count:
                 raise LLMBudgetSpent(why)
@@ -171,12 +171,15 @@ class StudiedLlms:
             await self._request_done.wait()
 
     def _find_shortage(self, name: str, most: Cost) -> str | None:
-        """What does not fit beside all that is spent and set aside; None where it does."""
+        """Return why a call does not fit into the rest of the budget; None if it does."""
         spent, usd, tokens = self._exchanges.spent, self._caps.subject_usd, self._caps.subject_tokens
         if usd is not None and most.usd and spent.usd + most.usd > usd + ROUNDING_TOLERANCE:
-            words = f"${spent.usd:.2f} of ${usd:.2f}, and one to {name!r} may take ${most.usd:.4f}", "subject_usd"
+            words = f"${spent.usd:.2f} of ${usd:.2f}, and one call to {name!r} may cost ${most.usd:.4f}", "subject_usd"
         elif tokens is not None and spent.tokens + most.tokens > tokens:
-            words = f"{spent.tokens} of {tokens} tokens, and one to {name!r} may take {most.tokens}", "subject_tokens"
+            words = (
+                f"{spent.tokens} of {tokens} tokens, and one call to {name!r} may take {most.tokens}",
+                "subject_tokens",
+            )
         else:
             return None
         return f"the budget of subjects is used up: {words[0]}; resume with a higher budget.{words[1]}"
@@ -196,14 +199,14 @@ class _LlmRequestFailed(Exception):
     def __init__(
         self, message: str, *, temporary: bool, doubtful: bool, wait: float | None = None, permanent: bool = False
     ) -> None:
-        """`passing`: it may be answered later; `doubtful`: it may have to be paid; `ours`: so fails every question."""
+        """`temporary`: a retry may succeed; `doubtful`: it may have to be paid; `permanent`: every question fails."""
         super().__init__(message)
         self.temporary, self.doubtful, self.wait, self.permanent = temporary, doubtful, wait, permanent
 
 
 @dataclass
 class _StudiedLlm:
-    """One subject as this process has it: its limits, and whether it is down."""
+    """One subject in this process: its limits, and whether it is down."""
 
     name: str
     settings: SubjectSettings
@@ -214,22 +217,22 @@ class _StudiedLlm:
     _next_request_at: float = 0.0
     """When the next request may go out."""
     _down_since: float | None = None
-    """Since when nothing was answered."""
+    """Start of the current outage; None: it answers."""
     _failures: int = 0
 
     def __post_init__(self) -> None:
         self.gate = asyncio.Semaphore(self.settings.concurrency)
 
     def check_question(self, question: LLMQuestion) -> None:
-        """Refuse what cannot be asked. Raises `SubjectRefused`."""
+        """Check that a question can be asked. Raises `LLMQuestionRefused`."""
         if (question.max_tokens or 1) > self.settings.max_tokens:
             raise LLMQuestionRefused(
-                f"max_tokens={question.max_tokens} is more than an answer of {self.name!r} may have "
+                f"max_tokens={question.max_tokens} exceeds the limit of {self.name!r} "
                 f"({self.settings.max_tokens}, subjects.{self.name}.max_tokens)"
             )
         if question.logprobs is not None and not self.settings.model.startswith(("openai", "vllm", "ollama")):
-            raise LLMQuestionRefused(f"{self.name!r} ({self.settings.model}) gives no logprobs")
-        try:  # what our own client stumbles over is no fault of the subject, for which the run would end
+            raise LLMQuestionRefused(f"{self.name!r} ({self.settings.model}) returns no logprobs")
+        try:  # a failure of the local client is not the subject's, for which the run would end
             if not _is_shallow(question.json_schema, MAX_SCHEMA_DEPTH):
                 raise ValueError(f"it is nested more than {MAX_SCHEMA_DEPTH} deep")
             json.dumps(question.json_schema, allow_nan=False)
@@ -239,24 +242,24 @@ class _StudiedLlm:
             ) from None
 
     def compute_max_tokens(self, question: LLMQuestion) -> tuple[int, int]:
-        """The most that one request may read, and write."""
+        """Return the maximum tokens that one request may read and write."""
         tokens = len(question.canonical_text.encode(errors="replace")) // BYTES_PER_TOKEN + OVERHEAD_TOKENS
         return tokens, question.max_tokens or self.settings.max_tokens
 
     def compute_max_cost(self, question: LLMQuestion) -> Cost:
-        """The most that one request may take."""
+        """Return the maximum cost of one request."""
         tokens = self.compute_max_tokens(question)
         return Cost(tokens=sum(tokens), usd=prices.compute_max_usd(self.settings.model_settings, *tokens) or 0.0)
 
     async def wait_for_turn(self) -> None:
-        """Wait until a request may go out: as often as was set, and not while the subject asked to be left alone."""
+        """Wait until a request may be sent: respect the configured rate, and delays requested by the subject."""
         while (wait := self._next_request_at - self.clock()) > 0:
             await self.sleep(wait)
         if self.settings.requests_a_minute is not None:
             self._next_request_at = self.clock() + 60.0 / self.settings.requests_a_minute
 
     async def send_request(self, question: LLMQuestion) -> ModelResponse:
-        """The provider's response. Raises `_Failed`."""
+        """Return the provider's response. Raises `_LlmRequestFailed`."""
         try:
             async with asyncio.timeout(self.settings.timeout):
                 return await self.model.request(
@@ -270,7 +273,7 @@ class _StudiedLlm:
             raise _LlmRequestFailed(describe_error(error), temporary=False, doubtful=False) from None
         except UNREADABLE_RESPONSE_ERRORS as error:
             raise _LlmRequestFailed(
-                f"what it sent is no answer ({describe_error(error)})", temporary=True, doubtful=True
+                f"its response is not an answer ({describe_error(error)})", temporary=True, doubtful=True
             ) from None
         except ai.ContentFilterError as error:
             raise _LlmRequestFailed(describe_error(error), temporary=False, doubtful=True) from None
@@ -301,9 +304,9 @@ class _StudiedLlm:
         self._down_since, self._failures = None, 0
 
     def record_failure(self, error: _LlmRequestFailed, *, doubtful: int) -> None:
-        """Have all questions to it wait before the next try. `doubtful` tries of this one may have to be paid.
+        """Delay all questions to it until the next try. `doubtful` tries of this one may have to be paid.
 
-        Raises: `SubjectRefused`, `SubjectDown`, where no try is worth it.
+        Raises: `LLMQuestionRefused`, or an error for the outage, if no further try makes sense.
         """
         if error.permanent:
             raise LLMUnavailable(
@@ -318,7 +321,7 @@ class _StudiedLlm:
                 f"subject {self.name!r} has answered nothing for {now - self._down_since:.0f} s "
                 f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}"
             )
-        if self._next_request_at <= now:  # of calls that failed together the first one says when to try again
+        if self._next_request_at <= now:  # of calls that failed together, the first one sets the time of the next try
             wait = (
                 min(MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS * 2.0**self._failures)
                 if error.wait is None
@@ -326,7 +329,7 @@ class _StudiedLlm:
             )
             if wait > self.settings.outage_timeout:
                 raise LLMUnavailable(
-                    f"subject {self.name!r} is to be left alone for {wait:.0f} s, longer than is waited "
+                    f"subject {self.name!r} asks for a delay of {wait:.0f} s, more than the longest wait "
                     f"(subjects.{self.name}.outage_timeout): resume then: {error}"
                 )
             self._failures += 1
@@ -334,7 +337,7 @@ class _StudiedLlm:
 
 
 def _is_shallow(value: Any, depth: int) -> bool:
-    """Whether lists and dicts are nested no deeper than that."""
+    """Return whether lists and dicts are nested at most that deep."""
     inner: Iterable[Any] = ()
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value).values()

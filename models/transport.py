@@ -1,7 +1,7 @@
-"""One answer's requests to a model: sent again when they fail on their way, given up when no try can help.
+"""The requests of one answer to a model: retried after transport failures, abandoned if no retry can help.
 
-What a server says that it does not take (pictures, tools, a JSON schema, a setting, so many tokens) is told apart from
-a fault, and so is an answer that was cut at its length. There is no common code for it: servers say it in words.
+Features that a server does not support (images, tools, a JSON schema, a setting, a token limit) are distinguished from
+faults, and so are truncated answers. There is no common error code for these: servers describe them in words.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]
 Sleep = Callable[[float], Awaitable[None]]
 UNREADABLE_RESPONSE_ERRORS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-"""What clients stumble with over an answer of status 200 that has not the form of one (no choices, null, a list)."""
+"""Exceptions of clients for a response with status 200 that is not an answer (no choices, null, a list)."""
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_SHAPE = re.compile(r"\b(sk|rk|pk|xai|gsk|hf|AIza|Bearer)[-_ ][A-Za-z0-9_\-.*]{6,}|\bAIza[A-Za-z0-9_\-]{10,}")
 
 Feature = Literal["temperature", "max_tokens", "cache", "images", "tool", "native", "json"]
-"""What of a request a server may not take; `json`, to be told that a prompt asks for JSON."""
+"""Features of a request that a server may not support; `json`: the hint that a prompt asks for JSON."""
 OPTIONAL_SETTINGS: tuple[Feature, ...] = ("temperature", "max_tokens", "cache")
-"""Those without which the request is asked all the same."""
+"""Features without which the request is still sent."""
 _UNSUPPORTED_WORDS = re.compile(
     r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
     r"un(?:known|recogni[sz]ed|expected|available)|at most 0|mmproj|only text|text[- ]only",
@@ -54,7 +54,7 @@ _UNSUPPORTED_SETTING_WORDS = re.compile(rf"{_UNSUPPORTED_WORDS.pattern}|deprecat
 _BAD_VALUE_WORDS = re.compile(
     r"\brange\b|between|(?:less|greater) than|at (?:most|least)|too (?:large|small|high|low)|exceed", re.IGNORECASE
 )
-"""A setting is taken, but not with this value."""
+"""The setting is supported, but not with this value."""
 _FEATURE_PATTERNS: dict[Feature, re.Pattern[str]] = {
     "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
     "max_tokens": re.compile(r"\bmax_(?:completion_)?tokens\b", re.IGNORECASE),
@@ -69,13 +69,13 @@ _FEATURE_PATTERNS: dict[Feature, re.Pattern[str]] = {
 }
 _FEATURE_PATTERNS["json"] = _FEATURE_PATTERNS["native"]
 _OTHER_STATUSES = frozenset({401, 402, 403, 408, 409, 413, 429, 502, 503, 529})
-"""Statuses that have a meaning of their own."""
+"""HTTP statuses with a specific meaning."""
 _SINGLE_INPUT_WORDS = re.compile(
     r"too (?:large|big|many)|exceed|maximum size|dimension|could not (?:process|decode)|corrupt|"
     r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
     re.IGNORECASE,
 )
-"""What is wrong with one picture or one answer, not with pictures or tools as such."""
+"""Words for a fault of one image or one answer, not of images or tools in general."""
 _TOKEN_BOUND = re.compile(
     r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|less than or equal to|up to|maximum of)"
     r"[ `']*(\d+)",
@@ -85,7 +85,7 @@ _CONTEXT_TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too lo
 
 
 class UnsupportedFeature(Exception):
-    """A server does not take something of a request."""
+    """A server does not support a feature of a request."""
 
     def __init__(self, feature: Feature, message: str) -> None:
         super().__init__(message)
@@ -93,31 +93,31 @@ class UnsupportedFeature(Exception):
 
 
 class TokenLimitTooHigh(Exception):
-    """A server gives answers of `most` tokens at most."""
+    """A server allows answers of at most `max_tokens` tokens."""
 
     def __init__(self, max_tokens: int) -> None:
-        super().__init__(f"answers have {max_tokens} tokens at most")
+        super().__init__(f"answers have at most {max_tokens} tokens")
         self.max_tokens = max_tokens
 
 
 class ResponseTruncated(Exception):
-    """An answer was cut at its length. It is not looked at: what is left of a tool call may even fit its schema."""
+    """An answer was truncated. It is not parsed: a truncated tool call may even fit its schema."""
 
 
 class RetryingModel(WrapperModel):
-    """A model that sends a request again when it failed on its way. One is made for each answer."""
+    """A model that retries a request after a transport failure. Make one for each answer."""
 
     def __init__(
         self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, has_answered: bool = False, address: str = ""
     ) -> None:
-        """`worked`: whether the model has answered in this process; `address`: of a server that is no provider's."""
+        """`has_answered`: the model has answered in this process; `address`: of a server that is not a provider's."""
         super().__init__(wrapped)
         self._address = address
         self._limits = settings
         self._sleep = sleep
         self._has_answered = has_answered
         self.sent: tuple[Feature, ...] = ()
-        """What of the request a server may not take, in the order in which it is left out."""
+        """Features of the request that a server may not support, in the order in which they are left out."""
         self.max_tokens = 0
         self.may_switch = False
         self.retries = 0
@@ -129,7 +129,10 @@ class RetryingModel(WrapperModel):
         model_settings: RequestSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The provider's response. Raises `Truncated`, `FewerTokens`, `Unsupported`; or `ModelError`."""
+        """Return the provider's response.
+
+        Raises: `ResponseTruncated`, `TokenLimitTooHigh`, `UnsupportedFeature`; or `ModelError`.
+        """
         doubtful = 0
         for attempt in range(1, self._limits.retries + 2):
             try:
@@ -142,9 +145,9 @@ class RetryingModel(WrapperModel):
                 )
             except UNREADABLE_RESPONSE_ERRORS as caught:
                 doubtful += 1
-                LOG.info("%s: an answer without the form of one", self._limits.name, exc_info=caught)
+                LOG.info("%s: the response is not an answer", self._limits.name, exc_info=caught)
                 error = ai.UnexpectedModelBehavior(
-                    f"it sent something that is not an answer ({describe_error(caught)})"
+                    f"the server sent something that is not an answer ({describe_error(caught)})"
                 )
             except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
                 error = caught
@@ -160,12 +163,12 @@ class RetryingModel(WrapperModel):
         raise AssertionError("the loop above returns or raises")
 
     def _accept_response(self, response: ModelResponse) -> ModelResponse:
-        """The response, which is counted. Raises `Truncated`, `Unsupported`."""
+        """Count and return the response. Raises `ResponseTruncated`, `UnsupportedFeature`."""
         make_encodable(response)
         self.responses.append(response)
         if response.finish_reason == "length":
             raise ResponseTruncated
-        # One answer is left to ask for otherwise, of a model that was given a tool and wrote prose every time.
+        # One try is left to ask in another way, for a model that was given a tool and wrote prose every time.
         if "tool" in self.sent and self.may_switch and len(self.responses) == self._limits.output_retries:
             parts = [part for one in self.responses for part in one.parts]
             if any(isinstance(part, TextPart) and part.content for part in parts) and not any(
@@ -175,7 +178,7 @@ class RetryingModel(WrapperModel):
         return response
 
     async def _wait_before_retry(self, error: ai.AgentRunError, attempt: int, doubtful: int) -> None:
-        """Wait; raises `ModelError` when no further try is worth it. `doubtful` tries may have to be paid."""
+        """Wait; raises `ModelError` if no retry makes sense. `doubtful` tries may have to be paid."""
         name = self._limits.name
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         if asked is not None and asked > MAX_RETRY_WAIT_SECONDS and is_transient(error):
@@ -196,13 +199,13 @@ class RetryingModel(WrapperModel):
         await self._sleep(wait)
 
 
-# --- what a failure means -------------------------------------------------------------------------------------------
+# --- meaning of failures --------------------------------------------------------------------------------------------
 
 
 def is_unsupported(error: ai.AgentRunError, what: Feature) -> bool:
-    """Whether a server says that this model accepts no images, tools, JSON schema of an answer, or such a setting.
+    """Return whether a server says that this model does not support images, tools, a JSON schema, or such a setting.
 
-    There is no common code for it: servers answer 400, 404, 422, 500 or 501 and say it in words.
+    There is no common error code: servers answer 400, 404, 422, 500 or 501 and describe it in words.
     """
     if not isinstance(error, ai.ModelHTTPError) or error.status_code in _OTHER_STATUSES:
         return False
@@ -215,25 +218,25 @@ def is_unsupported(error: ai.AgentRunError, what: Feature) -> bool:
 
 
 def parse_max_tokens(error: ai.AgentRunError) -> int | None:
-    """The most tokens that an answer may have, where a server refuses a request for more and says so."""
+    """Return the maximum tokens of an answer, if a server refuses a request for more and states its limit."""
     match = _TOKEN_BOUND.search(describe_error(error)) if isinstance(error, ai.ModelRequestRejectedError) else None
     return int(match[1]) if match else None
 
 
 def is_transient(error: ai.AgentRunError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Return whether the same request may succeed a little later."""
     if isinstance(error, ai.ModelQuotaExceededError | ai.ModelRequestRejectedError) or find_redirect(error):
         return False
     if isinstance(error, ai.ModelHTTPError):
         return not _CONTEXT_TOO_LONG.search(describe_error(error)) and (
             error.status_code in _TRANSIENT_STATUS or error.status_code >= 500
         )
-    # A body that is no answer at all (a proxy's page, say) is the server's fault of the moment as well.
+    # A body that is not an answer (a proxy's page, say) also counts as a transient fault of the server.
     return isinstance(error, ai.ModelAPIError) or type(error) is ai.UnexpectedModelBehavior
 
 
 def find_redirect(error: ai.AgentRunError) -> str:
-    """Where a server sends requests on to, which no client follows: a key would go there; empty: it does not."""
+    """Return the target of a server's redirect, which no client follows because it would send the key; empty: none."""
     answer: Any = getattr(error.__cause__, "response", None)
     if answer is None or not 300 <= answer.status_code < 400:
         return ""
@@ -241,7 +244,7 @@ def find_redirect(error: ai.AgentRunError) -> str:
 
 
 def make_encodable(response: ModelResponse) -> None:
-    """Put `?` in a response for what UTF-8 cannot hold: half a surrogate pair ends whatever writes it down."""
+    """Replace characters in a response that UTF-8 cannot encode, such as half a surrogate pair, with `?`."""
     for part in response.parts:
         if isinstance(part, TextPart):
             part.content = replace_unencodable(part.content)
@@ -252,19 +255,19 @@ def make_encodable(response: ModelResponse) -> None:
 def make_transport_error(
     error: ai.AgentRunError, model: str, *, tries: int, has_answered: bool, address: str = ""
 ) -> ModelError:
-    """The error of a request that is not tried again. `worked`: whether the model has answered in this process."""
+    """Make the error of a request that is not retried. `has_answered`: the model has answered in this process."""
     message = describe_error(error)
     if place := find_redirect(error):
         return ModelConfigError(
-            f"{model}: its server sends requests on to {place}; if that is right, set models.base_url to it: {message}"
+            f"{model}: its server redirects requests to {place}; if that is right, set models.base_url to it: {message}"
         )
     match error:
         case ai.ModelAuthenticationError() if has_answered:  # a 403 may also be about this one request
             kind = ModelUnavailable if isinstance(error, ai.ModelHTTPError) and error.status_code == 403 else AccessLost
-            return kind(f"{model}: the key is no longer accepted, which was before; renew it or its rights: {message}")
+            return kind(f"{model}: the key is no longer accepted; renew it or its rights: {message}")
         case ai.ModelNotFoundError() if has_answered:
             return AccessLost(
-                f"{model}: the model or its address is gone, which has answered before; choose another "
+                f"{model}: the model or its address is gone, although it answered before; choose another "
                 f"(--model, --base-url) when you resume: {message}"
             )
         case ai.ModelAuthenticationError():
@@ -277,7 +280,7 @@ def make_transport_error(
             return QuotaSpent(f"{model}: the quota or the account's credit is used up: {message}", error.retry_after)
         case _ if isinstance(error, ai.ModelContextWindowExceededError) or _CONTEXT_TOO_LONG.search(message):
             return ContextTooLong(
-                f"{model}: the prompt is longer than the model reads; choose one with more context, or set "
+                f"{model}: the prompt exceeds the model's context; choose a model with more context, or set "
                 f"models.context_tokens so that requests are cut to it: {message}"
             )
         case ai.ModelRequestRejectedError():
@@ -292,7 +295,7 @@ def make_transport_error(
 
 
 def describe_error(error: Exception) -> str:
-    """What an error says, on one line, short and without secrets."""
+    """Return an error's message on one line, short and without secrets."""
     text = " ".join(replace_unencodable(str(error)).split())
     for name, value in os.environ.items():
         if len(value) >= 6 and _SECRET_NAME.search(name):

@@ -137,7 +137,7 @@ def test_what_a_kill_cut_off_stays_spent_when_the_call_is_made_again() -> None:
 
 def test_a_call_that_does_not_fit_is_not_made() -> None:
     log = log_of()
-    with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may take \$0\.\d\d; resume with a higher"):
+    with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may cost \$0\.\d\d; resume with a higher"):
         ask(log, BudgetSettings(usd=0.01))
     limited = log.events[-1]
     assert isinstance(limited, LimitReached) and limited.stage is None and log.state.spent_cost == Cost()

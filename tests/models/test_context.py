@@ -59,7 +59,7 @@ def test_the_answer_is_shortened_first_and_then_the_request_is_refused() -> None
     assert fit_to_window(request(35_000), taken + 5000, model="m").max_tokens == 5000
     assert fit_to_window(request(35_000), taken + MIN_ANSWER_TOKENS, model="m").max_tokens == MIN_ANSWER_TOKENS
     assert fit_to_window(request(35_000, max_tokens=50), taken + 50, model="m").max_tokens == 50
-    with pytest.raises(ContextTooLong, match=rf"role 'code' takes about {taken} tokens and the model reads") as caught:
+    with pytest.raises(ContextTooLong, match=rf"role 'code' takes about {taken} tokens, and the context is") as caught:
         fit_to_window(request(35_000), taken + MIN_ANSWER_TOKENS - 1, model="m")
     assert isinstance(caught.value, ModelRefused) and "models.context_tokens" in str(caught.value)
 
@@ -184,7 +184,10 @@ async def test_a_providers_word_that_it_was_too_long_is_one_error(code: int, err
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         return (404, {}) if method == "GET" else (code, {"error": {"type": "invalid_request_error", **error}})
 
-    with JsonServer(answer) as server, pytest.raises(ContextTooLong, match="longer than the model reads") as caught:
+    with (
+        JsonServer(answer) as server,
+        pytest.raises(ContextTooLong, match="the prompt exceeds the model's context") as caught,
+    ):
         settings = ModelSettings(name="openai:m", base_url=f"{server.url}/v1")
         await open_backend(settings).answer(request(100))
     assert "\n" not in str(caught.value)

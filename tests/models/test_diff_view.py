@@ -16,11 +16,11 @@ def test_changed_lines_come_with_those_that_name_what_they_name() -> None:
     )
     assert "-RATE = 0.1" in shown and "+RATE = 0.3" in shown and " EPOCHS = 20" in shown
     assert " def train(x):" in shown and "     scaled = RATE * x" in shown, "where it is read, and in which function"
-    assert "lines as before ...]" in shown and "step_20" not in shown and len(shown) < len(after) / 2
+    assert "unchanged lines ...]" in shown and "step_20" not in shown and len(shown) < len(after) / 2
     assert "common.py: unchanged, 1 lines" in shown
 
 
 def test_what_is_mostly_new_is_shown_whole() -> None:
     new = BEFORE.replace("step", "turn").replace("RATE", "PACE")
     shown = format_changes({"experiment.py": new, "more.py": "Y = 2\n"}, {"experiment.py": BEFORE, "old.py": "Z = 3\n"})
-    assert new.strip() in shown and "Y = 2" in shown and "old.py: taken out" in shown and "Z = 3" not in shown
+    assert new.strip() in shown and "Y = 2" in shown and "old.py: removed" in shown and "Z = 3" not in shown

@@ -110,7 +110,7 @@ def test_all_models_are_named(given: dict[str, object], words: str) -> None:
     ("given", "words"),
     [
         ({"code": False}, "only the role vision may be left out"),
-        ({"fallbacks": ["offline"]}, "stands in for no other"),
+        ({"fallbacks": ["offline"]}, "cannot substitute for another"),
         ({"code": {"temperature": 3}}, "less than or equal to 2"),
         ({"code": {"top_p": 1}}, "top_p"),
     ],

@@ -245,7 +245,7 @@ async def test_a_lasting_fault_is_one_clear_error(fault: Step) -> None:
 @pytest.mark.asyncio
 async def test_a_page_in_place_of_an_answer_is_told_as_one() -> None:
     error, _ = await failing([answer_html("<!DOCTYPE html><html>please log in</html>")])
-    assert isinstance(error, ModelUnavailable) and "an HTML page came in place of an answer" in str(error)
+    assert isinstance(error, ModelUnavailable) and "an HTML page instead of an answer" in str(error)
 
 
 @pytest.mark.asyncio
@@ -389,7 +389,7 @@ async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_ro
             "truncated at 4000 tokens .role code., in the last of 3 answers",
         ),
         (10_000, 1500, 100_000, [1000, 1500], "truncated at 1500 tokens .role code., the most that the model gives"),
-        (10_000, 100_000, FULL, [1000], "the most that the model gives"),
+        (10_000, 100_000, FULL, [1000], "the maximum of the model"),
     ],
 )
 async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(

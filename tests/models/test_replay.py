@@ -96,7 +96,7 @@ async def test_an_answer_that_is_missing_is_one_clear_error() -> None:
 
 async def test_an_answer_that_fits_no_more_says_where() -> None:
     model = ReplayModel([RecordedAnswer(role="plan", ordinal=0, answer={"task": 1})])
-    with pytest.raises(ModelOutputInvalid, match=r"'plan' with ordinal 0 is no DataPlan any more \(task: ") as caught:
+    with pytest.raises(ModelOutputInvalid, match=r"'plan' with ordinal 0 is no longer a valid DataPlan \(task: ") as caught:
         await model.answer(asked("plan", DataPlan))
     assert "\n" not in str(caught.value)
 
@@ -104,9 +104,9 @@ async def test_an_answer_that_fits_no_more_says_where() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "holds no recorded answer"),
-        ("{}\n", "line 1 is no recorded answer"),
-        ("\nnothing\n", "line 2 is no recorded answer"),
+        ("", "has no recorded answers"),
+        ("{}\n", "line 1 is not a valid recorded answer"),
+        ("\nnothing\n", "line 2 is not a valid recorded answer"),
         (format_exchange(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
     ],
 )

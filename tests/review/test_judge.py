@@ -109,7 +109,7 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
         (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"),
         (OWN.split("[confidence]")[0], "confidence"),
         (OWN.replace("title", "titel"), "title"),
-        (f"results = true\n{OWN}", "there is no \\[dimensions.overall\\]"),
+        (f"results = true\n{OWN}", "add \\[dimensions.overall\\]"),
         (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
     ],
 )
