@@ -49,7 +49,7 @@ def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings
     unknown = [name for name, one in subjects.items() if prices.format_price(one.model_settings) == "unknown"]
     if unknown and (caps.subject_usd or caps.usd) is not None:
         raise ModelConfigError(
-            f"a budget in USD is set, but the price of subject {', '.join(unknown)} is unknown: set it in USD per "
+            f"a budget in USD is set, but the price of subject {', '.join(unknown)} is not known: set it in USD per "
             f"million tokens, e.g. --set 'subjects.{unknown[0]}.price={{input: 3.0, output: 15.0}}'"
         )
     paid = [name for name, one in subjects.items() if prices.format_price(one.model_settings) != "free"]

@@ -1,7 +1,7 @@
-"""Roles `cite_ask` and `cite_select`: the study's papers cite what their library has, and ask for nothing.
+"""Roles `cite_ask` and `cite_select`: the study's papers cite only their own library, and search for nothing.
 
-So a run with the offline model needs no network, and is the same with and without one. Of works that it is shown, it
-takes the first of each search that shares two words with the sentence.
+So a run with the offline model needs no network, and is the same with and without one. Of the works shown, it
+selects the first of each search whose title shares two words with the sentence.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from labwright.models.roles.paper_revision import (
 
 
 def answer_cite_ask(inputs: CiteAskInputs) -> CiteQueries:
-    """Nothing is missing."""
+    """Ask for nothing."""
     return CiteQueries()
 
 
 def answer_cite_select(inputs: CiteSelectInputs) -> CiteSelection:
-    """The first work of each search with words of its sentence in the title."""
+    """Choose the first work of each search with words of its sentence in the title."""
     titles = {one.number: _extract_words(one.title) for one in inputs.works}
     chosen: list[ChosenWork] = []
     for place, search in enumerate(inputs.searches, 1):

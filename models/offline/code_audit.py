@@ -1,4 +1,4 @@
-"""Role `code_reader`: nothing is read, and the answer says so."""
+"""Role `code_reader`: the code is not read, and the answer says so."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
 
 
 def answer_code_reader(inputs: CodeReaderInputs) -> CodeReading:
-    """Not read: this model reads no code."""
+    """Return an empty reading, marked as unread."""
     return CodeReading(verdict="doubtful", unread=True)

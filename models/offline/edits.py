@@ -1,4 +1,4 @@
-"""The edits by which one program becomes another, as an author hands them in; `record.source_edits` makes them."""
+"""Compute the edits that turn one program into another, in the form in which an author submits them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labwright.record.source_edits import SourceEdit, TextReplacement, WholeFile
 
 
 def compute_changes(old: str, new: str) -> tuple[TextReplacement, ...]:
-    """Changes in whole lines that make `new` of `old`; one of everything where no line stays. `old` is not empty."""
+    """Return replacements of whole lines that turn `old` (not empty) into `new`; a single one if no line stays."""
     lines, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     made: list[TextReplacement] = []
     shift = 0
@@ -24,7 +24,7 @@ def compute_changes(old: str, new: str) -> tuple[TextReplacement, ...]:
 
 
 def _find_unique_span(lines: Sequence[str], low: int, high: int) -> tuple[int, int]:
-    """The few lines around some that occur once, one above and one below in turn; all of them where none do."""
+    """Extend a span alternately above and below until its lines occur once in the text; all lines if they never do."""
     text, up = "".join(lines), True
     while len(find_occurrences(text, "".join(lines[low:high]))) != 1 and (low > 0 or high < len(lines)):
         above = low > 0 and (up or high == len(lines))
@@ -35,7 +35,7 @@ def _find_unique_span(lines: Sequence[str], low: int, high: int) -> tuple[int, i
 def compute_edits(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> tuple[tuple[WholeFile, ...], tuple[SourceEdit, ...], tuple[str, ...]]:
-    """Files, edits and deletions by which `applied` makes one tree of another: of each file what is shorter."""
+    """Return files, edits and deletions that turn one tree into another: for each file, the shorter form."""
     files: list[WholeFile] = []
     edits: list[SourceEdit] = []
     for path, text in after.items():

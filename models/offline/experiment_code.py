@@ -1,7 +1,7 @@
-"""Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so that it is cumulative.
+"""Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so changes accumulate.
 
-Some programs carry a real mistake, by their ordinal and their study's table of faults; whoever repairs them is told
-only what failed (`models.offline.repairs`).
+Some programs contain a real mistake, by their ordinal and their study's table of faults; the repairing role sees only
+the failure (`models.offline.repairs`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Parts = tuple[AblationSpec, ...]
 
 
 def answer_code(inputs: CodeInputs) -> Program:
-    """The program that a decision asks for. Raises `CatalogueError` for an idea or a kind that is not known."""
+    """Return the program that a decision asks for. Raises `CatalogueError` for an unknown idea or kind."""
     study = find_study_by_idea(inputs.idea)
     if inputs.kind == "draft":
         return write_draft(study, inputs)
@@ -48,12 +48,12 @@ def answer_code(inputs: CodeInputs) -> Program:
 
 
 def _choose_variant(inputs: CodeInputs) -> int:
-    """Which of several ways is taken: branches of a run go on with another one."""
+    """Choose one of several variants: branches of a run use different ones."""
     return inputs.ordinal + inputs.variation
 
 
 def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
-    """The ordinal-th way to begin, with the faults that its entry lists."""
+    """Write the draft of this ordinal, with the faults that its entry lists."""
     spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
     faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in spec.faults))
     hidden = read_constant(faulty.experiment, "HIDDEN")
@@ -62,7 +62,7 @@ def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
 
 
 def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:
-    """The ordinal-th way to begin, without mistakes; each later round of the drafts is twice as wide."""
+    """Write the draft of this ordinal without mistakes; each later round of drafts is twice as wide."""
     turn = inputs.ordinal // len(study.drafts)
     spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
     values = study.draft_defaults | spec.set
@@ -80,7 +80,7 @@ def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:
 
 
 def extend_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) -> Program:
-    """The parent with an agenda item taken up, on all datasets of the plan."""
+    """Add an agenda item to the parent, on all datasets of the plan."""
     scripts = Scripts(parent.experiment, parent.plots)
     addition = _choose_addition(study, inputs, scripts)
     scripts = apply_edits(scripts, addition.edits)
@@ -92,7 +92,7 @@ def extend_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) ->
 
 
 def _choose_addition(study: OfflineStudy, inputs: CodeInputs, scripts: Scripts) -> AgendaAddition:
-    """The addition that an item asks for; if the parent has it already, the next one that it lacks."""
+    """Choose the addition that an item asks for; if the parent has it already, the next one that it lacks."""
     item = inputs.item.lower()
     hits = [sum(word in item for word in addition.keywords) for addition in study.agenda]
     start = hits.index(max(hits)) if any(hits) else _choose_variant(inputs) % len(study.agenda)
@@ -107,8 +107,8 @@ def _choose_addition(study: OfflineStudy, inputs: CodeInputs, scripts: Scripts) 
 
 
 def ablate_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) -> Program:
-    """The parent with one arm more, that of the method without a part: under an equal seed it sees the labels, the
-    weights and the batches that the whole method saw, so that the two pair."""
+    """Add one arm to the parent, the method without a part: with an equal seed it gets the labels, weights and batches
+    of the whole method, so that the two are paired."""
     parts = _choose_parts(study, inputs)
     experiment = parent.experiment
     for part in parts:
@@ -124,15 +124,15 @@ def ablate_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) ->
 
 
 def _condition_name(parts: Parts) -> str:
-    """The name of the ablated arm: `without-smoothing`, `without-smoothing-and-weight-decay`."""
+    """Return the name of the ablated arm: `without-smoothing`, `without-smoothing-and-weight-decay`."""
     return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
 
 
 def _choose_parts(study: OfflineStudy, inputs: CodeInputs) -> Parts:
-    """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
+    """Choose the part or parts to remove: the planned ones, or those that the item names if new, or the next."""
     tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
     singles = study.ablations
-    # Two removals can be made at once if no more than one of them changes the arm itself.
+    # Two removals can be combined if at most one of them changes the arm itself.
     pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale for part in pair))
     planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
     if planned:

@@ -1,4 +1,4 @@
-"""Roles `plot`, `figures` and `figure_review`: replots, the plots of an aggregate, the figures of the paper."""
+"""Roles `plot`, `figures` and `figure_review`: redrawn figures, aggregate plots, and the figures of the paper."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MAX_ABLATIONS = 5
 
 
 def answer_plot(inputs: PlotInputs) -> Plots:
-    """The plots of an aggregate, or refused plots repaired by their complaints."""
+    """Return the plots of an aggregate, or refused plots repaired according to the complaints."""
     aggregate = inputs.purpose == "aggregate" or any(array.path.startswith("inputs/") for array in inputs.arrays)
     study = find_study_by_plan(inputs.data_plan)
     sound = render_template("aggregate.py.jinja" if aggregate else "plots.py.jinja")
-    # A replot of an aggregate carries the script that was refused.
+    # A replot of an aggregate contains the refused script.
     refused = inputs.purpose == "replot" or inputs.complaints
     script = add_labels(study, inputs.plots, " ".join(inputs.complaints), sound) if refused else sound
     edits = compute_changes(inputs.plots, script) if refused and inputs.plots else ()
@@ -38,7 +38,7 @@ def answer_plot(inputs: PlotInputs) -> Plots:
 
 
 def answer_figures(inputs: FiguresInputs) -> FigureScript:
-    """The final figures of the study, by what was recorded."""
+    """Return the final figures of the study, according to what was recorded."""
     plan = inputs.data_plan
     if repository_study.is_repository_study(inputs):
         return repository_study.write_repository_figure(inputs)
@@ -64,7 +64,7 @@ def answer_figures(inputs: FiguresInputs) -> FigureScript:
 
 
 def answer_figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
-    """Nothing: this model sees no images."""
+    """Review nothing: this model sees no images."""
     return PaperFigureReviews(looked=False)
 
 
@@ -75,7 +75,7 @@ def _list_ablated_arms(inputs: FiguresInputs) -> list[str]:
 
 
 def _choose_figures(inputs: FiguresInputs, datasets: tuple[str, ...]) -> Iterator[FigurePart]:
-    """The figures with the calls that draw them, the first of each slot that can be drawn."""
+    """Yield the figures with the calls that draw them: of each slot, the first that can be drawn."""
     plan, taken = inputs.data_plan, set[str]()
     names = {
         "primary": plan.primary_metric.name,

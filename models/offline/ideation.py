@@ -1,6 +1,6 @@
-"""Roles of ideation: the study as an idea, where a topic names it, and summaries of documents by their sentences.
+"""Roles of ideation: the study as an idea, if a topic names it, and summaries of documents by their sentences.
 
-It has one idea. Asked for more, it repeats itself, and is refused by rule as any model is.
+It has one idea. If asked for more, it repeats itself, and the rules refuse it as they would any model.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from labwright.record.ideation import AvailableResources, DocumentStatement, Req
 from labwright.record.schema.idea import Idea
 
 ESTIMATED_EXECUTIONS = 90
-"""Executions of a study, replicates included, by which its hours are counted."""
+"""Number of executions of a study, including replicates, for estimating its hours."""
 MAX_QUOTE_WORDS = 25
 """Words of a quote."""
 MAX_STATEMENTS = 12
-"""Of a document."""
+"""Statements of a document."""
 
 
 def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
-    """The study as an idea. Raises `CatalogueError` where the topic does not name it."""
+    """Return the study as an idea. Raises `CatalogueError` if the topic does not name it."""
     study = load_study()
     if not _names_study(inputs.topic, study):
         raise CatalogueError(
@@ -54,7 +54,7 @@ def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
 
 
 def _names_study(text: str, study: OfflineStudy) -> bool:
-    """Whether a text meets a line of the study's key words."""
+    """Return whether a text matches a line of the study's keywords."""
     return any(phrase in text.lower() for line in study.keywords for phrase in line)
 
 
@@ -68,9 +68,9 @@ def _build_idea_text(study: OfflineStudy, means: AvailableResources) -> IdeaText
         title=f"{study.title[:1].upper()}{study.title[1:]}: {method.title} and {base.title}",
         short_hypothesis=f"With regard to {study.title}, {method.title} gives a {better} {metric} than {base.title}, "
         f"over every level of {plan.factor or 'the comparison'}; equal or worse values refute it.",
-        related_work="Nothing was looked up yet: see the closest papers for what the searches returned.",
-        abstract=f"{plan.task} {base.title}: {base.description}. {method.title}: {method.description}. Both are held "
-        f"against each other by {metric}, over seeds.",
+        related_work="Nothing was looked up yet: the closest papers show what the searches returned.",
+        abstract=f"{plan.task} {base.title}: {base.description}. {method.title}: {method.description}. Both are "
+        f"compared by {metric}, over seeds.",
         experiments=tuple(
             dict.fromkeys(
                 (
@@ -81,8 +81,8 @@ def _build_idea_text(study: OfflineStudy, means: AvailableResources) -> IdeaText
             )
         )[:12],
         risks=(
-            "The datasets are small, so that chance may drown the effect.",
-            f"The effect may hang on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}",
+            "The datasets are small, so chance may hide the effect.",
+            f"The effect may depend on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}",
         ),
         datasets=_list_datasets(study, means),
         metric=f"{metric}, {better} is better",
@@ -108,7 +108,7 @@ def _estimate_cost(study: OfflineStudy, means: AvailableResources) -> ResourceEs
 
 
 def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
-    """The draft as it was, with the first papers of the results as the closest."""
+    """Return the draft unchanged, with the first papers of the results as the closest."""
     draft = inputs.draft.idea
     difference = f"This idea measures: {draft.experiments[0]}"
     picks = tuple(
@@ -120,7 +120,7 @@ def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
         if picks
         else "A search was answered and returned no paper."
         if any(one.answered for one in inputs.searches)
-        else "No source answered, so that nothing could be looked up."
+        else "No source answered, so nothing could be looked up."
     )
     return IdeaReflection(
         thoughts="The offline model keeps the studies of its catalogue as they are.",
@@ -132,33 +132,33 @@ def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
 
 
 def _first_words(text: str) -> str:
-    """The first words of a text, as they stand there."""
+    """Return the first words of a text, unchanged."""
     return " ".join(text.split()[:MAX_QUOTE_WORDS])[:400]
 
 
 def answer_related_work(inputs: RelatedWorkInputs) -> RelatedWork:
-    """Each paper by the first sentence of its abstract."""
+    """Summarise each paper by the first sentence of its abstract."""
     first = ([*_split_sentences(work.abstract), "The source gave no abstract."][0][:800] for work in inputs.works[:12])
     notes = tuple(WorkNote(paper=number, summary=summary) for number, summary in enumerate(first, 1))
     return RelatedWork(notes=notes, challenges=inputs.idea.risks[:5] or ("The idea names no risk.",))
 
 
 def answer_proposal(inputs: ProposalInputs) -> Proposal:
-    """The fields of the idea, in the order of a proposal."""
+    """Return the fields of the idea, in the order of a proposal."""
     one = inputs.idea
     steps = "\n".join(f"{number}. {text}" for number, text in enumerate(one.experiments, 1))
     return Proposal(
         introduction=f"{one.abstract}\n\n{one.short_hypothesis}",
-        method=f"The experiments take these steps, on {', '.join(one.datasets) or 'the data at hand'}:\n\n{steps}",
+        method=f"The experiments take these steps, on {', '.join(one.datasets) or 'the available data'}:\n\n{steps}",
         design=f"Primary metric: {one.metric or 'of the data plan'}. Choices are made on dev, selection on validation, "
         f"test is scored once. {inputs.estimate.reason}",
-        outcomes="Were the difference as the hypothesis says, its parts would be ablated; were there none, that is the "
-        f"result. Risks: {' '.join(one.risks)}",
+        outcomes="If the difference is as the hypothesis says, the method's parts are ablated; if there is none, that "
+        f"is the result. Risks: {' '.join(one.risks)}",
     )
 
 
 def answer_idea_of(inputs: IdeaFromTextInputs) -> IdeaFromText:
-    """The idea beside the text, or the study that the text is about."""
+    """Return the idea next to the text, or the study that the text is about."""
     if inputs.known is not None:
         return IdeaFromText(idea=_to_idea_text(inputs.known))
     study = load_study()
@@ -184,7 +184,7 @@ def _to_idea_text(one: Idea) -> IdeaText:
 
 
 def answer_digest(inputs: DigestInputs) -> DigestAnswer:
-    """The first sentences of the pages, word for word, from every page in turn."""
+    """Quote the first sentences of the pages, taking one from every page in turn."""
     pages = [(page, _split_sentences(page.text)) for page in inputs.pages]
     longest = max((len(sentences) for _, sentences in pages), default=0)
     taken = [(page, sentences[at]) for at in range(longest) for page, sentences in pages if at < len(sentences)]
@@ -200,6 +200,6 @@ def answer_digest(inputs: DigestInputs) -> DigestAnswer:
 
 
 def _split_sentences(text: str) -> list[str]:
-    """Sentences of six words or more, as they stand in a text."""
+    """Return the sentences of at least six words, unchanged."""
     flat = " ".join(text.split())
     return [one for one in re.split(r"(?<=[.!?])\s+", flat) if len(one.split()) >= 6]

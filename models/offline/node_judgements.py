@@ -1,4 +1,4 @@
-"""Roles `vision`, `feedback`, `compare`, `summary`: judgements from findings, measurements and statistics alone."""
+"""Roles `vision`, `feedback`, `compare`, `summary`: judgements from findings, measurements and statistics only."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from labwright.record.schema.nodes import NodeVerdict, StageName
 
 NEXT_STEP: dict[StageName, str] = {
     "preliminary": "Tune both arms.",
-    "tuning": "Settle the hyperparameters and take up the agenda.",
+    "tuning": "Settle the hyperparameters and start the agenda.",
     "agenda": "Replicate with further seeds before anything is claimed.",
     "ablation": "Remove the next part that carries the claim.",
 }
 NEXT_STAGE: dict[StageName, str] = {
     "preliminary": "Tune the arms of the best node.",
-    "tuning": "Take up the idea's experiments.",
+    "tuning": "Run the idea's experiments.",
     "agenda": "Remove the parts that carry the claim, one at a time.",
     "ablation": "Write the paper.",
 }
 
 
 def answer_vision(inputs: VisionInputs) -> FigureReviews:
-    """A figure is readable if the lint found nothing on it; this model sees no images."""
+    """Call a figure readable if the lint found nothing; this model sees no images."""
     reviews: list[FigureReview] = []
     for name, facts, findings in zip(inputs.names, inputs.facts, inputs.lint, strict=True):
         seen = [axes for axes in facts.axes if axes.visible]
@@ -49,7 +49,7 @@ def answer_vision(inputs: VisionInputs) -> FigureReviews:
 
 
 def answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
-    """Whether the measurements cover what the plan compares, and how they stand to the parent's."""
+    """Judge whether the measurements cover what the plan compares, and compare them with the parent's."""
     missing = _list_missing_conditions(inputs)
     if missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -63,7 +63,7 @@ def answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
 
 
 def _list_missing_conditions(inputs: FeedbackInputs) -> list[str]:
-    """Conditions of the plan without the primary metric, as `dataset condition`; an ablation needs its own alone."""
+    """List conditions of the plan without the primary metric as `dataset condition`; an ablation needs only its own."""
     plan = inputs.data_plan
     have = {(m.dataset, m.condition) for m in inputs.measurements if m.name == plan.primary_metric.name}
     datasets = [use.name for use in plan.datasets if any(dataset == use.name for dataset, _ in have)]
@@ -83,7 +83,7 @@ def _values_by_condition(measurements: tuple[Measurement, ...], metric: str) -> 
 
 
 def _compare_arms(inputs: FeedbackInputs) -> str:
-    """Baseline and method in one sentence, dataset by dataset."""
+    """Compare baseline and method in one sentence, dataset by dataset."""
     plan = inputs.data_plan
     values = _values_by_condition(inputs.measurements, plan.primary_metric.name)
     arms = {role: [arm.name for arm in plan.arms if arm.role == role][:1] for role in ("baseline", "method")}
@@ -114,18 +114,18 @@ def _is_better(plan: DataPlan, value: float, other: float) -> bool:
 
 
 def _compare_with_parent(inputs: FeedbackInputs) -> str:
-    """The mean over the conditions that both nodes measured, against the parent's."""
+    """Compare the mean over the conditions that both nodes measured with the parent's."""
     primary = inputs.data_plan.primary_metric
     own, parent = (_values_by_condition(m, primary.name) for m in (inputs.measurements, inputs.parent_measurements))
     shared = sorted(own.keys() & parent.keys())
     if not shared:
-        return "There is no shared condition to hold against the parent."
+        return "There is no shared condition to compare with the parent."
     ours, theirs = fmean(own[key] for key in shared), fmean(parent[key] for key in shared)
     better = _is_better(inputs.data_plan, ours, theirs)
     word = "better than" if better else "equal to" if ours == theirs else "worse than"
     return (
         f"Over the {len(shared)} conditions that both measured, the mean {primary.title or primary.name} of "
-        f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot tell this from chance."
+        f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot distinguish this from chance."
     )
 
 
@@ -133,7 +133,7 @@ def _compare_with_parent(inputs: FeedbackInputs) -> str:
 
 
 def answer_compare(inputs: CompareInputs) -> Preference:
-    """Neither: this model knows what a program measured, and not which one is written the sounder way."""
+    """Answer neither: this model sees what a program measured, but cannot judge its code."""
     return Preference(
         better="neither",
         reasons=(
@@ -148,7 +148,7 @@ def answer_compare(inputs: CompareInputs) -> Preference:
 
 
 def answer_summary(inputs: SummaryInputs) -> StageReport:
-    """The stage in words, from its nodes and the replicates of its best."""
+    """Describe the stage from its nodes and the replicates of its best node."""
     count = len(inputs.nodes)
     buggy = sum(line.status == "buggy" for line in inputs.nodes)
     kinds = ", ".join(
@@ -163,7 +163,7 @@ def answer_summary(inputs: SummaryInputs) -> StageReport:
             tried=tried,
             found="No node of this stage can be carried forward.",
             supported_by_replicates="Nothing was replicated.",
-            next="Look at the failures before going on.",
+            next="Examine the failures before continuing.",
         )
     best = next((line for line in inputs.nodes if line.id == inputs.best), None)
     reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
@@ -183,7 +183,7 @@ def answer_summary(inputs: SummaryInputs) -> StageReport:
 
 
 def _format_replicate_support(inputs: SummaryInputs) -> str:
-    """What the replicates support: baseline against method by condition, with overlapping intervals said as such."""
+    """Report what the replicates support: baseline against method by condition; overlapping intervals are named."""
     statistics = {
         (s.dataset, s.condition): s for s in inputs.statistics if s.name == inputs.data_plan.primary_metric.name
     }

@@ -1,8 +1,8 @@
-"""A paper as sections of paragraphs, read from text with a sentence a line, each of which stands on the inputs.
+"""A paper as sections of paragraphs, read from text with one sentence per line; each sentence depends on the inputs.
 
 In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<v:KEY>` a verdict, `<fig:NAME>` and `<tab:NAME>`
-refer to a float, `<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those of the keys
-that are there. A sentence is left out if anything that it names is not in the inputs.
+refer to a float, `<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those keys that
+exist. A sentence is left out if anything that it names is not in the inputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RANK = re.compile(r"\[(\d)\](?:\n|$)")
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph and how easily it is spared: 0 never, then the highest rank first."""
+    """A paragraph and its rank for shortening: 0 is never dropped, the highest rank is dropped first."""
 
     text: str
     spare_rank: int = 0
@@ -58,14 +58,14 @@ class Outline:
 
 
 def read_outline(title: str, text: str, inputs: WriteInputs) -> Outline:
-    """The outline in a text whose sections begin with `# TITLE`, the abstract first."""
+    """Read an outline from a text whose sections begin with `# TITLE`, the abstract first."""
     known = _list_known_keys(inputs)
     abstract, *parts = (_read_section(section, known) for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:])
     return Outline(title, abstract.body, tuple(one for one in parts if one.paragraphs))
 
 
 def _list_known_keys(inputs: WriteInputs) -> dict[str, frozenset[str]]:
-    """What each kind of mark may name."""
+    """Return the names that each kind of mark may use."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
     return {
         "r": frozenset(line.key for line in inputs.results),
@@ -93,7 +93,7 @@ def _read_section(section: str, known: Mapping[str, Collection[str]]) -> Outline
 
 
 def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str:
-    """The sentence in LaTeX, or an empty string if anything that it leans on is missing."""
+    """Return the sentence in LaTeX, or an empty string if anything that it names is missing."""
     kept = {
         mark[0]: ",".join(key for key in mark[2].split(",") if key in known[mark[1]])
         for mark in _MARK.finditer(sentence)

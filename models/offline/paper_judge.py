@@ -1,7 +1,7 @@
-"""Role `judge`: a heuristic over the facts of a run's record, so that a run's last step can be shown without a model.
+"""Role `judge`: a heuristic over the facts of a run's record, so that the last step of a run works without a model.
 
-Nobody reads the paper here, also not for role `influence`, and every answer says so; `prefer` is refused. Only the
-bundled rubric's dimensions are known, and only runs of ours have facts; anything else is refused with `CatalogueError`.
+The paper is not read, for role `influence` neither, and every answer says so; `prefer` is refused. Only the bundled
+rubric's dimensions are known, and only this program's runs have facts; anything else raises `CatalogueError`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from labwright.models.roles.injection_reader import Influence, InfluenceInputs
 from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, build_answer_type
 
 CONFIGURE_MODEL_HINT = (
-    "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for a server of "
-    "your own), or SCIENTIST_MODELS__NAME"
+    "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for your own "
+    "server), or SCIENTIST_MODELS__NAME"
 )
 HEURISTIC_PREFIX = "Heuristic, counted from the record: "
 
 
 @dataclass
 class PointCount:
-    """A score that is put together from facts, each with the points that it gave or took."""
+    """A score computed from facts, each with the points that it added or subtracted."""
 
     score: int
     why: list[str] = field(default_factory=list[str])
@@ -35,22 +35,22 @@ class PointCount:
             self.why.append(f"{fact} ({points:+d})")
 
     def clamp(self, lowest: int, highest: int) -> tuple[int, str]:
-        """The score between bounds, and what it came from."""
+        """Return the score between bounds, and its reasons."""
         return max(lowest, min(highest, self.score)), HEURISTIC_PREFIX + (
             "; ".join(self.why) or "nothing spoke for or against"
         )
 
 
 def answer_judge(inputs: JudgeInputs) -> JudgeAnswer:
-    """Scores from the facts of the record.
+    """Score a paper from the facts of the record.
 
     Raises:
-        CatalogueError: a paper that is not of a run of ours, or a rubric with other dimensions or scales.
+        CatalogueError: the paper is not from a run of this program, or the rubric has other dimensions or scales.
     """
     facts = inputs.facts
     if facts is None:
         raise CatalogueError(
-            f"the offline model cannot read a paper, it only counts over the record of a run of ours; "
+            f"the offline model cannot read a paper, it only counts facts in the record of a run of this program; "
             f"{CONFIGURE_MODEL_HINT}"
         )
     rubric = inputs.rubric
@@ -84,12 +84,12 @@ def answer_judge(inputs: JudgeInputs) -> JudgeAnswer:
 
 
 def answer_influence(_: InfluenceInputs) -> Influence:
-    """No passage, since nobody reads them; the answer says so."""
+    """Name no passage, since none was read; the answer says so."""
     return Influence(unread=True)
 
 
 def answer_prefer(inputs: PreferInputs) -> Never:
-    """Refuses. Raises `CatalogueError`."""
+    """Refuse. Raises `CatalogueError`."""
     raise CatalogueError(f"the offline model cannot read papers, so it prefers none; {CONFIGURE_MODEL_HINT}")
 
 
@@ -97,7 +97,7 @@ def answer_prefer(inputs: PreferInputs) -> Never:
 
 
 def score_clarity(facts: RecordFacts) -> tuple[int, str]:
-    """Counts what helps a reader; says nothing of how the text reads."""
+    """Count what helps a reader; this says nothing about how the text reads."""
     count = PointCount(4)
     count.add_points(1, facts.released, "compiled and within its limits")
     count.add_points(1, facts.figures >= 1, f"{facts.figures} figures placed")
@@ -106,15 +106,15 @@ def score_clarity(facts: RecordFacts) -> tuple[int, str]:
 
 
 def score_novelty(facts: RecordFacts) -> tuple[int, str]:
-    """The study is no new idea; what it adds is counted, and capped low."""
+    """Count what the paper adds, capped low, since the study is not a new idea."""
     count = PointCount(2)
     count.add_points(1, facts.references >= 5, f"{facts.references} works to differ from are cited")
-    count.add_points(1, facts.ablations >= 1, f"{facts.ablations} parts taken out one by one")
+    count.add_points(1, facts.ablations >= 1, f"{facts.ablations} parts ablated one by one")
     return count.clamp(1, 4)
 
 
 def score_soundness(facts: RecordFacts) -> tuple[int, str]:
-    """Replicates, ablations and grades for; failures, doubts and values that only the code vouches for against."""
+    """Count replicates, ablations and grades for it; failures, doubts and self-reported values against it."""
     count = PointCount(3)
     logged = dict(facts.grades).get("logged", 0)
     count.add_points(1, facts.fewest_seeds >= 3, f"at least {facts.fewest_seeds} seeds behind every value")
@@ -124,14 +124,14 @@ def score_soundness(facts: RecordFacts) -> tuple[int, str]:
     count.add_points(-1, "computed" in dict(facts.grades), "labels within the code's reach")
     count.add_points(1, _count_settled(facts) > facts.undecided, f"{_count_settled(facts)} comparisons settled")
     count.add_points(-1, facts.replicates_failed > 0, f"{facts.replicates_failed} replicates failed")
-    count.add_points(-1, facts.doubted * 4 > facts.nodes, f"{facts.doubted} of {facts.nodes} nodes in doubt")
+    count.add_points(-1, facts.doubted * 4 > facts.nodes, f"{facts.doubted} of {facts.nodes} nodes suspect")
     count.add_points(-1, bool(facts.limited), "ended early")
-    count.add_points(-2, not facts.released, "not released: something is untied or does not fit")
+    count.add_points(-2, not facts.released, "not released: something is unbound or does not fit")
     return count.clamp(1, 8)
 
 
 def score_significance(facts: RecordFacts) -> tuple[int, str]:
-    """Breadth of data and settled questions; the importance of the question is beyond a count."""
+    """Count breadth of data and settled questions; the importance of the question cannot be counted."""
     count = PointCount(2)
     count.add_points(1, facts.datasets >= 2, f"{facts.datasets} datasets")
     count.add_points(1, _count_settled(facts) > 0, f"{_count_settled(facts)} comparisons settled")
@@ -140,7 +140,7 @@ def score_significance(facts: RecordFacts) -> tuple[int, str]:
 
 
 def score_overall(facts: RecordFacts) -> tuple[int, str]:
-    """The mean of the others, no more than one above soundness, rounded down."""
+    """Return the mean of the others, at most one above soundness, rounded down."""
     parts = {name: SCORE_FUNCTIONS[name](facts)[0] for name in ("clarity", "novelty", "soundness", "significance")}
     score = min(sum(parts.values()) // len(parts), parts["soundness"] + 1)
     return max(
@@ -149,21 +149,21 @@ def score_overall(facts: RecordFacts) -> tuple[int, str]:
 
 
 def _score_text_alone(facts: RecordFacts) -> dict[str, object]:
-    """Clarity, which alone is counted over the text."""
+    """Return clarity, the only score counted over the text."""
     score, reason = score_clarity(facts)
     return {"score": score, "reason": reason}
 
 
 def _judge_results(facts: RecordFacts, paper: str) -> dict[str, object]:
-    """Measured where the program computed every value; whatever the code alone vouches for, a count cannot tell."""
+    """Answer 'measured' if the program computed every value, otherwise 'cannot tell'."""
     grades = dict(facts.grades)
     if not facts.released or not grades or "logged" in grades:
         return {
-            "details": f"{HEURISTIC_PREFIX}{grades.get('logged', 0)} values are the code's own word",
+            "details": f"{HEURISTIC_PREFIX}{grades.get('logged', 0)} values are self-reported by the code",
             "answer": "cannot tell",
         }
     return {
-        "details": f"{HEURISTIC_PREFIX}the program computed {sum(grades.values())} values from what the code handed in",
+        "details": f"{HEURISTIC_PREFIX}the program computed {sum(grades.values())} values from the code's submissions",
         "quote": find_quote(paper, QUOTE_WORDS["soundness"]),
         "answer": "measured",
     }
@@ -195,12 +195,12 @@ def _count_settled(facts: RecordFacts) -> int:
 def _list_strengths(facts: RecordFacts) -> tuple[str, ...]:
     return _list_true(
         {
-            f"{facts.bound_values} values of the text are tied to the record.": facts.bound_values > 0
+            f"{facts.bound_values} values of the text are bound to the record.": facts.bound_values > 0
             and facts.released,
             f"At least {facts.fewest_seeds} seeds stand behind every value.": facts.fewest_seeds >= 3,
-            f"{facts.ablations} parts were taken out one by one.": facts.ablations > 0,
+            f"{facts.ablations} parts were ablated one by one.": facts.ablations > 0,
         }
-    ) or (f"{HEURISTIC_PREFIX}none that a count can find.",)
+    ) or (f"{HEURISTIC_PREFIX}no countable ones.",)
 
 
 def _list_weaknesses(facts: RecordFacts) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def _list_weaknesses(facts: RecordFacts) -> tuple[str, ...]:
                 < 5,
                 f"{facts.replicates_failed} replicates of the reported configuration failed.": facts.replicates_failed
                 > 0,
-                f"{logged} values were said by the code itself.": logged > 0,
+                f"{logged} values are self-reported by the code.": logged > 0,
                 "Nothing was ablated.": facts.ablations == 0,
                 "One dataset only.": facts.datasets < 2,
             }
@@ -230,7 +230,7 @@ _SENTENCE = re.compile(r"[A-Z][^.!?\[\]\\#`|]{30,340}[^.!?\[\]\\#`|\s][.!?](?<!e
 
 
 def find_quote(paper: str, words: tuple[str, ...]) -> str:
-    """The first sentence of the paper with one of the words, the earlier words first; else its first sentence."""
+    """Return the first sentence of the paper with one of the words, earlier words first; else its first sentence."""
     paragraphs = (one for one in re.split(r"\n\s*\n", paper) if not one.startswith("#"))
     sentences = [" ".join(match[0].split()) for one in paragraphs for match in _SENTENCE.finditer(one)]
     for word in words:

@@ -1,7 +1,7 @@
-"""Roles `reflect`, targeted edits for what is reported of a draft, `scope`, what claims too much, and `reader`.
+"""Roles `reflect` (targeted edits for complaints about a draft), `scope` (overclaims) and `reader`.
 
-A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
-the paragraphs that are spared most easily, then a figure to the appendix. What it does not do: write new claims.
+A sentence that the binder refuses is deleted, an unplaced figure is placed, and a paper that is too long loses the
+paragraphs with the highest rank, then a figure to the appendix. It does not write new claims.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VIOLATION_LINE = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL
 )
 MAX_ROUNDS_IN_VAIN = 2
-"""Rounds that are taken back one after the other before it gives up."""
+"""Number of consecutive undone rounds after which it gives up."""
 _OVERCLAIM_WORDS = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
 )
@@ -38,7 +38,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
 def answer_reflect(inputs: ReflectInputs) -> Reflection:
-    """Edits for violations first, then for length; done when neither calls for any, or two rounds were in vain."""
+    """Return edits for violations first, then for length; done if neither needs any, or two rounds failed."""
     draft, limit = inputs.draft, inputs.inputs.page_limit
     vain = len(list(takewhile(lambda one: one.outcome != "kept", reversed(inputs.tried))))
     if vain >= MAX_ROUNDS_IN_VAIN:
@@ -50,13 +50,13 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     if inputs.news and not inputs.tried:
         fresh = {"title": paper.title, "abstract": paper.abstract} | {part.title: part.body for part in paper.sections}
         bodies |= {title: text for title, text in fresh.items() if title in bodies}
-        if inputs.pages is not None and inputs.pages >= limit:  # the news take room
+        if inputs.pages is not None and inputs.pages >= limit:  # the added results need room
             _shorten(paper, bodies, ranks=1)
     for violation in inputs.violations:
         _fix_violation(inputs, violation, bodies, captions)
     placements: dict[str, FigurePlacement] = {}
     if not inputs.violations and inputs.pages is not None and inputs.pages > limit:
-        # A little less text may push a figure to the next page: what was taken back is tried with more.
+        # Slightly less text may push a figure to the next page: after an undone round, cut more.
         _shorten(paper, bodies, ranks=inputs.pages - limit + vain)
         if bodies == before or vain:
             placed = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
@@ -67,7 +67,7 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
 
 
 def answer_scope(inputs: ScopeInputs) -> ScopeFindings:
-    """Sentences with words that no study of a few datasets bears out."""
+    """Find sentences with words that no study of a few datasets supports."""
     return ScopeFindings(
         findings=tuple(
             ScopeFinding(
@@ -83,7 +83,7 @@ def answer_scope(inputs: ScopeInputs) -> ScopeFindings:
 
 
 def answer_reader(inputs: ReaderInputs) -> PaperReading:
-    """The first sentence of the abstract, and of the results the verdicts in their order, where each claim has one."""
+    """Return the first sentence of the abstract, and the verdicts in the results in order, if each claim has one."""
     abstract = next((one.text for one in inputs.texts if one.where == "abstract"), "")
     verdicts = [
         (match[1], one)
@@ -105,12 +105,12 @@ def answer_reader(inputs: ReaderInputs) -> PaperReading:
 
 
 def _compute_text_edits(section: str, before: str, after: str) -> Iterator[TextEdit]:
-    """Passages of a part whose replacement turns its text into another: whole paragraphs, the last first."""
+    """Yield replacements of whole paragraphs that turn one text of a part into another, the last ones first."""
     old, new = (text.split("\n\n") for text in (before, after))
     for verb, a, b, c, d in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
         if verb == "equal":
             continue
-        # Of an insertion, or where the passage stands twice, the paragraphs before it are taken in.
+        # For an insertion, or if the passage occurs twice, include the paragraphs before it.
         while a > 0 and (a == b or before.count("\n\n".join(old[a:b])) != 1):
             a, c = a - 1, c - 1
         while b < len(old) and (a == b or before.count("\n\n".join(old[a:b])) != 1):
@@ -122,7 +122,7 @@ def _compute_text_edits(section: str, before: str, after: str) -> Iterator[TextE
 
 
 def _fix_violation(inputs: ReflectInputs, violation: str, bodies: dict[str, str], captions: dict[str, str]) -> None:
-    """Change the bodies or captions for one violation; leave them if the violation names no text of theirs."""
+    """Change the bodies or captions for one violation; leave them if it names none of their text."""
     match = _VIOLATION_LINE.match(violation)
     excerpt = ast.literal_eval(match["excerpt"]) if match else ""
     known = {figure.name: figure.description for figure in inputs.inputs.figures}
@@ -136,7 +136,7 @@ def _fix_violation(inputs: ReflectInputs, violation: str, bodies: dict[str, str]
 
 
 def _place_figure(draft: PaperDraft, bodies: dict[str, str], name: str) -> None:
-    """Place a figure at the end of the section that refers to it, else of the last but one."""
+    """Place a figure at the end of the section that refers to it, otherwise of the second-last one."""
     titles = [section.title for section in draft.sections]
     reference = f"\\ref{{fig:{name}}}"
     host = next((title for title in titles if reference in bodies[title]), titles[max(0, len(titles) - 2)])
@@ -145,7 +145,7 @@ def _place_figure(draft: PaperDraft, bodies: dict[str, str], name: str) -> None:
 
 
 def _remove_sentence(bodies: dict[str, str], where: str, excerpt: str) -> None:
-    """Remove the sentence that holds the excerpt from the part that the violation names, or from wherever it is."""
+    """Remove the sentence with the excerpt from the part that the violation names, or from wherever it is."""
     core = " ".join(re.sub(r"^line \d+: ", "", excerpt).strip().removeprefix("...").removesuffix("...").split())
     named = [title for title in bodies if f"'{title}'" in where or title == where]
     for title in named or list(bodies):
@@ -156,9 +156,9 @@ def _remove_sentence(bodies: dict[str, str], where: str, excerpt: str) -> None:
 
 
 def _drop_sentence(paragraph: str, core: str) -> str:
-    """The paragraph without the sentence in whose midst the excerpt lies."""
+    """Return the paragraph without the sentence that contains the middle of the excerpt."""
     text = " ".join(paragraph.split())
-    # An excerpt shows some thirty characters before what is wrong, and may begin in the paragraph before.
+    # An excerpt shows some thirty characters before the fault, and may begin in the previous paragraph.
     at = text.find(core) + min(30, len(core) // 2) if core in text else text.find(core[24:44]) + min(6, len(core) // 2)
     if not core or (core not in text and (len(core) < 44 or core[24:44] not in text)):
         return paragraph
@@ -175,7 +175,7 @@ def _drop_sentence(paragraph: str, core: str) -> str:
 
 
 def _shorten(paper: Outline, bodies: dict[str, str], *, ranks: int) -> None:
-    """Drop the paragraphs of the highest ranks that are still there, one rank a page too many."""
+    """Drop the remaining paragraphs of the highest ranks, one rank per excess page."""
     optional = [(part.title, one) for part in paper.sections for one in part.paragraphs if one.spare_rank]
     present = {one.spare_rank for title, one in optional if one.text in bodies.get(title, "")}
     dropped = sorted(present, reverse=True)[:ranks]

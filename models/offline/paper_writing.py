@@ -1,4 +1,4 @@
-"""Roles `outline` and `write`: the study's paper, made anew from the whole record for every call."""
+"""Roles `outline` and `write`: the study's paper, rebuilt from the whole record for every call."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from labwright.models.roles.paper_writing import (
 from labwright.record.schema.paper import PaperDraft, Section
 
 FLOAT_CHARACTERS = 1200
-"""Characters of text that a figure or table takes the place of."""
+"""Number of characters of text that a figure or table displaces."""
 
 
 def answer_outline(inputs: OutlineInputs) -> PaperOutline:
-    """The plan of the paper that `write` gives: what its sections use, and where they tell what has to be told."""
+    """Return the plan of the paper that `write` gives: what its sections use, and where they report the statements."""
     record = inputs.inputs
     draft = write_draft(record)
     places = _assign_statements(record.statements, [section.title for section in draft.sections])
@@ -58,7 +58,7 @@ def answer_outline(inputs: OutlineInputs) -> PaperOutline:
 
 
 def answer_write(inputs: SectionInputs) -> Sections:
-    """The asked sections of the paper, with the captions of the figures that they place."""
+    """Return the requested sections of the paper, with the captions of the figures that they place."""
     draft = write_draft(inputs.inputs)
     chosen = tuple(section for section in draft.sections if section.title in inputs.asked)
     placed = _find_used_keys("\n".join(section.body for section in chosen), "paperfigure")
@@ -71,7 +71,7 @@ def answer_write(inputs: SectionInputs) -> Sections:
 
 
 def _assign_statements(statements: Sequence[RequiredStatement], titles: Sequence[str]) -> dict[str, list[str]]:
-    """Section title -> what it tells: outcomes in the results, of ablations in theirs, disclosures in the last."""
+    """Map section titles to statements: outcomes to the results, ablations to theirs, disclosures to the last."""
     results = next((title for title in titles if "Result" in title), titles[0])
     ablations = next((title for title in titles if "Ablation" in title), results)
     found: dict[str, list[str]] = {}
@@ -87,14 +87,14 @@ def _find_used_keys(text: str, *commands: str) -> tuple[str, ...]:
 
 
 def _first_plain_sentence(text: str) -> str:
-    """The first sentence that holds no macro and no formula."""
+    """Return the first sentence without macros and formulas."""
     plain = re.sub(r"\\paragraph\{[^}]*\}", "", text)
     sentences = (one.strip() for one in re.split(r"(?<=[.?!])\s+", plain))
     return next((one for one in sentences if one and not set(one) & set("\\$")), "")
 
 
 def write_draft(inputs: WriteInputs) -> PaperDraft:
-    """The paper that the comparisons support, whatever they are. Raises `CatalogueError` for an idea of no study."""
+    """Write the paper that the comparisons support, whatever they are. Raises `CatalogueError` for an unknown idea."""
     paper = build_outline(inputs)
     return PaperDraft(
         title=paper.title,
@@ -105,7 +105,7 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 
 
 def build_outline(inputs: WriteInputs) -> Outline:
-    """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea of no study."""
+    """Build the study's paper with the rank of each paragraph. Raises `CatalogueError` for an unknown idea."""
     if repository_study.is_repository_study(inputs):
         return repository_study.build_repository_outline(inputs)
     find_study_by_idea(inputs.idea)

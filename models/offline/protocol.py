@@ -14,17 +14,17 @@ from labwright.record.schema.protocol_review import ProtocolFinding
 
 
 def answer_prior_search(inputs: PriorSearchInputs) -> PriorSearch:
-    """Nothing: the study needs no network."""
+    """Search for nothing: the study needs no network."""
     return PriorSearch()
 
 
 def answer_prior_work(inputs: PriorWorkInputs) -> PriorWork:
-    """Nothing: this model reads no paper."""
+    """Extract nothing: this model reads no paper."""
     return PriorWork()
 
 
 def answer_protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
-    """A doubt about scope where there is one dataset and nothing says so; nothing is held."""
+    """Doubt the scope if there is only one dataset and the plan does not say so; uphold nothing."""
     plan = inputs.data_plan
     if len(plan.datasets) > 1 or plan.untested or inputs.answered:
         return ProtocolReview()
@@ -34,8 +34,8 @@ def answer_protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
                 kind="scope",
                 severity="could",
                 where="datasets",
-                what=("The plan has one dataset, and tells its readers of no limit to what follows from it."),
-                mend="Say in `untested` that no other data are looked at.",
+                what=("The plan has one dataset, and discloses no limit to what follows from it."),
+                mend="Say in `untested` that no other data are used.",
             ),
         )
     )

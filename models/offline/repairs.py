@@ -1,4 +1,4 @@
-"""Kind `debug` and purpose `replot`: what failed is repaired, from the failure's words and the source that failed.
+"""Kind `debug` and purpose `replot`: repair failures from their messages and the source that failed.
 
 Nothing here knows which mistakes were planted: a repair is chosen by the class of the failure and a pattern in the
 source. One failure is repaired at a time, since a program stops at its first.
@@ -17,11 +17,11 @@ SHRUNK_CONSTANTS: dict[ErrorClass, tuple[str, str]] = {
     "timeout": ("EPOCHS", "ran out of time"),
     "memory": ("BATCH", "ran out of memory"),
 }
-"""The constant that is halved after a failure, and how the failure is called."""
+"""The constant that is halved after a failure, and the description of the failure."""
 
 
 def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> Program:
-    """The parent's program without its reported failure; a sound draft where no repair is known for it."""
+    """Return the parent's program without its reported failure; a sound draft if no repair is known for it."""
     kind, message = (parent.failure.kind, parent.failure.message) if parent.failure else ("other", "")
     if kind == "figure":
         line = " ".join(message.split())
@@ -29,7 +29,7 @@ def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> 
         return _build_program(
             parent,
             "Repaired figures",
-            f"The figures were refused: {refused} They are drawn anew.",
+            f"The figures were refused: {refused} They are redrawn.",
             plots=add_labels(study, parent.plots, message, fallback.plots),
         )
     for known in study.repairs:
@@ -42,13 +42,13 @@ def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> 
         return _build_program(
             parent, f"Repaired: {kind}", says, experiment=scale_constants(parent.experiment, {name: 0.5})
         )
-    says = "The failure has no small repair, so the experiment is written anew."
+    says = "The failure has no small repair, so the experiment is rewritten."
     return _build_program(parent, "Written anew", says, experiment=fallback.experiment, plots=fallback.plots)
 
 
 def repair_common_failure(parent: NodeBrief) -> Program:
-    """A program that works, as it is: what its children failed of are mistakes of theirs, which no child repeats."""
-    return _build_program(parent, "Kept", "Its children failed by mistakes of their own; nothing is changed.")
+    """Return a working program unchanged: its children's failures are their own mistakes, which no child repeats."""
+    return _build_program(parent, "Kept", "Its children failed because of their own mistakes; nothing is changed.")
 
 
 def _build_program(parent: NodeBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
@@ -62,7 +62,7 @@ DRAW_FUNCTION = re.compile(r"(?ms)^def (draw_\w+)\(.*?(?=^\S)")
 
 
 def add_labels(study: OfflineStudy, plots: str, complaints: str, sound: str) -> str:
-    """The script with a label on every axis, where the complaints are of these; else `sound`."""
+    """Return the script with a label on every axis, if the complaints are about these; otherwise `sound`."""
     if not re.search(r"\blabel\b", complaints, flags=re.IGNORECASE):
         return sound
     fixed = DRAW_FUNCTION.sub(lambda match: _label_function(match[0], study.labels.get(match[1], ("", ""))), plots)
@@ -70,7 +70,7 @@ def add_labels(study: OfflineStudy, plots: str, complaints: str, sound: str) -> 
 
 
 def _label_function(function: str, words: tuple[str, str]) -> str:
-    """A drawing function with the axis labels that it lacks, set after its title."""
+    """Return a drawing function with the axis labels that it lacks, set after its title."""
     lacking = [
         f'axis.set_{side}label("{word}")'
         for side, word in zip("xy", words, strict=True)

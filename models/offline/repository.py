@@ -1,4 +1,4 @@
-"""What the offline model says of a repository: it reads none. What was found by rule stands, and nothing is added."""
+"""Answers of the offline model about a repository: it reads none, keeps what rules found, and adds nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from labwright.models.roles.repository import (
 
 
 def answer_command(inputs: CommandInputs) -> CommandChoice:
-    """What the person gave, else the first command that the code bears out. Raises `CatalogueError`."""
+    """Return the user's command, else the first one that the code confirms. Raises `CatalogueError`."""
     words = inputs.command or next((one.words for one in inputs.candidates if not one.wrong), ())
     if not words or not inputs.metric:
         lacking = "--metric" if words else "--command"
@@ -28,7 +28,7 @@ def answer_command(inputs: CommandInputs) -> CommandChoice:
 
 
 def answer_repair(inputs: RepairInputs) -> RepairAnswer:
-    return RepairAnswer(repair=None, why="the offline model knows no repair beyond those made by rule")
+    return RepairAnswer(repair=None, why="the offline model knows no repair beyond the rule-based ones")
 
 
 def answer_parts(inputs: PartsInputs) -> PartsAnswer:

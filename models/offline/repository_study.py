@@ -1,4 +1,4 @@
-"""What the offline model makes of a study of a repository: its figure and its paper, from the record alone."""
+"""The offline model's figure and paper for a study of a repository, from the record alone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ FIGURE_NAME = "arms"
 
 
 def is_repository_study(study: StudyInputs) -> bool:
-    """Whether the cells of a study are runs of a repository's command."""
+    """Return whether the cells of a study are runs of a repository's command."""
     return any(one.command for one in study.facts)
 
 
 def is_scored(study: StudyInputs) -> bool:
-    """Whether predictions of the repository are scored, and no number of its own is read."""
+    """Return whether predictions of the repository are scored, instead of a number being read."""
     return any(one.command and one.sizes for one in study.facts)
 
 
 def write_repository_figure(inputs: FiguresInputs) -> FigureScript:
-    """One figure: every arm with the interval of its mean."""
+    """Draw one figure: every arm with the interval of its mean."""
     plan = inputs.data_plan
     method = next(arm.name for arm in plan.arms if arm.role == "method")
     measured = {parse_arm(one.condition) for one in inputs.statistics if one.name == plan.primary_metric.name}
@@ -64,7 +64,7 @@ def write_repository_figure(inputs: FiguresInputs) -> FigureScript:
 
 
 def build_repository_outline(inputs: WriteInputs) -> Outline:
-    """The paper, for any outcome. A sentence whose results are not there is left out."""
+    """Build the paper for any outcome. A sentence whose results are missing is left out."""
     plan, told = inputs.data_plan, [*inputs.disclosures]
     title = plan.primary_metric.title or plan.primary_metric.name
     verdicts = [f"We find that <v:{one.key}>." for one in inputs.decided] or [

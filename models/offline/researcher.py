@@ -1,8 +1,8 @@
 """The offline model: answers every role from the typed inputs alone, for the one study that it knows.
 
-It never looks at a prompt, keeps no state between answers and draws nothing at random: the same inputs give the same
-answer. What it does not know is which of its programs carry a mistake; it reads failures and findings as any model
-must. Any other idea is refused with `CatalogueError`, in one line that says how to configure a model.
+It never reads a prompt, keeps no state between answers and draws nothing at random: the same inputs give the same
+answer. It does not know which of its programs contain a mistake; it reads failures and findings as any model must.
+Any other idea is refused with `CatalogueError`, in one line that says how to configure a model.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class OfflineResearcher(SingleModelBackend):
         super().__init__(OFFLINE_MODEL_NAME)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
+        """Return the answer of the role's function. Raises `CatalogueError` for anything that no study covers."""
         act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:
             raise CatalogueError(
-                f"the offline model plays no role '{request.role}'; it plays {', '.join(ANSWER_FUNCTIONS)}"
+                f"the offline model does not support role '{request.role}'; it supports {', '.join(ANSWER_FUNCTIONS)}"
             )
         return Reply(output=act(request.inputs), usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)

@@ -1,4 +1,4 @@
-"""Changes of a script's text: constants, entries, anchored edits. Whatever else stands in the text stays as it was."""
+"""Changes of a script's text: constants, entries, anchored edits. The rest of the text stays unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Scripts:
 
 
 def make_program(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
-    """A program as it is handed in: whole files of a draft, of a child edits of its parent's, which keeps the rest."""
+    """Make a program as submitted: whole files for a draft, edits of the parent's files for a child."""
     before = parent.files if parent is not None else {}
     files, edits, removed = compute_edits(before, before | {ENTRY_FILE: scripts.experiment, PLOTS_FILE: scripts.plots})
     return Program(title=title, plan=plan, varies=varies, files=files, edits=edits, removed=removed)
@@ -46,12 +46,12 @@ def _make_environment() -> jinja2.Environment:
 
 
 def render_template(template: str, **values: object) -> str:
-    """A template of the study filled in; ends with one newline."""
+    """Render a template of the study; ends with one newline."""
     return _make_environment().get_template(template).render(**values).rstrip() + "\n"
 
 
 def read_constant(source: str, name: str) -> Scalar | list[str]:
-    """The value of an upper-case constant of a source. Raises `KeyError` if it has none of that name."""
+    """Return the value of an upper-case constant of a source. Raises `KeyError` if it has none of that name."""
     match = re.search(rf"(?m)^{name} = (.+)$", source)
     if match is None:
         raise KeyError(name)
@@ -59,12 +59,12 @@ def read_constant(source: str, name: str) -> Scalar | list[str]:
 
 
 def set_constant(source: str, name: str, value: Scalar) -> str:
-    """The source with a constant set; unchanged if it has none of that name."""
+    """Return the source with a constant set; unchanged if it has none of that name."""
     return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {value!r}", source, count=1)
 
 
 def scale_constants(source: str, factors: Mapping[str, float]) -> str:
-    """The source with constants multiplied; whole numbers stay whole, and at least one."""
+    """Return the source with constants multiplied; whole numbers stay whole, and at least one."""
     for name, factor in factors.items():
         value = read_constant(source, name)
         if isinstance(value, int | float):
@@ -74,13 +74,13 @@ def scale_constants(source: str, factors: Mapping[str, float]) -> str:
 
 
 def add_entry(source: str, opening: str, line: str) -> str:
-    """The source with a line added before the next one that begins with a closing bracket after `opening`."""
+    """Return the source with a line added before the first line after `opening` that begins with a closing bracket."""
     pattern = rf"(?ms)^({re.escape(opening)}\n.*?)^([}}\])])"
     return re.sub(pattern, lambda match: f"{match[1]}{line}\n{match[2]}", source, count=1)
 
 
 def is_applicable(scripts: Scripts, edits: Iterable[ScriptEdit]) -> bool:
-    """Whether every edit finds its place, and none was made before."""
+    """Return whether every edit matches, and none was applied before."""
     for edit in edits:
         text = getattr(scripts, edit.file)
         if edit.find not in text or edit.replace in text:
@@ -89,7 +89,7 @@ def is_applicable(scripts: Scripts, edits: Iterable[ScriptEdit]) -> bool:
 
 
 def apply_edits(scripts: Scripts, edits: Iterable[ScriptEdit]) -> Scripts:
-    """The scripts with every edit made whose place is found."""
+    """Return the scripts with every matching edit applied."""
     for edit in edits:
         text: str = getattr(scripts, edit.file)
         scripts = replace(scripts, **{edit.file: text.replace(edit.find, edit.replace, 1)})

@@ -1,4 +1,4 @@
-"""The one study that the offline model knows, as data read from `label_noise/study.toml`, and how it is recognised."""
+"""The one study of the offline model, as data read from `label_noise/study.toml`, and how to recognise it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import ErrorClass
 
 STUDY_FOLDER = Path(__file__).parent / "label_noise"
-"""The folder of the study: its data, its templates and its paper."""
+"""Folder of the study: its data, its templates and its paper."""
 FileName = Literal["experiment", "plots"]
 
 
@@ -30,24 +30,24 @@ class ScriptEdit(FrozenModel):
 
 
 class DraftSpec(FrozenModel):
-    """One way to begin."""
+    """One of the drafts."""
 
     title: str
     network: str
     plan: str
     faults: tuple[str, ...] = ()
-    set: dict[str, Scalar] = Field(default_factory=dict, description="in place of `draft_defaults`")
+    set: dict[str, Scalar] = Field(default_factory=dict, description="overrides of `draft_defaults`")
 
 
 class PlantedFault(ScriptEdit):
-    """A real mistake, planted as an edit; `fails_as` is for the documentation and the tests alone."""
+    """A real mistake, planted as an edit; `fails_as` is only for the documentation and the tests."""
 
     name: str
     fails_as: ErrorClass
 
 
 class FailureRepair(FrozenModel):
-    """What to do about a failure: where `pattern` is found in the source it becomes `replacement`."""
+    """The repair of a failure: if `pattern` is found in the source it becomes `replacement`."""
 
     failure: ErrorClass
     pattern: str
@@ -67,10 +67,10 @@ class AgendaAddition(FrozenModel):
 
 
 class AblationSpec(FrozenModel):
-    """One part less: the arm that takes the place of all others, as the text of a Python dictionary.
+    """An ablation: the arm without one part, as the text of a Python dictionary.
 
-    `part`, `action` and `replacement` are what a plan of ablations says of it; a reviewer asks for what is `needed` and
-    was not measured.
+    `part`, `action` and `replacement` describe it in a plan of ablations; a reviewer asks for an ablation that is
+    `needed` and was not measured.
     """
 
     condition: str
@@ -88,8 +88,9 @@ class AblationSpec(FrozenModel):
 class FigureSpec(FrozenModel):
     """A figure of the paper: a call in `figures.py.jinja`, drawn if what it needs was recorded.
 
-    Of the figures of one slot, the first that can be drawn is. `call` and `description` may hold {primary}, {title} and
-    {main}: name and title of the primary metric, and the main dataset; and {better}: lower or higher.
+    Of the figures of one slot, only the first that can be drawn is used. `call` and `description` may contain
+    {primary}, {title} and {main}: name and title of the primary metric, and the main dataset; and {better}: lower or
+    higher.
     """
 
     slot: str
@@ -99,12 +100,12 @@ class FigureSpec(FrozenModel):
     array: str = Field(default="", description="a pattern that the path of a recorded array must match")
     metric: str = Field(default="", description="a metric that the plan must have")
     ablations: bool = Field(default=False, description="whether an ablation must have been measured")
-    panels: Literal[1, 3, "datasets"] = Field(default=1, description="side by side")
+    panels: Literal[1, 3, "datasets"] = Field(default=1, description="number of panels side by side")
     shows: Literal["all", "main"] = Field(default="all", description="all datasets, or the main one")
 
 
 class OfflineStudy(FrozenModel):
-    """The whole of `study.toml`."""
+    """The content of `study.toml`."""
 
     name: str
     title: str
@@ -129,33 +130,33 @@ class OfflineStudy(FrozenModel):
 
 @cache
 def load_study() -> OfflineStudy:
-    """What `study.toml` says."""
+    """Load `study.toml`."""
     data: dict[str, Any] = tomllib.loads((STUDY_FOLDER / "study.toml").read_text(encoding="utf-8"))
     return OfflineStudy.model_validate(data)
 
 
 def find_study_by_idea(idea: Idea) -> OfflineStudy:
-    """The study, if an idea asks for it by its name or by the words of its title and hypothesis.
+    """Return the study if an idea asks for it by its name or by the words of its title and hypothesis.
 
     Raises:
-        CatalogueError: it does not.
+        CatalogueError: the idea is not the study's.
     """
     text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract))
     return _match_study(idea.name == load_study().name, text, f"the idea {idea.name!r}")
 
 
 def find_study_by_plan(plan: DataPlan) -> OfflineStudy:
-    """The study, if a data plan belongs to it. Raises `CatalogueError` if it does not."""
+    """Return the study if a data plan belongs to it. Raises `CatalogueError` if it does not."""
     text = f"{plan.task} {plan.factor} {plan.notes}"
     return _match_study(plan.task == load_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
 
 
 def _match_study(named: bool, text: str, what: str) -> OfflineStudy:
-    """The study, if it is named, or the text meets each line of its keywords."""
+    """Return the study if it is named, or if the text matches each line of its keywords."""
     study = load_study()
     if named or all(any(phrase in text.lower() for phrase in line) for line in study.keywords):
         return study
     raise CatalogueError(
-        f"the offline model has no study for {what}; it knows only: {study}. Configure a model for any other idea, "
-        "e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+        f"the built-in offline model supports only one study, not {what}; it knows only: {study}. Configure a model "
+        "for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
     )

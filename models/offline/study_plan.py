@@ -1,4 +1,4 @@
-"""Roles `plan`, `ablation_plan` and `missing_ablations`: the study's plan, and what its risks and claims ask for."""
+"""Roles `plan`, `ablation_plan` and `missing_ablations`: the study's plan, and ablations for its risks and claims."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from labwright.record.schema.protocol_review import FindingAnswer
 
 
 def answer_plan(inputs: PlanInputs) -> DataPlan:
-    """The study's data plan, narrowed to the datasets and metrics that can be had and that the idea names.
+    """Return the study's data plan, restricted to the available datasets and metrics that the idea names.
 
     Raises:
-        CatalogueError: the idea is not the study's, none of its datasets can be had, or there are own data.
+        CatalogueError: the idea is not the study's, none of its datasets is available, or the user supplied data.
     """
     study = find_study_by_idea(inputs.idea)
     own = [entry.name for entry in inputs.catalogue if entry.own]
     if own:
         yours = ", ".join(own)
         raise CatalogueError(
-            f"the offline model plans its own study only, not with data of yours ({yours}): choose "
-            "another model with --model, or leave --data out"
+            f"the offline model plans only its own study, not one with your data ({yours}): choose "
+            "another model with --model, or omit --data"
         )
     have = {entry.name for entry in inputs.catalogue}
     datasets = tuple(use for use in study.plan.datasets if use.name in have)
@@ -49,7 +49,7 @@ def answer_plan(inputs: PlanInputs) -> DataPlan:
         for one in study.plan.hypotheses
     )
     omitted = tuple(
-        OmittedPriorWork(name=row.name, reason="it is no part of the study that this model knows")
+        OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
         for row in inputs.common
     )
     made = study.plan.model_copy(
@@ -59,7 +59,7 @@ def answer_plan(inputs: PlanInputs) -> DataPlan:
 
 
 def _amend_plan(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
-    """The plan with a line of `untested` for doubts about its scope; other findings get the reason why it stays."""
+    """Answer findings: doubts about scope add a line to `untested`; others get the reason why the plan stays."""
     scope = any(one.kind == "scope" for one in inputs.findings)
     told = ("other data than those of the plan",) if scope else ()
     return AmendedPlan(
@@ -74,7 +74,7 @@ def _amend_plan(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
 
 
 def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
-    """What the risks name, in their order, then the study's other parts; as many as there is room for."""
+    """Return the ablations that the risks name, in order, then the study's other parts, up to the maximum."""
     study = find_study_by_idea(inputs.idea)
     named = [
         [one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
@@ -85,12 +85,12 @@ def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
     for number, specs in enumerate(named, start=1):
         first = next((one for one in specs if one not in chosen), None) or next(iter(specs), None)
         if first is None:
-            risks.append(RiskTested(risk=number, reason="no part of the method stands for it"))
+            risks.append(RiskTested(risk=number, reason="no part of the method corresponds to it"))
         elif first in chosen or len(chosen) < inputs.most:
             chosen += [] if first in chosen else [first]
             risks.append(RiskTested(risk=number, by=first.condition))
         else:
-            risks.append(RiskTested(risk=number, reason="there is no room for it beside the others"))
+            risks.append(RiskTested(risk=number, reason="the other ablations leave no room for it"))
     chosen += [one for one in study.ablations if one not in chosen]
     return AblationPlan(
         ablations=tuple(_to_ablation(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
@@ -98,7 +98,7 @@ def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
 
 
 def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblationsAnswer:
-    """The parts that the study's claims credit and that nobody measured; none where all were."""
+    """Return the parts that the study's claims credit and that nobody measured; empty if all were."""
     if is_repository_study(inputs):
         return MissingAblationsAnswer(
             why="Arms of a repository are words of its command, and the plan has all of them."
@@ -107,7 +107,7 @@ def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
     lacking = [one for one in study.ablations if one.needed and one.condition not in done]
     if not lacking:
-        return MissingAblationsAnswer(why="Every part that the claims credit was taken out alone.")
+        return MissingAblationsAnswer(why="Every part that the claims credit was removed alone.")
     found = tuple(_to_ablation(one, inputs.data_plan) for one in lacking[: inputs.most])
     parts = " and ".join(one.part for one in found)
     return MissingAblationsAnswer(

@@ -48,5 +48,5 @@ def test_a_gpu_that_is_there_is_taken(workers: str, said: str, capsys: pytest.Ca
     arguments = ["run", "--idea", "idea.json", "--model", "offline", "--gpus", "0", "--workers", workers]
     assert main(arguments) == 2
     *before, last = capsys.readouterr().err.splitlines()
-    assert "the offline model has no study" in last
+    assert "the built-in offline model supports only one study" in last
     assert "".join(before).startswith(f"scientist: {said}" if said else "") and len(before) == bool(said)

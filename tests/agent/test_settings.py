@@ -227,7 +227,7 @@ models:
         tmp_path, file, flags={"models.vision": False, "models.code.max_tokens": 77}, SCIENTIST_MODELS__JUDGE="openai:f"
     ).models
     assert found.model_names == (
-        "anthropic:a (code: openai:b; write: google:c; judge: openai:f; standing in: ollama:d, openai-chat:e)"
+        "anthropic:a (code: openai:b; write: google:c; judge: openai:f; fallback: ollama:d, openai-chat:e)"
     )
     assert (found.get_max_tokens(CODE), found.get_temperature(WRITE), found.list_candidates(VISION)) == (77, 0.2, ())
     assert found.fallbacks[1].base_url == "http://h/v1"

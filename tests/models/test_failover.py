@@ -98,7 +98,7 @@ def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
             {"name": "openai:a", "vision": "google:b", "judge": "google:b"},
             "openai:a (vision, judge, figure_review: google:b)",
         ),
-        ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (standing in: ollama:c, ollama:d)"),
+        ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (fallback: ollama:c, ollama:d)"),
         ({"name": "openai:a", "vision": False}, "openai:a"),
     ],
 )
@@ -151,7 +151,7 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
 async def test_without_a_model_for_pictures_nobody_looks() -> None:
     models = opened(settings(vision=False))
     assert not models.accepts_images and opened(settings()).accepts_images
-    with pytest.raises(ModelConfigError, match=r"no model plays the role 'vision'; set models\.roles\.vision"):
+    with pytest.raises(ModelConfigError, match=r"no model is configured for role 'vision'; set models\.roles\.vision"):
         await models.make_client(1, 0).ask(ROLES["vision"], INPUTS["vision"])
 
 

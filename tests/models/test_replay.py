@@ -96,7 +96,9 @@ async def test_an_answer_that_is_missing_is_one_clear_error() -> None:
 
 async def test_an_answer_that_fits_no_more_says_where() -> None:
     model = ReplayModel([RecordedAnswer(role="plan", ordinal=0, answer={"task": 1})])
-    with pytest.raises(ModelOutputInvalid, match=r"'plan' with ordinal 0 is no longer a valid DataPlan \(task: ") as caught:
+    with pytest.raises(
+        ModelOutputInvalid, match=r"'plan' with ordinal 0 is no longer a valid DataPlan \(task: "
+    ) as caught:
         await model.answer(asked("plan", DataPlan))
     assert "\n" not in str(caught.value)
 

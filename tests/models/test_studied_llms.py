@@ -262,7 +262,7 @@ def test_what_cannot_be_counted_or_opened_is_refused_before_a_run(monkeypatch: p
     priced = there.model_copy(update={"price": Price(input=1, output=1)})
     check_subjects({"small": priced}, BudgetSettings(usd=1, subject_usd=1))
     for one, caps, words in (
-        (there, BudgetSettings(subject_usd=1), "the price of subject small is unknown"),
+        (there, BudgetSettings(subject_usd=1), "the price of subject small is not known"),
         (priced, BudgetSettings(usd=1), "set their own cap with budget.subject_usd"),
         (here.model_copy(update={"model": "tiny"}), BudgetSettings(), "subjects.small: 'tiny' is not a model name"),
         (SubjectSettings(model="anthropic:x"), BudgetSettings(), "subjects.small: anthropic:x cannot be used"),
@@ -302,7 +302,9 @@ async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
     def moved(exchange: HttpExchange) -> None:
         exchange.send(307, b"", location="/elsewhere/v1/chat/completions")
 
-    for number, (step, words) in enumerate(((moved, "307"), (answer_error(429, retry_after="999999"), "asks for a delay of"))):
+    for number, (step, words) in enumerate(
+        ((moved, "307"), (answer_error(429, retry_after="999999"), "asks for a delay of"))
+    ):
         (place := tmp_path / str(number)).mkdir()
         with served([step]) as server:
             clock = Clock()

@@ -23,7 +23,7 @@ ABLATED_ARM_WORDS = {
     "without-weight-decay": "leaving weight decay out",
     "without-wide-layer": "narrowing the hidden layer",
 }
-"""Arms in the order in which a paper treats them, the one that asks most of the claim first."""
+"""Arms in the order in which a paper treats them, the strongest test of the claim first."""
 TEMPLATE_SLOTS = (
     "hypotheses",
     "decided",
@@ -35,11 +35,11 @@ TEMPLATE_SLOTS = (
     "reliability-and-memorisation",
     "reliability-and-training",
 )
-"""What the template has a place for."""
+"""Grades that the template mentions."""
 
 
 def build_label_noise_outline(inputs: WriteInputs) -> Outline:
-    """The whole paper for these inputs; holds for any outcome."""
+    """Build the whole paper for these inputs, for any outcome."""
     find = _Findings(inputs)
     main = find.datasets[0]
     told = " ".join(inputs.disclosures).lower()
@@ -97,7 +97,7 @@ def build_label_noise_outline(inputs: WriteInputs) -> Outline:
 
 @dataclass(frozen=True)
 class _Findings:
-    """Sentences with marks of `models.offline.outline`, none where there is nothing to say."""
+    """Sentences with marks of `models.offline.outline`; empty if there is nothing to say."""
 
     inputs: WriteInputs
 
@@ -111,7 +111,7 @@ class _Findings:
 
     @property
     def split(self) -> str:
-        """What the results are on: test, or validation where no test predictions were scored."""
+        """The split of the results: test, or validation if no test predictions were scored."""
         return "test" if any(line.key.startswith("test/") for line in self.inputs.results) else "validation"
 
     @property
@@ -123,7 +123,7 @@ class _Findings:
 
     @property
     def ablated(self) -> list[str]:
-        """Ablated arms that the main dataset has a comparison with the method for."""
+        """Ablated arms that are compared with the method on the main dataset."""
         arms = {
             parse_arm(side)
             for one in self.inputs.comparisons
@@ -140,7 +140,7 @@ class _Findings:
         )
 
     def format_verdicts(self, dataset: str, arm: str, other: str) -> list[str]:
-        """A sentence with the verdict at each level; of an ablation at the last one."""
+        """Return a sentence with the verdict at each level; for an ablation, at the last one."""
         said: list[str] = []
         levels = self.inputs.data_plan.levels
         for level in levels if arm == METHOD else levels[-1:]:
@@ -158,7 +158,7 @@ class _Findings:
         return said
 
     def format_decided(self) -> list[str]:
-        """What came of the plan's hypotheses."""
+        """Report the outcomes of the plan's hypotheses."""
         return [
             f"{'Of what was registered' if one.confirmatory else 'Beside it, as something to look at'}, we find "
             f"that <v:{one.key}>."
@@ -166,7 +166,7 @@ class _Findings:
         ]
 
     def format_harm(self, dataset: str) -> str:
-        """The baseline at the first and the last rate, as numbers; a fact of means, not a tested claim."""
+        """Report the baseline at the first and the last rate, as numbers; a fact about means, not a tested claim."""
         levels = self.inputs.data_plan.levels
         first, last = (
             f"<r:{self.split}/{dataset}/{self.primary}/{BASELINE}@{level.name}.pm> at a noise rate of "
@@ -176,7 +176,7 @@ class _Findings:
         return f"On {_format_dataset(dataset)} the baseline's {self.metric_words} is {first} and {last}."
 
     def summarise(self) -> list[str]:
-        """What was registered; of a plan without hypotheses, the first primary comparison of the main dataset."""
+        """Report what was registered; without hypotheses, the first primary comparison of the main dataset."""
         start = "For smoothing with a temperature fitted on clean labels, when training labels are partly wrong,"
         said = [f"{start} we find that <v:{one.key}.short>." for one in self.inputs.decided if one.confirmatory]
         return (
@@ -186,7 +186,7 @@ class _Findings:
         )
 
     def format_conclusion(self) -> str:
-        """What is answered, and how far."""
+        """State the answer and its scope."""
         return "\n".join(
             (
                 *self.summarise()[:1],

@@ -59,4 +59,4 @@ def test_over_both_planners_the_parts_that_the_claims_credit_are_all_covered() -
     missing = asked(*planned).ablations
     assert needed and needed <= {one.name for one in (*planned, *missing)}
     none = asked(*planned, *missing)
-    assert none.ablations == () and "taken out alone" in none.why
+    assert none.ablations == () and "removed alone" in none.why
