@@ -206,7 +206,7 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
         while not exchange.script.closing.wait(0.05):
             exchange.wfile.write(b" ")
 
-    monkeypatch.setattr("labwright.models.context_window._query_listing.__kwdefaults__", {"patience": 0.5})
+    monkeypatch.setattr("labwright.models.context_window._query_listing.__kwdefaults__", {"timeout": 0.5})
     monkeypatch.setattr(Exchange, "do_GET", slow, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with OpenAIServer([slow]) as server:

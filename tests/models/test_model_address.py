@@ -46,8 +46,8 @@ def test_names_that_are_right(name: str, base_url: str | None, address: ModelAdd
         ("parrot:polly", None, "unknown provider 'parrot'; known are openai, "),
         ("parrot:polly", "http://h/v1", "write 'openai-chat:polly'"),
         ("openrouter:m", "http://h/v1", "write 'openai-chat:m' for an OpenAI-compatible server"),
-        ("openai:m", "localhost:8000", "no address of a server: 'localhost:8000'"),
-        ("openai:m", "ftp://h/v1", "no address of a server: 'ftp://h/v1'"),
+        ("openai:m", "localhost:8000", "is not the address of a server: 'localhost:8000'"),
+        ("openai:m", "ftp://h/v1", "is not the address of a server: 'ftp://h/v1'"),
         ("openai:m", None, "Set the `OPENAI_API_KEY` environment variable"),
         ("anthropic:m", None, "Set the `ANTHROPIC_API_KEY` environment variable"),
         ("google:m", None, "Set the `GOOGLE_API_KEY` environment variable"),
@@ -95,7 +95,7 @@ def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
 def test_importing_the_room_loads_no_provider() -> None:
     code = (
         "import importlib, sys\n"
-        "for name in ('client', 'failover', 'backend', 'settings', 'errors', 'scripted', 'naming'):\n"
+        "for name in ('client', 'failover', 'backend', 'settings', 'errors', 'scripted_model', 'model_address'):\n"
         "    importlib.import_module(f'labwright.models.{name}')\n"
         "print([name for name in ('pydantic_ai', 'openai', 'anthropic', 'torch', 'matplotlib') if name in sys.modules])"
     )
