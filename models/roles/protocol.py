@@ -106,7 +106,7 @@ def _check_protocol_review(inputs: ProtocolReviewInputs, review: ProtocolReview)
             ) from None
     beyond = [one.finding for one in review.upheld if one.finding > len(inputs.answered)]
     if beyond:
-        raise ValueError(f"held: there is no finding {beyond[0]} that was answered; there are {len(inputs.answered)}")
+        raise ValueError(f"upheld: finding {beyond[0]} does not exist; {len(inputs.answered)} findings were answered")
 
 
 PROTOCOL_REVIEW = Role(

@@ -381,13 +381,7 @@ async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_ro
 @pytest.mark.parametrize(
     ("needed", "most", "context", "asked", "why"),
     [
-        (
-            10_000,
-            100_000,
-            100_000,
-            [1000, 2000, 4000],
-            "truncated at 4000 tokens .role code., the last of 3 answers",
-        ),
+        (10_000, 100_000, 100_000, [1000, 2000, 4000], "truncated at 4000 tokens .role code., the last of 3 answers"),
         (10_000, 1500, 100_000, [1000, 1500], "truncated at 1500 tokens .role code., the maximum of the model"),
         (10_000, 100_000, FULL, [1000], "the maximum of the model"),
     ],

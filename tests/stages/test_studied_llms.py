@@ -95,7 +95,7 @@ def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tm
     text = f"{told.system}\n{told.user}"
     for words in (
         "- `small`: openai-chat:tiny; a small one; free; 8 calls in parallel, 60 per minute",
-        "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 a million tokens read and written",
+        "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 per million input and output tokens",
         "they have their own budget ($5.00)",
     ):
         assert words in text
