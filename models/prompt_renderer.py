@@ -51,7 +51,7 @@ PROMPT_FILTERS = (
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
-    """The prompt of a role. Raises `jinja2.UndefinedError` if the template names a field that the inputs lack."""
+    """Render the prompt of a role. Raises `jinja2.UndefinedError` if the template names a field that the inputs lack."""
     template = _make_environment(loader).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
@@ -62,7 +62,7 @@ def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoa
 
 
 def _collapse_blank_lines(text: str) -> str:
-    """The text without runs of blank lines, but for what is fenced: edits quote it, and must find it as it stands."""
+    """Collapse runs of blank lines, except in fenced blocks: edits quote these and must match them exactly."""
     return re.sub(
         r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}",
         lambda run: run[0] if run[1] else "\n\n",
@@ -73,7 +73,7 @@ def _collapse_blank_lines(text: str) -> str:
 
 @functools.cache
 def _make_environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
-    # All files at once: a program that is replaced under a run keeps the words that it began with.
+    # Read all files at once: if the program is updated during a run, the run keeps its prompts.
     files = {path.name: path.read_text(encoding="utf-8") for path in PROMPTS_FOLDER.glob("*.md")}
     environment = ImmutableSandboxedEnvironment(
         loader=loader or DictLoader(files),

@@ -201,7 +201,7 @@ def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     assert "wine" not in user.split("# The node to start")[0]
     ablation = RequiredMeasurements(datasets=("digits", "wine"), levels=("n50", "n500"))
     user = render(roles.CODE, CODE.model_copy(update={"duty": ablation})).user
-    assert "the one without the ablated part" in user and "These are the conditions" not in user
+    assert "the one without the ablated part" in user and "This gives the conditions" not in user
     assert "every condition of the plan" not in render(roles.CODE, main).system
 
 
