@@ -51,7 +51,7 @@ PROMPT_FILTERS = (
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
-    """Render the prompt of a role. Raises `jinja2.UndefinedError` if the template names a field that the inputs lack."""
+    """Render the prompt of a role. Raises `jinja2.UndefinedError` if the inputs lack a field of the template."""
     template = _make_environment(loader).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
