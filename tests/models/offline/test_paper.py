@@ -149,7 +149,7 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
                     body=s.body.replace(r"\paperfigure{reliability-and-training}", "")
                     .replace("Labels, meanwhile, are rarely clean", "Labels are in 13 cases rarely clean")
                     .replace(
-                        "A temperature changes no answer",
+                        "A temperature changes no prediction",
                         r"A temperature of \result{no/such/key.mean} changes no answer",
                     ),
                 )
@@ -159,7 +159,7 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
     )
     mended, rounds = settled(inputs, broken)
     assert rounds <= 2 and check_draft(mended, make_evidence(inputs)) == ()
-    assert "rarely clean" not in text_of(mended) and "changes no answer" not in text_of(mended)
+    assert "rarely clean" not in text_of(mended) and "changes no prediction" not in text_of(mended)
     assert "Modern networks are often far from it" in text_of(mended)
     assert mended.captions == draft.captions
 
