@@ -1,7 +1,7 @@
-"""Bound: what a paper says is tied to the record, or refused.
+"""Check that every number and comparison in a paper is bound to the record.
 
-`check_draft` reads the LaTeX of a writer, `check_pdf` the text of the compiled paper. docs/evidence.md
-says what they promise and what not.
+`check_draft` checks the LaTeX of a writer, `check_pdf` the text of the compiled paper. docs/evidence.md lists the
+guarantees and limits.
 """
 
 from __future__ import annotations

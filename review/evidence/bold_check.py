@@ -1,7 +1,7 @@
-"""Bold values: a value may stand in bold only as the winner of its place, called against every other arm there.
+"""Check bold values: only the winner of a table row or sentence, according to the ledger, may be bold.
 
-Checked in the sources of a paper, tables included. What it does not guarantee: anything about the fonts of the PDF; a
-template whose class makes other things bold is not seen.
+The sources of a paper are checked, tables included. Limits: the fonts of the PDF are not read, so bold set by the
+document class is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TABLE = re.compile(r"\\begin\{tabular\}.*?\\end\{tabular\}", re.DOTALL)
 
 
 def find_printed_claims(text: str) -> frozenset[str]:
-    """The claims that a text prints: its keys of `\\result`, without the forms."""
+    r"""Return the keys of the claims that a text prints with `\result`, without their forms."""
     return frozenset(key.key_without_form for key in _iter_result_keys(text))
 
 
@@ -30,7 +30,7 @@ def _iter_result_keys(text: str) -> Iterator[ClaimKey]:
 
 
 def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]:
-    """Bold values of a text that are not winners of their place."""
+    """Return the bold values of a text that are not winners among the values around them."""
     for match in _BOLD.finditer(text):
         table = next((one[0] for one in _TABLE.finditer(text) if one.start() <= match.start() < one.end()), "")
         for key in _iter_result_keys(_rest_of_group(text, match.end() if match[0].endswith("{") else match.start())):
@@ -39,14 +39,14 @@ def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]
                     kind="claim",
                     where=where,
                     excerpt=rf"\result{{{key.key}}}",
-                    fix=f"printed in bold, but {why}: take the bold away",
+                    fix=f"printed in bold, but {why}: remove the bold",
                 )
 
 
 def _rest_of_group(text: str, at: int) -> str:
-    """What stands from a place to the end of its group or cell.
+    """Return the text from a position to the end of its group or cell.
 
-    By its own rule: pylatexenc builds the tree of a whole text, of an appendix in seconds, and knows no cells.
+    Not done with pylatexenc, which takes seconds to parse an appendix and has no notion of table cells.
     """
     depth = 1
     for k in range(at, len(text)):
@@ -57,13 +57,13 @@ def _rest_of_group(text: str, at: int) -> str:
 
 
 def _winner_objection(key: ClaimKey, shown: frozenset[str], evidence: Evidence) -> str:
-    """Why a claim is not the winner of its place; empty where it is, and for keys that the ledger does not hold."""
+    """Explain why a claim is not the winner; return "" if it is, and for keys that are not in the ledger."""
     ledger = {strip_form(text) for text in evidence.results}
     if key.key_without_form not in ledger:
         return ""
     if key.other:
         found = next((one for one in evidence.comparisons if one.key == key.key_without_form), None)
-        return "" if found is None or is_called_different(found) else f"the ledger says {found.verdict!r} of it"
+        return "" if found is None or is_called_different(found) else f"its verdict in the ledger is {found.verdict!r}"
     wins = {
         one.worse
         for one in evidence.comparisons
@@ -79,9 +79,9 @@ def _winner_objection(key: ClaimKey, shown: frozenset[str], evidence: Evidence) 
         and one.condition != key.condition
         and one.condition not in REFERENCE_ARM_TITLES
     }
-    if not shown and evidence.plan is not None:  # in running text ablations are no rivals
+    if not shown and evidence.plan is not None:  # ablations do not compete in running text
         compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
         rivals = {one for one in rivals if parse_arm(one) in compared}
     if left := sorted(rivals - wins):
-        return f"it is not called better than {left[0]} there"
-    return "" if rivals else "the ledger compares it with nothing there"
+        return f"no verdict says that it is better than {left[0]}, which is printed next to it"
+    return "" if rivals else "the ledger compares it with nothing that is printed next to it"

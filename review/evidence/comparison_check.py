@@ -1,12 +1,12 @@
-r"""Comparisons of arms in a writer's own words: each needs a `\verdict` in its sentence.
+r"""Check comparisons of arms in a writer's own words: each needs a `\verdict` in its sentence.
 
-A sentence compares where it names an arm (by name, title, or as the method or baseline), or goes on about one that the
-sentence before it named, and uses a word that ranks by itself ("outperforms"), or a weaker one ("lower", "drops",
-"same") beside a metric or a printed value, or sets printed values of two arms against each other. Beside a `\verdict`
-such words may say no more than what was found; a denial may not stand before it.
+A sentence is a comparison if it names an arm (by name, title, or as the method or baseline), or continues a
+sentence that does, and either uses a word that ranks by itself ("outperforms"), uses a weaker word ("lower",
+"drops", "same") together with a metric or a printed value, or contrasts printed values of two arms. In a sentence
+with a `\verdict`, these words must not claim more than the verdict, and no negation may precede it.
 
-Left alone are questions, aims and expectations, what others found (with a citation), what is chosen by validation, and
-designs (weaker words without an outcome). What it does not guarantee: that a comparison in other words is seen.
+Exempt: questions, aims, expectations, results of others (with a citation), choices made by validation, and designs
+(weaker words without an outcome). Limits: a comparison in other words is missed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OPEN_QUESTION = re.compile(
     r"would|should|aims?|intend\w*|designed|meant|suppose\w*|assum\w+|if|rival\s+explanation|smallest\s+effect|"
     r"no(?:thing|\s+\w+)\s+(?:is|are|may\s+be)\s+claimed)\b"
 )
-_SUPERLATIVE_CHOICE = re.compile(  # what validation chose, and what a metric means
+_SUPERLATIVE_CHOICE = re.compile(  # choices by validation and definitions of metrics
     r"\b(?:best|better|lowest|highest)\b(?=(?:\W+\w+){0,4}?\W+(?:dev|development|validation|checkpoints?|settings?|"
     r"trials?|epochs?|configurations?|hyper\w+|learning|level|values?|seeds?)\b)"
     r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better"
@@ -89,14 +89,14 @@ _GENERIC_ARM_NAMES = (
 _COMMON_TITLE_WORDS = frozenset(
     "training network model models learning labels examples loss regression classifier layers".split()
 )
-"""Last words of titles that say too little."""
+"""Last words of titles that are too common to identify an arm."""
 _SENTENCE_OPENING = re.compile(r"(?:item\b|(?:sub)*(?:paragraph|section)\b)?[\s}]*")
 VERDICT_MARK = "\x03"
-"""What stands in a sentence for a verdict."""
+"""Placeholder for a verdict in a masked sentence."""
 
 
 class UnboundComparison(NamedTuple):
-    """A sentence that claims something of arms without its verdict: where it begins and ends, and why."""
+    """A sentence that compares arms without a verdict: its start, its end, and the objection."""
 
     start: int
     end: int
@@ -104,11 +104,11 @@ class UnboundComparison(NamedTuple):
 
 
 def find_unbound_comparisons(scanned: ScannedText, evidence: Evidence) -> Iterator[UnboundComparison]:
-    """The comparisons of a text that no verdict bears out, in order."""
+    """Return the comparisons in a text that no verdict supports, in order of appearance."""
     if evidence.plan is None:
         return
     text, arms, metrics = _mask_verdicts(scanned), _compile_arm_names(evidence), _compile_metric_names(evidence)
-    spoken, before = False, 0  # whether the sentence before spoke of an arm, and where it ended
+    spoken, before = False, 0  # whether the previous sentence named an arm, and where it ended
     for start, end in find_sentence_spans(scanned):
         sentence = text[start:end]
         goes_on = spoken and "\n\n" not in re.sub(r"[ \t]", "", text[before:start]) and _CONTINUATION.match(sentence)
@@ -121,7 +121,7 @@ def find_unbound_comparisons(scanned: ScannedText, evidence: Evidence) -> Iterat
 
 
 def find_sentence_spans(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where each sentence of a text begins and ends."""
+    """Return the start and end of each sentence of a text."""
     text = _mask_verdicts(scanned)
     start = 0
     for match in [*_SENTENCE_END.finditer(text), None]:
@@ -135,7 +135,7 @@ def find_sentence_spans(scanned: ScannedText) -> Iterator[tuple[int, int]]:
 def _find_objection(
     sentence: str, here: list[MacroUse], evidence: Evidence, metrics: re.Pattern[str], *, about: bool
 ) -> str:
-    """Why a sentence, without the words of its arms' names, may not stand; empty where it may."""
+    """Explain why a sentence is refused; return "" if it is allowed. Words in the names of arms are ignored."""
     verdicts = [evidence.hypothesis_verdicts.get(strip_form(use.key), "") for use in here if use.command == "verdict"]
     said = _SUPERLATIVE_CHOICE.sub("", sentence)
     if verdicts:
@@ -153,30 +153,33 @@ def _find_objection(
     apart = _COMPARING_WORDS.search(said) if len({key.condition for key in keys}) > 1 else None
     if found := decided or RANKING_PATTERN.search(said) or EQUATING_PATTERN.search(said) or weak or apart:
         return (
-            f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
-            "this sentence, or leave it out"
+            f"{' '.join(found[0].split())!r} compares arms without a verdict: use \\verdict{{key}} in this sentence, "
+            "or remove the comparison"
         )
     return ""
 
 
 def _check_words_around_verdicts(found: list[str], said: str) -> str:
-    """Why the words around verdicts may not stand."""
+    """Explain why the words around verdicts are refused; return "" if they are allowed."""
     before, _, _ = said.partition(VERDICT_MARK)
-    last = re.split(r"[,;:]", before)[-1]  # what leads up to the clause; without it only an outright denial counts
+    last = re.split(r"[,;:]", before)[-1]  # text right before the clause; elsewhere only an outright negation counts
     last = before if last.strip() == "that" else last
     if match := _NEGATION.search(last) if last.strip() else _OUTRIGHT_DENIAL.search(before):
-        return f"{match[0]!r} stands before \\verdict: a verdict is told as it is, without a denial or a condition"
+        return f"{match[0]!r} precedes \\verdict: state the verdict without a negation or condition"
     if any(_NEGATION_AFTER.match(rest) for rest in said.split(VERDICT_MARK)[1:]):
-        return "a denial stands after \\verdict: a verdict is told as it is"
+        return "a negation follows \\verdict: state the verdict without a negation"
     if (match := RANKING_PATTERN.search(said)) and not SIGNIFICANT_VERDICTS.intersection(found):
-        return f"{match[0]!r} says more than the verdict beside it ({', '.join(found)}): let the clause speak"
+        return f"{match[0]!r} claims more than the verdict in this sentence ({', '.join(found)}): remove it"
     if (match := EQUATING_PATTERN.search(said)) and not NULL_VERDICTS.intersection(found):
-        return f"{match[0]!r} is not what the verdict beside it says ({', '.join(found)}): let the clause speak"
+        return f"{match[0]!r} contradicts the verdict in this sentence ({', '.join(found)}): remove it"
     return ""
 
 
 def _mask_verdicts(scanned: ScannedText) -> str:
-    """The text in lower case, its length kept, with a mark for each verdict; an item of a list begins a sentence."""
+    """Return the text in lower case, its length unchanged, with a mark for each verdict.
+
+    A list item starts a sentence.
+    """
     text = list(scanned.plain)
     for match in re.finditer(r"\\item\b|\\(?:sub)*(?:paragraph|section)\b", scanned.source):
         text[match.start()] = "." if not match.start() or text[match.start() - 1] != "." else " "
@@ -189,7 +192,7 @@ def _mask_verdicts(scanned: ScannedText) -> str:
 
 
 def _compile_arm_names(evidence: Evidence) -> re.Pattern[str]:
-    """Arms by name and title, by the last word of a title where no other has it, and by what any study calls them."""
+    """Match arms by name, by title, by an unambiguous last word of a title, and by generic names ("the method")."""
     assert evidence.plan is not None
     titles = [one.title.lower() for one in evidence.plan.arms]
     heads = [words[-1] for title in titles if (words := title.split()) and len(words[-1]) > 4]

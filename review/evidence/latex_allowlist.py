@@ -1,7 +1,7 @@
-"""The LaTeX that a model may write. What is not named here is refused, however harmless it may be.
+"""The LaTeX commands and environments that a model may use; anything else is refused.
 
-An allow-list, since TeX is a programming language that can read and write files, print any character without typing
-it, and redefine what it does.
+This is an allow-list because TeX is a programming language that can read and write files, print any character
+without typing it, and redefine its own commands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INLINE_COMMANDS = frozenset(
     "textasciitilde textbackslash textless textgreater "
     "c v u H o O ss ae AE oe OE aa AA l L i j quad qquad noindent LaTeX TeX".split()
 )
-"""Text formatting, letters with marks, spaces."""
+"""Text formatting, accented letters and spaces."""
 
 BLOCK_COMMANDS = frozenset("item paragraph subsection subsubsection footnote notag nonumber".split())
 """Structure: refused in titles and captions."""
@@ -43,7 +43,7 @@ MATH_COMMANDS = GREEK_COMMANDS | frozenset(
 )
 
 SYMBOL_COMMANDS = frozenset("%&#_${},;:! -/'\"`^~=.|")
-"""Control symbols: `\\%`, `\\,`, accents. `\\\\` and `\\( \\) \\[ \\]` are treated by the scanner."""
+r"""Control symbols such as `\%` and `\,`, and accents. The scanner handles `\\` and `\( \) \[ \]`."""
 
 TEXT_ENVIRONMENTS = frozenset({"itemize", "enumerate", "description", "quote"})
 MATH_ENVIRONMENTS = frozenset(
@@ -64,4 +64,4 @@ MATH_ENVIRONMENTS = frozenset(
     }
 )
 ALIGNED_ENVIRONMENTS = MATH_ENVIRONMENTS - {"equation", "equation*"}
-"""Environments in which `&` and `\\\\` have a meaning."""
+r"""Environments in which `&` and `\\` have a meaning."""

@@ -1,8 +1,8 @@
-"""One pass over LaTeX that a model wrote: what it prints, what it refers to, and what it may not do.
+"""Scan LaTeX that a model wrote: the text it prints, the keys it refers to, and what it may not do.
 
-The scan is of TeX's tokens, not of a regular expression over the text: a number is seen wherever it would be printed,
-math included, and a command is refused unless `review.evidence.latex_allowlist` names it. It does not expand anything,
-which is why no command that could print something unseen is allowed.
+The scanner reads TeX tokens rather than matching regular expressions, so it finds a number wherever it would be
+printed, math included. It refuses every command that `review.evidence.latex_allowlist` does not name. It expands
+nothing, so no command that could print unseen text is allowed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from labwright.review.evidence import latex_allowlist
 from labwright.review.evidence.violations import Kind
 
 BLANK, KEY, CITE = "\x01", "\x00", "\x02"
-"""What stands in `Scanned.plain` for a command, a bound value, a citation."""
+"""Placeholders in `ScannedText.plain` for a command, a bound value and a citation."""
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_.@~/:+,*\s-]+")
 _FRACTION_COMMANDS = frozenset({"frac", "dfrac", "tfrac", "binom"})
@@ -24,18 +24,18 @@ _TEXT_COMMANDS_IN_MATH = frozenset({"text", "mbox", "textbf", "textit", "textrm"
 
 @dataclass(frozen=True)
 class MacroUse:
-    """A command with a key: `\\result{k}`, `\\citep{a,b}` (one use a key), `\\paperfigure{f}`, `\\ref{fig:f}`."""
+    r"""A command with a key: `\result{k}`, `\citep{a,b}` (one use per key), `\paperfigure{f}`, `\ref{fig:f}`."""
 
     command: str
     key: str
     at: int
     depth: int
-    """How many groups, formulas and environments it stands in."""
+    """Number of enclosing groups, formulas and environments."""
 
 
 @dataclass(frozen=True)
 class LatexProblem:
-    """Something that may not stand in a draft, whatever the evidence is."""
+    """LaTeX that a draft may not contain, whatever the evidence."""
 
     at: int
     kind: Kind
@@ -44,13 +44,16 @@ class LatexProblem:
 
 @dataclass
 class ScannedText:
-    """`plain` has the length of the source: printed characters as they are, commands and keys blanked."""
+    """Result of a scan.
+
+    `plain` has the length of the source: printed characters unchanged, commands and keys blanked.
+    """
 
     source: str
     plain: str = ""
     math: bytearray = field(default_factory=bytearray)
     script: bytearray = field(default_factory=bytearray)
-    """Nonzero where a character stands in an index, an exponent or a fraction."""
+    """Nonzero for characters in an index, an exponent or a fraction."""
     uses: list[MacroUse] = field(default_factory=list[MacroUse])
     problems: list[LatexProblem] = field(default_factory=list[LatexProblem])
 
@@ -62,11 +65,14 @@ class _OpenGroup:
     math: bool
     script: bool = False
     after: list[str] = field(default_factory=list[str])
-    """What the command before this group still expects after it."""
+    """Arguments that the command before this group still expects after it."""
 
 
 def scan(source: str, *, inline: bool = False) -> ScannedText:
-    """What the text prints and refers to. `inline` refuses structure: a title or a caption."""
+    """Return the text that a source prints and the keys that it refers to.
+
+    `inline` refuses structure, as in titles and captions.
+    """
     return _Scanner(source, inline).run()
 
 
@@ -83,11 +89,11 @@ class _Scanner:
         while self.i < len(self.source):
             self._step()
         for frame in self.stack[1:]:
-            self._report(frame.at, "syntax", f"{frame.opener!r} is never closed: close it or take it out")
+            self._report(frame.at, "syntax", f"{frame.opener!r} is never closed: close it or remove it")
         self.out.plain = "".join(self.plain)
         return self.out
 
-    # --- one token --------------------------------------------------------------------------------------------------
+    # --- tokens -----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         at, char, top = self.i, self.source[self.i], self.stack[-1]
@@ -99,11 +105,11 @@ class _Scanner:
             self.i = len(self.source) if end < 0 else end
             self._blank_out(at, self.i)
             return self._report(
-                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign"
+                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for a percent sign"
             )
         if char == "^" and self.source.startswith("^", at + 1):
             self.i += 1
-            return self._report(at, "command", "'^^' types a character by its code: take it out")
+            return self._report(at, "command", "'^^' types a character by its code: remove it")
         if char == "{":
             how = self.pending.pop(0) if self.pending else ""
             self.stack.append(
@@ -121,7 +127,7 @@ class _Scanner:
             self.out.math[at] = top.math
             self.out.script[at] = (bool(self.pending) and self.pending.pop(0) == "script") or top.script
         if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
-            self._report(at, "syntax", f"control character U+{ord(char):04X}: take it out")
+            self._report(at, "syntax", f"control character U+{ord(char):04X}: remove it")
 
     def _read_special(self, char: str, at: int) -> None:
         top = self.stack[-1]
@@ -144,8 +150,8 @@ class _Scanner:
         self._report(
             at,
             "syntax",
-            f"closes what {opener!r} would open, but {self.stack[-1].opener or 'nothing'!r} "
-            "is open here: balance braces, formulas and environments",
+            f"closes {opener!r}, but the innermost open group is {self.stack[-1].opener or 'none'!r}: balance "
+            "braces, formulas and environments",
         )
 
     def _read_dollar(self, at: int) -> None:
@@ -164,7 +170,7 @@ class _Scanner:
 
     def _report_block(self, at: int, what: str) -> None:
         if self.inline:
-            self._report(at, "command", f"{what} may not stand in a title, abstract or caption: use running text")
+            self._report(at, "command", f"{what} is not allowed in a title, abstract or caption: use running text")
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
@@ -184,9 +190,9 @@ class _Scanner:
             and not self.stack[-1].math
             and name not in latex_allowlist.INLINE_COMMANDS
         ):
-            self._report(at, "syntax", f"\\{name} belongs into a formula: put it in $...$")
+            self._report(at, "syntax", f"\\{name} is only allowed in a formula: put it in $...$")
         elif name not in latex_allowlist.MATH_COMMANDS and name not in latex_allowlist.INLINE_COMMANDS:
-            self._report(at, "command", f"\\{name} is not among the allowed commands: take it out")
+            self._report(at, "command", f"\\{name} is not an allowed command: remove it")
         self.pending = (
             ["script"] * 2 if name in _FRACTION_COMMANDS else ["text"] if name in _TEXT_COMMANDS_IN_MATH else []
         )
@@ -207,9 +213,9 @@ class _Scanner:
         elif char == "\\":
             self._blank_out(at, self.i)
             if not self._is_aligned():
-                self._report(at, "command", r"'\\' breaks a line by hand: start a new paragraph instead")
+                self._report(at, "command", r"'\\' forces a line break: start a new paragraph instead")
         elif not char.isspace() and char not in latex_allowlist.SYMBOL_COMMANDS:
-            self._report(at, "command", f"\\{char} is not among the allowed commands: take it out")
+            self._report(at, "command", f"\\{char} is not an allowed command: remove it")
         elif char not in "%&#_${}":
             self._blank_out(at, self.i)
 
@@ -217,12 +223,12 @@ class _Scanner:
         while name in latex_allowlist.CITE_COMMANDS and (
             note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)
         ):
-            inner = scan(note[1], inline=True)  # it is printed: text of its own
+            inner = scan(note[1], inline=True)  # its argument is printed, so scan it as text
             self.out.problems += [LatexProblem(note.start(1) + one.at, one.kind, one.fix) for one in inner.problems]
             self.i = note.end()
         argument = re.compile(r"\s*\{([^{}]*)\}").match(self.source, self.i)
         if argument is None or not _KEY_PATTERN.fullmatch(argument[1]):
-            return self._report(at, "key", f"\\{name} wants a plain key in braces, e.g. \\{name}{{...}}")
+            return self._report(at, "key", f"\\{name} needs a plain key in braces, e.g. \\{name}{{...}}")
         self.i = argument.end()
         char = (
             KEY if name in latex_allowlist.VALUE_COMMANDS else CITE if name in latex_allowlist.CITE_COMMANDS else BLANK
@@ -241,7 +247,7 @@ class _Scanner:
     def _read_environment(self, verb: str, name: str, at: int) -> None:
         self.pending = []
         if name not in latex_allowlist.TEXT_ENVIRONMENTS | latex_allowlist.MATH_ENVIRONMENTS:
-            return self._report(at, "command", f"environment {name!r} is not among the allowed ones: take it out")
+            return self._report(at, "command", f"environment {name!r} is not allowed: remove it")
         self._report_block(at, f"environment {name!r}")
         if verb == "end":
             return self._close_group(name, at)

@@ -1,8 +1,8 @@
-"""Numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
+"""Find numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
 
-From three up a number in words is refused as a digit is, unless it counts what the data plan or the record counts, and
-counts it right: "three arms", "ten classes", "five seeds". Ratios are refused whatever their size. Ordinals, "one",
-"two" and "zero" are prose, but for "two percent" and its like.
+A number word of three or more is refused like a digit, unless it correctly counts something that the data plan or
+the record counts: "three arms", "ten classes", "five seeds". Ratios are always refused. Ordinals, "one", "two" and
+"zero" are allowed, except in phrases such as "two percent".
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _NUMBERED_LABEL = re.compile(
     r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$"
 )
 _ROMAN_ABBREVIATIONS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
-"""Abbreviations that are Roman numerals too: an interval, variational inference, instruments, a size."""
+"""Abbreviations that are also Roman numerals: confidence interval, variational inference, instrumental variable, a
+size.
+"""
 _COUNTABLE_AFTER = re.compile(
     rf"{WORD_GAP}(?:(?:random|different|hidden){WORD_GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
     r"points|percent|arms|datasets|classes|times)\b"
@@ -53,7 +55,7 @@ _STANDS_ALONE = re.compile(
 
 @dataclass(frozen=True)
 class NumberWords:
-    """A number in words: where, and the words."""
+    """A number in words: its position and text."""
 
     at: int
     words: str
@@ -61,16 +63,16 @@ class NumberWords:
 
 @dataclass(frozen=True)
 class CountedThings:
-    """Things that the plan or the record counts, as one calls them, and their true numbers."""
+    """Things that the plan or the record counts: the nouns for them and the correct numbers."""
 
     names: re.Pattern[str]
     numbers: frozenset[int]
     main: bool = False
-    """Whether "all three" may mean them."""
+    """Whether "all three" may refer to them."""
 
 
 def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
-    """What a paper may count in words."""
+    """Return everything that a paper may count in words."""
     plan, facts = evidence.plan, evidence.facts
     if plan is None:
         return ()
@@ -115,13 +117,13 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
 
 
 def find_ratio_words(plain: str) -> Iterator[NumberWords]:
-    """How much more or less something is, in words."""
+    """Return ratios in words, such as "twice as high"."""
     for match in RATIO_PATTERN.finditer(plain):
         yield NumberWords(match.start(), match[0])
 
 
 def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[NumberWords]:
-    """Numbers in words that state something, and are not right counts of what is known."""
+    """Return the number words that state a value and are not correct counts of known things."""
     for match in NUMBER_WORDS_PATTERN.finditer(plain):
         if _states_a_value(match, plain) and not _is_right_count(match, plain, known):
             yield NumberWords(match.start(), match[0])
@@ -132,7 +134,7 @@ def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[
 
 
 def _states_a_value(match: re.Match[str], plain: str) -> bool:
-    """Whether it is more than "one", "two" or "zero" as prose has them."""
+    """Return whether a match is more than the ordinary "one", "two" or "zero" of prose."""
     value = _parse_number_words(match[0])
     if value is None or value > 2:
         return True
@@ -147,7 +149,7 @@ def _states_a_value(match: re.Match[str], plain: str) -> bool:
 
 
 def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
-    """Whether the number is that of what is named after it, or of all that there are."""
+    """Return whether the number is correct for the noun after it, or for everything there is ("all three")."""
     value, after = _parse_number_words(match[0]), plain[match.end() : match.end() + 80]
     if value is None:
         return False
@@ -164,7 +166,7 @@ def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings
 
 
 def _parse_number_words(words: str) -> int | None:
-    """The number; None of what is no whole number, or too vague for one ("dozens")."""
+    """Return the value of number words; None if it is not a whole number or too vague ("dozens")."""
     total = part = 0
     last = 10**12
     for word in re.findall(r"[a-z]+", words.lower()):

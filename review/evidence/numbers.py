@@ -1,4 +1,4 @@
-"""Numbers in a text, and those that may stand there: literals and names from the data plan."""
+"""Find numbers in a text, and match the literals and data plan names that may be typed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 _GAP = "[\\s~\x01]"
 _HYPHEN = r"[-\u2010-\u2015]{1,3}"
 UNIT_INTERVAL = re.compile("(?<=[\\[({])[-+\x01\\s]*[01][\x01\\s]*[,;][-+\x01\\s]*[01][\x01\\s]*(?=[\\])}])")
-"""The interval, pair or set `0, 1` or `-1, 1` of a formula."""
+"""The interval, pair or set `0, 1` or `-1, 1` in a formula."""
 INDICATOR = re.compile(r"\\mathbb\s*\{\s*$")
-"""What stands before the digit of an indicator, `\\mathbb{1}[y=k]`."""
+r"""Text before the digit of an indicator, `\mathbb{1}[y=k]`."""
 _ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*[,;|])?[-+]?$")
 
 
 def compile_phrase(text: str) -> re.Pattern[str]:
-    """A pattern for a literal or a name as it may be typed in TeX, or come out of a PDF.
+    """Compile a pattern for a literal or a name as typed in TeX or extracted from a PDF.
 
-    Spaces may be any run of spaces, ties and blanked commands, hyphens any dash, and a sign may be escaped. It never
-    matches within a longer word or number.
+    A space matches any run of spaces, ties and blanked commands; a hyphen matches any dash; a sign may be escaped.
+    The pattern never matches within a longer word or number.
     """
     special = {" ": rf"{_GAP}+", "-": _HYPHEN, **{sign: rf"{_GAP}*{re.escape(sign)}" for sign in "%&#_$"}}
     unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split()))
@@ -29,20 +29,20 @@ def compile_phrase(text: str) -> re.Pattern[str]:
 
 
 def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
-    """Patterns of everything with a digit that may be typed, the longest first. Lone digits are no phrases."""
+    """Return patterns for all allowed phrases with a digit, longest first. Single digits are not phrases."""
     typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}
     return [compile_phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
 
 
 def mask_matches(text: str, patterns: Iterable[re.Pattern[str]], blank: str = "\x01") -> str:
-    """The text with every match blanked; the length is kept."""
+    """Return the text with every match blanked; its length does not change."""
     for pattern in patterns:
         text = pattern.sub(lambda match: blank * len(match[0]), text)
     return text
 
 
 def find_numbers(text: str) -> Iterator[tuple[int, str]]:
-    """Every number: runs of digits of any script, and characters that mean one (a half, a superscript two)."""
+    """Return every number: runs of digits in any script, and characters such as ½ or ²."""
     for match in NUMBER.finditer(text):
         yield match.start(), match[0]
     for at, char in enumerate(text):
@@ -51,10 +51,11 @@ def find_numbers(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_notation_digit(plain: str, at: int, *, script: bool) -> bool:
-    """Whether the lone digit at a place of a formula is part of its notation, not a value that it states.
+    r"""Return whether a single digit in a formula is notation rather than a stated value.
 
-    It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), stands before a sign
-    and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`), or is an argument (`f(x, 0)`).
+    It is notation if it is in an index, an exponent or a fraction, starts a list that ends in a letter (`1, \dots,
+    K`), precedes a sign and a letter (`1-p`, `1/K`), follows a letter and a sign (`K-1`), or is an argument (`f(x,
+    0)`).
     """
     before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40) : at], plain[at + 1 : at + 40]))
     if _is_list_argument(before, after):
@@ -63,7 +64,9 @@ def is_notation_digit(plain: str, at: int, *, script: bool) -> bool:
 
 
 def _is_list_argument(before: str, after: str) -> bool:
-    """Whether a digit is an item of a list in brackets that holds a letter, and is not what something is said to be."""
+    """Return whether a digit is an item of a bracketed list that contains a letter, and not the right side of an
+    equation.
+    """
     if before.endswith("{") and after.startswith("}"):  # \mathbf{0}
         before, after = before[:-1], after[1:]
     opened = _ARGUMENT.search(before)

@@ -1,12 +1,12 @@
-"""The binder over a compiled paper: what a reader sees, not what the source seems to say.
+"""Check a compiled paper: the text that a reader sees, not the source.
 
-A check copy is compiled from the same sources, in which every bound value prints a letter, figures are empty boxes,
-counters print letters, and there is no bibliography. Any digit or number in words that is then left in the PDF's text
-was typed by somebody, and is a violation unless it is a literal, a right count or stands in a name from the data plan.
-Of the real PDF it checks that the values of the record are what is printed.
+A check copy is compiled from the same sources, with a letter for every bound value and counter, empty boxes for
+figures and no bibliography. Any digit or number word left in its text was typed, and is a violation unless it is an
+allowed literal, a correct count or part of a name from the data plan. In the real PDF, the values of the record
+must be printed.
 
-What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are
-gone here); that what looks bold is, since only the sources are read for that.
+Limits: the inside of figures is not read; whether a sentence is true is not checked (its keys are gone); bold is
+only checked in the sources.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
   \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
 }
 """
-"""What stands before a document, so that it compiles with nothing printed but what was typed. References stay
-unresolved on purpose: one pass, no bibliography."""
+"""Preamble with which only typed text is printed.
+
+References stay unresolved on purpose: one pass, no bibliography.
+"""
 
 _SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": ("supplement.tex",)}
-"""What of the sources a document prints. Floats that the supplement has were read with the paper."""
+"""Sources that each document prints. Floats of the supplement are checked with the paper."""
 
 
 async def check_pdf(
     folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0
 ) -> tuple[Violation, ...]:
-    """Everything in the paper of a folder, or its supplement, that is not tied; the folder holds sources and PDF.
+    """Return the violations in the paper, or its supplement, in a folder that has the sources and the PDF.
 
     Raises `review.evidence.tex_runner.TexMissing`.
     """
@@ -65,13 +67,16 @@ async def check_pdf(
 
 
 async def extract_pdf_text(pdf: Path, timeout: float = 60.0) -> str:
-    """The text of a PDF as pdftotext gives it, pages divided by form feeds. Raises `TexMissing`."""
+    """Return the text of a PDF from pdftotext, with form feeds between pages.
+
+    Raises `TexMissing`.
+    """
     ran = await tex_runner.run_program(["pdftotext", "-q", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
     return ran.output if ran.code == 0 else ""
 
 
 async def _compile_check_copy(folder: Path, document: str, timeout: float) -> str | Violation:
-    """The text of the check copy, or why there is none."""
+    """Return the text of the check copy, or the violation that explains why it could not be compiled."""
     with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
         copy = Path(name)
         for source in folder.iterdir():
@@ -80,7 +85,7 @@ async def _compile_check_copy(folder: Path, document: str, timeout: float) -> st
         (copy / "check.tex").write_text(CHECK_COPY_PREAMBLE + rf"\input{{{document}.tex}}")
         ran = await tex_runner.run_program(tex_runner.latex_command("check"), copy, timeout=timeout)
         if ran.code != 0 or not (copy / "check.pdf").exists():
-            how = f"was ended after {timeout:g} s" if ran.timed_out else find_tex_error(ran.output)
+            how = f"timed out after {timeout:g} s" if ran.timed_out else find_tex_error(ran.output)
             return Violation(
                 kind="compile",
                 where="check copy",
@@ -91,10 +96,10 @@ async def _compile_check_copy(folder: Path, document: str, timeout: float) -> st
 
 
 def find_tex_error(output: str) -> str:
-    """The first error that TeX printed, on one line."""
+    """Return the first error that TeX printed, on one line."""
     for macro, why in (
-        ("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict names no key of the record"),
-        ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not"),
+        ("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict uses a key that is not in the record"),
+        ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that does not exist"),
     ):
         if f"\\{macro}" in output:
             place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
@@ -125,13 +130,13 @@ def _make_violation(kind: Kind, page: int, text: str, at: int) -> Violation:
     return Violation(
         kind=kind,
         where=f"page {page} of the PDF",
-        fix="typed, not tied: no macro printed it",
+        fix="typed by hand: no macro printed it",
         excerpt=f"...{' '.join(text[max(0, at - 40) : at + 40].replace(chr(1), '').split())}...",
     )
 
 
 def _check_values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
-    """Keys whose definition is not the record's, or whose value the real PDF does not show."""
+    """Return the keys whose definition differs from the record, or whose value is not in the real PDF."""
     defined = (
         result_macros.parse_results((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
     )
@@ -146,7 +151,7 @@ def _check_values(folder: Path, document: str, evidence: Evidence, printed: str)
                 kind="value",
                 where="results.tex",
                 excerpt=str(use),
-                fix=(f"defined as {defined.get(use)!r}, the record says {value.tex!r}"),
+                fix=(f"defined as {defined.get(use)!r}, but the record has {value.tex!r}"),
             )
         else:
             read = re.sub(r"\s", "", result_macros.to_plain_text(value))
@@ -160,7 +165,7 @@ def _check_values(folder: Path, document: str, evidence: Evidence, printed: str)
 
 
 def _has_same_value(defined: str | None, tex: str) -> bool:
-    """Whether results.tex defines a value as the record has it, but for characters that no font has: boxes."""
+    """Return whether results.tex defines a value as the record does, apart from characters that no font has (boxes)."""
     parts = (
         re.escape(char) if char.isascii() else rf"(?:{re.escape(char)}|\\unknowncharacter\{{\}})?"
         for char in unicodedata.normalize("NFC", tex)

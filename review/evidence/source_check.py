@@ -1,6 +1,6 @@
-"""The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
+"""Check the source of a draft: every number, figure and citation must be bound to evidence.
 
-What it does not guarantee: that every sentence says what its value shows; `compared` reads those that compare arms.
+Limits: whether a sentence matches its value is not checked, except for comparisons of arms (`comparison_check`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 @dataclass(frozen=True)
 class DraftPart:
-    """A piece of a draft with the name by which a writer knows it."""
+    """A part of a draft, with the name that violations use for it."""
 
     where: str
     scanned: ScannedText
@@ -36,13 +36,13 @@ class DraftPart:
 
     @property
     def printed_claims(self) -> list[ClaimKey]:
-        """The claims that it prints, in order."""
+        """Return the claims that it prints, in order."""
         keys = (ClaimKey.parse_key(use.key) for use in self.scanned.uses if use.command == "result")
         return [key for key in keys if key is not None]
 
 
 def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
-    """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
+    """Return the violations in a draft, in reading order; a draft may be released if there are none."""
     pieces = [
         DraftPart("title", scan(draft.title, inline=True)),
         DraftPart("abstract", scan(draft.abstract, inline=True)),
@@ -62,7 +62,7 @@ def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
 def collect_used_keys(
     texts: Iterable[str], commands: frozenset[str] = latex_allowlist.VALUE_COMMANDS
 ) -> dict[str, None]:
-    """The keys that texts give to commands, in order of appearance."""
+    """Return the keys passed to commands in the texts, in order of appearance."""
     pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
     return dict.fromkeys(
         key.strip()
@@ -72,7 +72,7 @@ def collect_used_keys(
     )
 
 
-# --- one piece ------------------------------------------------------------------------------------------------------
+# --- parts of a draft -----------------------------------------------------------------------------------------------
 
 
 def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
@@ -84,8 +84,7 @@ def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
         yield piece.make_violation(
             "word",
             found.at,
-            rf"{found.words!r} is a number in words: print it with "
-            r"\result{key} or \setup{key}, or leave it out",
+            rf"{found.words!r} is a number in words: print it with " r"\result{key} or \setup{key}, or remove it",
         )
     yield from check_bold(piece.scanned.source, evidence, piece.where)
     for one in find_unbound_comparisons(piece.scanned, evidence):
@@ -93,7 +92,7 @@ def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
 
 
 def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_words.NumberWords]:
-    """Numbers in words of the text without commands, keys and names of the plan, and where these divide a word."""
+    """Return the number words of the text; commands, keys and names of the plan separate words."""
     named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
     masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
@@ -119,21 +118,17 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
     }
     for use in piece.scanned.uses:
         if use.command == "rec":
-            yield piece.make_violation(
-                "command", use.at, r"\rec prints what the program generated: use \result or \setup"
-            )
+            yield piece.make_violation("command", use.at, r"\rec is reserved for generated text: use \result or \setup")
             continue
         known, kind = keys[use.command]
         if use.key not in known:
             near = difflib.get_close_matches(use.key, known, n=3, cutoff=0.5)
-            hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known) or 'none'}"
+            hint = f"the closest keys are {', '.join(near)}" if near else f"the keys are {len(known) or 'none'}"
             yield piece.make_violation(
                 kind, use.at, f"no such key for \\{use.command}; {hint}", excerpt=f"\\{use.command}{{{use.key}}}"
             )
         if use.command in latex_allowlist.FLOAT_COMMANDS and use.depth:
-            yield piece.make_violation(
-                kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups"
-            )
+            yield piece.make_violation(kind, use.at, f"place \\{use.command} in its own paragraph, outside groups")
 
 
 def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
@@ -153,8 +148,7 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
         yield piece.make_violation(
             "number",
             at,
-            rf"the number {text!r} is typed: print it with \result{{key}} or "
-            r"\setup{key}, or say it without a number",
+            rf"the number {text!r} is typed: print it with \result{{key}} or " r"\setup{key}, or remove it",
         )
 
 
@@ -196,9 +190,9 @@ def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evid
 
 
 def _find_unshown_values(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
-    """Values of the abstract and the conclusion that a reader finds in no placed table and in no other section.
+    """Return values in the abstract and conclusion that no placed table and no other section shows.
 
-    The conclusion is the last section, if it concludes; of a section that also discusses results nothing is asked.
+    The conclusion is the last section, if its title says so; a section that also discusses results is not checked.
     """
     last = draft.sections[-1].title if draft.sections else ""
     concludes = "conclu" in last.lower() or "summary" in last.lower()
@@ -219,13 +213,18 @@ def _find_unshown_values(draft: PaperDraft, pieces: Sequence[DraftPart], evidenc
 
 
 def _summary_objection(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
-    """Why a summary may not print a value; empty where it may. A difference may where both means are shown, on whatever
-    split."""
+    """Explain why a summary may not print a value; return "" if it may.
+
+    A difference is allowed if both means are shown, on any split.
+    """
     splits = {table.split for one in tables if (table := ClaimKey.parse_key(one)) and not table.other}
     if not key.other and splits and key.split not in splits:
-        return f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: take theirs"
+        return (
+            f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: "
+            "use a value from the tables"
+        )
     means = {one[1:4] for text in shown if (one := ClaimKey.parse_key(text)) and not one.other}
     sides = {(key.dataset, key.metric, side) for side in (key.condition, key.other)}
     if key.key_without_form in shown or key.key not in evidence.results or (key.other and sides <= means):
         return ""
-    return "no table that is placed and no other section shows this value: show it there, or leave it out here"
+    return "no placed table and no other section shows this value: show it there, or remove it here"

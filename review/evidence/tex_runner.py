@@ -1,12 +1,12 @@
-"""Runs TeX and its companions on text that nobody trusts, within limits.
+"""Run TeX and related programs on untrusted text, within limits.
 
-Held: no shell escape, reading and writing only below the working folder (and TeX's own trees), an environment of a few
-variables, a wall-clock limit after which the whole process group is killed, limits on processor time and file size.
-Where bubblewrap works it runs in the sandbox too (`sandbox.isolation`): it sees the system's programs and its folder,
-and no network. Not held: what a hole in TeX itself would allow where there is no sandbox.
+Guarantees: no shell escape; reads and writes only below the working folder (and TeX's own trees); a minimal
+environment; a timeout that kills the whole process group; limits on CPU time and file size. Where bubblewrap works,
+TeX runs in the sandbox (`sandbox.isolation`): it sees only system programs and its folder, without network. Limits:
+without a sandbox, a vulnerability in TeX is not contained.
 
-    TexError
-      TexMissing     a program is not installed: the person who runs us installs it
+TexError
+  TexMissing     a program is not installed: the user has to install it
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labwright.sandbox.isolation.probe import get_probed_isolation
 
 TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
 SOURCE_DATE_EPOCH = "1577836800"
-"""SOURCE_DATE_EPOCH of every paper: the same input gives the same bytes."""
+"""SOURCE_DATE_EPOCH for all papers, so that the same input gives the same bytes."""
 
 _LATEX = ("pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error")
 _LIMIT_SCRIPT = 'ulimit -f "$1" -t "$2" 2>/dev/null; shift 2; exec "$@"'
@@ -34,7 +34,7 @@ _MAX_FILE_BLOCKS = str(128 * 2048)
 
 
 class TexError(Exception):
-    """TeX could not be run."""
+    """Base class: TeX could not be run."""
 
 
 class TexMissing(TexError):
@@ -43,7 +43,7 @@ class TexMissing(TexError):
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """How a program ended. `code` is None where it was killed at its limit of `seconds`."""
+    """Result of a program. `code` is None if it was killed after `seconds`."""
 
     code: int | None
     output: str
@@ -55,7 +55,10 @@ class ProcessResult:
 
 
 def find_program(program: str) -> str:
-    """The path of a program. Raises `TexMissing` with the packages to install."""
+    """Return the path of a program.
+
+    Raises `TexMissing` with the packages to install.
+    """
     path = shutil.which(program)
     if path is None:
         raise TexMissing(f"TeX is not installed: no {program!r} on the PATH; on Debian: apt-get install {TEX_PACKAGES}")
@@ -65,9 +68,9 @@ def find_program(program: str) -> str:
 async def run_program(
     argv: Sequence[str], folder: Path, *, timeout: float, child_programs: Sequence[str] = ()
 ) -> ProcessResult:
-    """Run a program in a folder to its end, or to the limit; `starts` are those that it runs itself.
+    """Run a program in a folder until it exits or times out.
 
-    Raises `TexMissing`.
+    `child_programs` are the programs that it starts. Raises `TexMissing`.
     """
     programs = [find_program(program) for program in (argv[0], *child_programs)]
     started = asyncio.get_running_loop().time()
@@ -87,19 +90,19 @@ async def run_program(
     except TimeoutError:
         output, code = b"", None
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # what is left of the process group
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the rest of the process group
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     return ProcessResult(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
 
 
 def latex_command(name: str) -> list[str]:
-    """The command line of one pdflatex pass over `name`.tex."""
+    """Return the command line of one pdflatex pass over `name`.tex."""
     return [*_LATEX, f"{name}.tex"]
 
 
 async def run_latexmk(name: str, folder: Path, *, timeout: float) -> ProcessResult:
-    """Make `name`.pdf with bibtex, in as many passes as references take; no latexmkrc is read, whoever wrote it.
+    """Build `name`.pdf with bibtex, in as many passes as the references need. No latexmkrc is read.
 
     Raises `TexMissing`.
     """
@@ -112,12 +115,14 @@ async def run_latexmk(name: str, folder: Path, *, timeout: float) -> ProcessResu
 
 
 def _wrap_in_sandbox(command: list[str], programs: Sequence[str], folder: Path) -> list[str]:
-    """The command in the sandbox, where there is one."""
+    """Wrap the command in the sandbox, if there is one."""
     isolation = get_probed_isolation()
     if not isolation.is_on:
         return command
     places = {path.parent for program in programs for path in (Path(program), Path(program).resolve())}
-    trees = select_exposable({one for place in places for one in (place, *place.parents[1:2])})  # as /opt/texlive/2025
+    trees = select_exposable(
+        {one for place in places for one in (place, *place.parents[1:2])}
+    )  # such as /opt/texlive/2025
     return build_command(command, SandboxSpec(folder, environments=trees, user_namespace=isolation.user_namespace))
 
 
@@ -138,7 +143,7 @@ def _build_environment(programs: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 async def _read_output(process: asyncio.subprocess.Process) -> bytes:
-    """What a process prints, the first two megabytes of it; a loop that prints for ever is read and dropped."""
+    """Return the first two megabytes of a process's output; read and discard the rest."""
     assert process.stdout is not None
     kept = bytearray()
     while chunk := await process.stdout.read(65536):

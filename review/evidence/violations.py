@@ -1,4 +1,4 @@
-"""What the binder finds: one typed value a violation, which prints as one line that a writer can act on."""
+"""Violations that the paper checks report: one line each, with what to change."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ ALLOWED_LITERALS: tuple[str, ...] = (
     r"95\% Student t intervals",
     r"95\% CI",
 )
-"""The only numbers that may be typed. A lone digit counts only inside a formula, as a constant of it (`$1-\\epsilon$`,
-an index, an exponent, the interval `[0, 1]`); docs/evidence.md says why each stands here."""
+r"""The only numbers that may be typed.
+
+A single digit is allowed only as a constant in a formula (`$1-\epsilon$`, an index, an exponent, the interval `[0,
+1]`). docs/evidence.md gives the reason for each.
+"""
 
 
 class Violation(FrozenModel):
-    """Something in a paper that is not tied to the record."""
+    """Something in a paper that is not bound to the record."""
 
     kind: Kind
     where: str
@@ -58,19 +61,19 @@ class Violation(FrozenModel):
 
 
 def is_called_different(comparison: ExploratoryComparison) -> bool:
-    """Whether the ledger says that the two conditions differ."""
+    """Return whether the ledger says that the two conditions differ."""
     return comparison.verdict not in ("not significant", "unknown")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a draft may lean on. `results` and `setups` map a full key to what it prints.
+    r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
-    `names` are titles from the data plan (datasets, arms, levels); one without a letter in it is ignored, since it
-    would let any number pass. `verdicts` has the clauses of `\\verdict`, `found` the verdicts behind them; `plan` and
-    `facts` say what things are called: without them comparisons in words are not seen. `appendix` has the figures that
-    the program places there, `tabled`, for each table, the claims that it prints, `statements` the
-    sentences that the program itself writes: they may stand as they are.
+    `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
+    would allow any number. `verdicts` has the sentences of `\verdict`, `found` the verdicts behind them. `plan` and
+    `facts` supply names and titles: without them comparisons in words are not detected. `appendix` has the figures
+    that the program places there, `tabled` the claims that each table prints, `statements` the generated sentences,
+    which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]
@@ -90,5 +93,5 @@ class Evidence:
     statements: tuple[str, ...] = ()
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
-        """What a macro prints; None where the record has no such key."""
+        """Return the value that a macro prints; None if the record has no such key."""
         return {"result": self.results, "setup": self.setups, "verdict": self.verdicts}[use.macro].get(use.key)

@@ -1,7 +1,7 @@
-"""Papers that are not ours: which of their numbers their result files support, and whether they agree with themselves.
+"""Audit papers by others: do their result files support their numbers, and is each paper consistent with itself?
 
-`audit_paper` audits, `audit_facts` gives the same as facts for a judge. What the audit can and cannot see, and how
-well: docs/audit.md.
+`audit_paper` runs the audit, `collect_audit_facts` returns the same as facts for a judge. docs/audit.md describes
+what the audit can detect, and how well.
 """
 
 from labwright.review.external_papers.audit import ExternalPaperAudit, audit_paper

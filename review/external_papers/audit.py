@@ -1,8 +1,8 @@
-"""The audit of a paper that is not ours: what ran behind it, its numbers against that, the paper against itself.
+"""Audit an external paper: what ran, whether results support its numbers, and whether it is consistent with itself.
 
-Nothing is executed. What speaks against a paper are signs with their file, line and words, numbers that no result
-gives, and places of the paper that do not agree. Where nothing speaks against it, it is still open whether anything
-shows that its numbers were measured: `standing` keeps the two apart.
+Nothing is executed. Evidence against a paper consists of signs with file, line and text, numbers without a result,
+and inconsistent passages. If there is none, it may still be open whether the numbers were measured: `outcome`
+distinguishes the two.
 """
 
 from __future__ import annotations
@@ -42,20 +42,23 @@ AuditOutcome = Literal["against", "missing", "not shown", "measured", "not asked
 
 @dataclass
 class ExternalPaperAudit:
-    """What was found on a paper. `verdicts` are empty without result files; `left_out` says what was not read."""
+    """The findings on a paper.
+
+    `verdicts` is empty without result files; `left_out` says what was not read.
+    """
 
     paper: str
     sha256: str
     number_count: int
     verdicts: tuple[NumberVerdict, ...] = ()
     grades: tuple[Grade, ...] = ()
-    """One a verdict."""
+    """One per verdict."""
     doubt_counts: tuple[tuple[str, int], ...] = ()
-    """Why numbers that stand somewhere are not taken for measured, and how many."""
+    """Reasons why found numbers do not count as measured, with their frequency."""
     missing_results: tuple[NumberVerdict, ...] = ()
-    """Printed results that are in no result file: a fact about the files, which by itself speaks for nothing."""
+    """Printed results that are in no result file: a fact about the files, which by itself proves nothing."""
     claimed_settings: tuple[str, ...] = ()
-    """What the paper claims of its set-up beside what code sets, a line each."""
+    """Settings that the paper claims next to those in the code, one per line."""
     signs: tuple[Sign, ...] = ()
     provenance: PaperProvenance = field(default_factory=PaperProvenance)
     inconsistencies: tuple[Inconsistency, ...] = ()
@@ -67,42 +70,42 @@ class ExternalPaperAudit:
 
     @property
     def class_counts(self) -> dict[str, int]:
-        """Numbers of the paper by class."""
+        """Count the numbers of the paper by class."""
         classes = Counter(one.kind for one in self.verdicts)
         return {name: classes[name] for name in CLASSES}
 
     @property
     def grade_counts(self) -> dict[str, int]:
-        """Numbers of the paper by grade."""
+        """Count the numbers of the paper by grade."""
         return count_grades(self.grades)
 
     @property
     def prose_only_count(self) -> int:
-        """Found numbers that stand in reports in prose only, in no file that a program writes as a rule."""
+        """Count found numbers that are only in prose reports, and in no file that a program typically writes."""
         return sum(one.from_prose for one in self.verdicts if one.kind == "found")
 
     @cached_property
     def counted_signs(self) -> tuple[Sign, ...]:
-        """The signs that count as findings: conclusive ones, or else circumstantial ones of several kinds."""
+        """Return the signs that count as findings: conclusive ones, otherwise circumstantial ones of several kinds."""
         own = tuple(one for one in self.signs if one.is_finding)
         several = tuple(one for one in self.signs if one.weight >= CIRCUMSTANTIAL)
         return own or (several if score((*several, *self._inconsistency_signs)) >= FINDING else ())
 
     @property
     def _inconsistency_signs(self) -> tuple[Sign, ...]:
-        """The places of the paper that do not agree, as a circumstantial sign."""
+        """Return the inconsistencies of the paper as a circumstantial sign."""
         return tuple(
             Sign("inconsistency", one.description, one.where, "", CIRCUMSTANTIAL) for one in self.inconsistencies[:1]
         )
 
     @property
     def finding_count(self) -> int:
-        """What speaks against the paper: signs, and beside them inconsistencies."""
+        """Count the evidence against the paper: signs and inconsistencies."""
         return len(self.counted_signs) + (len(self.inconsistencies) if self.counted_signs else 0)
 
     @property
     def suspicion(self) -> float:
-        """How much speaks for invention, 0 to 1: from `FINDING` on where something speaks against the paper."""
+        """Strength of the evidence for fabrication, 0 to 1; at least `FINDING` if there are findings."""
         own = score((*self.signs, *self._inconsistency_signs))
         if self.finding_count:
             return max(own, FINDING)
@@ -110,8 +113,9 @@ class ExternalPaperAudit:
 
     @property
     def outcome(self) -> AuditOutcome:
-        """What the audit comes to: something speaks against it, results are in no result file, nothing shows
-        measurement, or something does."""
+        """Outcome of the audit: evidence against the paper, results in no file, no evidence of measurement, or
+        measured.
+        """
         if self.finding_count:
             return "against"
         if not self.verdicts:
@@ -120,7 +124,7 @@ class ExternalPaperAudit:
 
     @property
     def _is_mostly_measured(self) -> bool:
-        """Whether most of the numbers stand where programs that ran put them."""
+        """Return whether most of the numbers are in output of programs that ran."""
         looked_up = [grade for one, grade in zip(self.verdicts, self.grades, strict=True) if one.locations]
         shown = sum(grade == "measured" for grade in looked_up)
         return bool(shown) and shown >= len(looked_up) / 2
@@ -134,7 +138,7 @@ async def audit_paper(
     passages = extract_passages(paper)
     claims = extract_claims(passages)
     report = ExternalPaperAudit(path.name, paper.sha256, len(claims))
-    report.left_out += [f"{name}, which the paper includes, is not there" for name in paper.missing_files]
+    report.left_out += [f"{name}, which the paper includes, does not exist" for name in paper.missing_files]
     outside_abstract = [
         number for passage in passages for cell in passage.cells for number in extract_numbers(cell.text, "cell")
     ]
@@ -192,7 +196,7 @@ async def audit_paper(
 
 
 def _read_reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
-    """Texts beside the results that a person or a model may have written."""
+    """Yield texts next to the results that a human or a model may have written."""
     if results is None or not results.is_dir():
         return
     for path in sorted(results.rglob("*.md"))[:50]:
@@ -201,7 +205,7 @@ def _read_reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]
 
 
 def _read_configurations(folder: Path | None) -> dict[str, str]:
-    """Small JSON files beside the code, by path below its folder."""
+    """Read small JSON files in the code folder, by relative path."""
     paths = sorted(folder.rglob("*.json"))[:20] if folder is not None and folder.is_dir() else []
     return {
         path.relative_to(folder).as_posix(): path.read_text(errors="replace")
@@ -211,9 +215,9 @@ def _read_configurations(folder: Path | None) -> dict[str, str]:
 
 
 def _read_code(report: ExternalPaperAudit, folder: Path) -> dict[str, str]:
-    """The files of a folder of code, by path below it. Raises `ResultsError`."""
+    """Read the files of a code folder, by relative path. Raises `ResultsError`."""
     if not folder.exists():
-        raise ResultsError(f"there is no {folder}: give --code the folder that holds the paper's Python code")
+        raise ResultsError(f"{folder} does not exist: give --code the folder with the paper's Python code")
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES) if folder.is_dir() else [folder]
     files: dict[str, str] = {}
     for path in paths[:MAX_CODE_FILES]:
@@ -224,14 +228,14 @@ def _read_code(report: ExternalPaperAudit, folder: Path) -> dict[str, str]:
         text = path.read_text(encoding="utf-8-sig", errors="replace")
         files[name] = _notebook_code(text) if path.suffix == ".ipynb" else text
     if len(paths) > MAX_CODE_FILES:
-        report.left_out.append(f"{len(paths) - MAX_CODE_FILES} files of code: the first {MAX_CODE_FILES} are read")
+        report.left_out.append(f"{len(paths) - MAX_CODE_FILES} files of code: only the first {MAX_CODE_FILES} are read")
     if not any(name.endswith((".py", ".ipynb")) for name in files):
-        raise ResultsError(f"there is no Python file in {folder}: give --code the folder that holds the paper's code")
+        raise ResultsError(f"{folder} contains no Python file: give --code the folder with the paper's code")
     return files
 
 
 def _notebook_code(text: str) -> str:
-    """The code of a notebook, without its magics."""
+    """Return the code of a notebook, without its magics."""
     try:
         found: Any = json.loads(text)
         cells = cast("list[Mapping[str, Any]]", found["cells"])
@@ -244,9 +248,9 @@ def _notebook_code(text: str) -> str:
 
 
 def _check_code(report: ExternalPaperAudit, files: Mapping[str, str]) -> None:
-    """The honesty checks over Python files, but those that ask for `lab`; what they find elsewhere is a note here.
+    """Run the honesty checks that do not depend on `lab`; their findings are only notes here.
 
-    A program that is not of our kind may keep the best of several seeds beside all of them.
+    Code not written for this program may legitimately keep the best of several seeds and report all of them.
     """
     python = {name: text for name, text in files.items() if name.endswith(".py")}
     report.code_findings = tuple(

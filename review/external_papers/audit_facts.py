@@ -1,4 +1,4 @@
-"""The audit of a foreign paper as facts for a judge: what ran, where numbers stand, claims beside code, signs."""
+"""Summarise the audit of an external paper as facts for a judge: what ran, where numbers come from, claims, signs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from labwright.review.external_papers.audit import ExternalPaperAudit, audit_pap
 from labwright.review.external_papers.provenance import format_provenance
 
 MAX_FINDINGS = 30
-"""Of those that a judge is shown."""
+"""Maximum findings that a judge is shown."""
 
 
 async def collect_audit_facts(
     path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None
 ) -> AuditFacts:
-    """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
+    """Audit a paper and return facts for a judge; `log` may be outside the results folder.
 
     Raises `PaperError`, `ResultsError`.
     """
     if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
         code = None
     report = await audit_paper(path, results=results, code=code, log=log)
-    against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
+    against = "itself, without result files" if results is None else f"its result files in {results.name}"
     counts = (*report.class_counts.items(), *report.grade_counts.items()) if results is not None else ()
     findings = [
         *(str(one) for one in report.counted_signs),
@@ -54,16 +54,16 @@ async def collect_audit_facts(
 
 
 def _format_facts(report: ExternalPaperAudit) -> Iterator[str]:
-    """What ran and where numbers come from, then signs and notes, a line each."""
+    """Yield what ran, where numbers come from, then signs and notes, one per line."""
     yield from format_provenance(report.provenance)
     if report.verdicts:
         grades = report.grade_counts
         yield (
-            f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
-            f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none"
+            f"numbers of the paper: {grades['measured']} are in logs or files of programs that ran (check what these "
+            f"computed), {grades['reported']} only elsewhere, {grades['neither']} in none"
         )
         for doubt, count in report.doubt_counts[:5]:
-            yield f"of these {count} {'stands' if count == 1 else 'stand'} {doubt}"
+            yield f"of these, {count} {'is' if count == 1 else 'are'} {doubt}"
         if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.missing_results]:
             yield f"in no result file: {', '.join(missing[:10])}"
     yield from report.claimed_settings

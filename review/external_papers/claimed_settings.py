@@ -1,7 +1,7 @@
-"""What a paper claims of its set-up beside the lines of code that set it: for a reader to hold together, no judgement.
+"""List settings that a paper claims next to the lines of code that set them; the reader compares them.
 
-Counts of seeds, folds, epochs and the like, sizes of training and test parts, learning rates and weights. Of a claim
-whose number stands in the code, though no line is seen to set it, nothing is said.
+Covered are counts of seeds, folds, epochs and the like, sizes of training and test sets, learning rates and
+weights. A claim is skipped if its number is in the code without a line that is seen to set it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VALUE_NAMES = {
     "penalty": "penalty|reg|lam|lambda|alpha|l2",
     "temperature": "temperature|temp|tau",
 }
-"""What is counted or set in words, and the names that code has for it."""
+"""Words for a setting, and the names that code uses for it."""
 _SPLIT_NAMES = {
     "test": "test|test_size|held_out|holdout|eval",
     "held-out": "test|test_size|held_out|holdout|eval",
@@ -69,12 +69,12 @@ _SPLIT_SIZE_CLAIM = re.compile(
     re.I,
 )
 SETTING = re.compile(f"{_COUNT_CLAIM.pattern}|{_VALUE_CLAIM.pattern}|{_SPLIT_SIZE_CLAIM.pattern}", re.I)
-"""A setting with its number, as a sentence has it."""
+"""A setting with its number, in a sentence."""
 
 
 @dataclass(frozen=True)
 class SettingClaim:
-    """A claim in its words: what is claimed, the number, the names for it in code."""
+    """A claim: its quote, the setting, the number, and names for it in code."""
 
     setting: str
     value: float
@@ -85,7 +85,10 @@ class SettingClaim:
 def compare_claimed_settings(
     sentences: Sequence[str], code: Mapping[str, str], logs: Mapping[str, str], results: Iterable[float]
 ) -> Iterator[str]:
-    """`claimed 20 seeds; code: run.py:3 SEEDS = [0, 1, 2]`, each claim once; logs are read for sizes alone."""
+    """Yield `claimed 20 seeds; code: run.py:3 SEEDS = [0, 1, 2]`, each claim once.
+
+    Logs are only read for sizes.
+    """
     claims = dict.fromkeys(one for sentence in sentences for one in _find_claims(sentence)) if code else ()
     numbers = {
         float(one)
@@ -100,7 +103,7 @@ def compare_claimed_settings(
         if found:
             lines.append(f"claimed {one.quote}; code: {'; '.join(found)}")
         elif one.value not in numbers:
-            lines.append(f"claimed {one.quote}; code, logs and results do not have this number")
+            lines.append(f"claimed {one.quote}; this number is not in code, logs or results")
     yield from lines[:MAX_CLAIMS]
 
 
@@ -115,7 +118,7 @@ def _find_claims(sentence: str) -> Iterator[SettingClaim]:
 
 
 def _find_assignments(names: str, files: Mapping[str, str]) -> Iterator[str]:
-    """Lines that give such a name a number: assigned, a default, an option, a key, the range of a loop."""
+    """Yield lines that set such a name: assignments, defaults, options, keys, ranges of loops."""
     name = rf"(?i:[\w-]*(?<![a-z])(?:{names})s?)(?i:(?![a-z])[\w-]*)"
     one = rf"(?i:{re.sub(r's?(?=[|]|$)', 's?', names)})"
     sets = re.compile(

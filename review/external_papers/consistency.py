@@ -1,7 +1,8 @@
-"""Whether a paper agrees with itself: deltas with the two numbers they name, bold face with its column, the abstract
-with the rest.
+"""Check whether a paper is consistent with itself: changes, bold values, and the numbers of the abstract.
 
-Every printed number stands for an interval as wide as its last place; what overlaps agrees.
+A change must follow from the two numbers that it compares, a bold value must be the best of its column, and a
+number in the abstract must appear in the rest. Every printed number stands for an interval as wide as its last
+place; overlapping intervals agree.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ InconsistencyKind = Literal["delta", "bold", "abstract"]
 
 @dataclass(frozen=True)
 class Inconsistency:
-    """Two places of a paper that do not agree."""
+    """Two passages of the paper that contradict each other."""
 
     kind: InconsistencyKind
     where: str
@@ -41,8 +42,11 @@ def find_inconsistencies(
     *,
     backed_claims: Collection[int] = (),
 ) -> tuple[Inconsistency, ...]:
-    """All that is found; `text` holds every number of the paper outside its abstract, `given` names by their place the
-    claims that result files hold."""
+    """Return all inconsistencies.
+
+    `text` has every number outside the abstract; `backed_claims` are the indices of claims that are in result
+    files.
+    """
     open_ones = [claim for at, claim in enumerate(claims) if at not in backed_claims]
     found = [
         *_check_columns(claims),
@@ -53,7 +57,7 @@ def find_inconsistencies(
     return tuple(dict.fromkeys(found))
 
 
-# --- deltas ---------------------------------------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------------------------
 
 _CHANGE = re.compile(r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b|\u0394|\\Delta", re.I)
 _FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
@@ -65,7 +69,7 @@ CHANGE_AFTER_NUMBER = re.compile(
 
 
 def _check_columns(claims: Sequence[ClaimedNumber]) -> Iterator[Inconsistency]:
-    """A column of changes: two numbers of its row, or of a column beside it, must give each."""
+    """Check a column of changes: each must follow from two numbers of its row, or of a neighbouring column."""
     for claim in claims:
         few = claim.number.digits < 2 and not claim.number.percent
         if claim.cell is None or few or not _CHANGE.search(claim.cell.column_label):
@@ -91,13 +95,13 @@ def _check_columns(claims: Sequence[ClaimedNumber]) -> Iterator[Inconsistency]:
             yield Inconsistency(
                 "delta",
                 claim.where,
-                f"{claim.number.text} follows from no two numbers beside it "
+                f"{claim.number.text} does not follow from any two numbers of its row "
                 f"({', '.join(number.text for number in row[:8])})",
             )
 
 
 def _check_sentences(claims: Sequence[ClaimedNumber]) -> Iterator[Inconsistency]:
-    """A sentence of two numbers and one change, "from A to B (a reduction of C)": C must follow from A and B."""
+    """Check sentences such as "from A to B (a reduction of C)": C must follow from A and B."""
     sentences: dict[tuple[int, str], list[ClaimedNumber]] = {}
     for claim in claims:
         if claim.cell is None:
@@ -119,14 +123,14 @@ def _check_sentences(claims: Sequence[ClaimedNumber]) -> Iterator[Inconsistency]
 
 
 def _is_change(claim: ClaimedNumber) -> bool:
-    """Whether a percentage or factor is called a change by the word that follows it."""
+    """Return whether the next word calls a percentage or factor a change."""
     number = claim.number
     after = claim.passage.text[number.at + len(number.text) :][:40]
     return (number.percent or number.factor) and bool(CHANGE_AFTER_NUMBER.match(after))
 
 
 def gives_change(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber) -> bool:
-    """Whether a change is a difference, relative change or ratio of two numbers, given how each is rounded."""
+    """Return whether a change is a difference, relative change or ratio of two numbers, within rounding."""
 
     def forms(x: float, y: float) -> tuple[float, ...]:
         if change.percent:
@@ -162,7 +166,7 @@ _HIGHER_IS_BETTER = re.compile(
 
 
 def _check_bold(passages: Sequence[PaperPassage]) -> Iterator[Inconsistency]:
-    """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
+    """Check that a bold number is the best of its column or row; an entirely bold row marks a method."""
     for passage in passages:
         bold_rows = {
             row
@@ -178,7 +182,7 @@ def _check_bold(passages: Sequence[PaperPassage]) -> Iterator[Inconsistency]:
 
 
 def _bold_problem(cell: PaperTableCell, line: Sequence[PaperTableCell]) -> str:
-    """What is wrong with a number in bold among those of its line; "" when nothing is."""
+    """Describe what is wrong with a bold number in its line; return "" if nothing is."""
     own, values = (
         extract_numbers(cell.text, "cell")[:1],
         [number.value for one in line for number in extract_numbers(one.text, "cell")[:1]],
@@ -191,7 +195,7 @@ def _bold_problem(cell: PaperTableCell, line: Sequence[PaperTableCell]) -> str:
     if own[0].value in best_of:
         return ""
     which = f" ({best_of.pop():g} is)" if lower != higher else ""
-    return f"{own[0].text} is in bold, and is not the best of {low:g} to {high:g}{which}"
+    return f"{own[0].text} is in bold, but is not the best of {low:g} to {high:g}{which}"
 
 
 # --- abstract -------------------------------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ def _bold_problem(cell: PaperTableCell, line: Sequence[PaperTableCell]) -> str:
 def _check_abstract(
     claims: Sequence[ClaimedNumber], every: Sequence[ClaimedNumber], text: Sequence[PrintedNumber]
 ) -> Iterator[Inconsistency]:
-    """A number of the abstract stands in the rest of the paper, or follows from a row or column of a table."""
+    """Check that a number of the abstract is in the rest of the paper, or follows from a row or column of a table."""
     lines = group_by_table_line(Operand(one, one.number.value) for one in every)
     for claim in claims:
         if claim.passage.role != "abstract" or claim.number.digits < 2 or _is_count(claim):
@@ -209,9 +213,7 @@ def _check_abstract(
             first_match(claim.number, derive_values(claim.number, line)) for _, line in lines
         ):
             yield Inconsistency(
-                "abstract",
-                claim.where,
-                f"{claim.number.text} stands nowhere else in the paper: {claim.context[:160]!r}",
+                "abstract", claim.where, f"{claim.number.text} is nowhere else in the paper: {claim.context[:160]!r}"
             )
 
 
@@ -222,9 +224,9 @@ _COUNTED_THING = re.compile(
 
 
 def _is_count(claim: ClaimedNumber) -> bool:
-    """Whether a number of the abstract says how many things were used, which is a set-up and no result."""
+    """Return whether a number of the abstract counts things that were used, which is a setting rather than a result."""
     number = claim.number
     after = claim.passage.text[number.at + len(number.text) :][:60]
     if re.match(r"\s*times\b", after):
-        return True  # a ratio of numbers that stand elsewhere
+        return True  # a ratio of numbers elsewhere in the paper
     return not number.percent and "." not in number.text and bool(_COUNTED_THING.match(after))

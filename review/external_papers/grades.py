@@ -1,8 +1,7 @@
-"""Whether a number was measured, as far as can be seen: by the programs behind the place that it stands in.
+"""Grade whether a number was measured, by the programs behind the place where it was found.
 
-*measured*: a program that is not known to make up results printed it into a log, or wrote the file that holds it;
-*reported*: it stands in reports, in files that a script with made-up numbers wrote, or in a log that speaks against
-itself; *neither*: in none.
+*measured*: a program without signs of fabrication printed it to a log, or wrote its file. *reported*: it is in
+reports, in files of a script with made-up numbers, or in a suspicious log. *neither*: it was not found.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ MADE_UP_KINDS = (
 )
 LOG_DOUBT_KINDS = ("elided log", "typed log", "round stamps", "line of no program", "no log", "words")
 MIN_STAMPED_LINES = 5
-"""Lines with a stamp from which a log shows that something ran."""
+"""Minimum timestamped lines for a log to show that something ran."""
 
 
 @dataclass(frozen=True)
 class Grader:
-    """Grades numbers by what ran and what speaks against it."""
+    """Grades numbers by the programs that ran and by the signs against them."""
 
     provenance: PaperProvenance
     signs: Sequence[Sign]
 
     @cached_property
     def scripts_making_up(self) -> dict[str, frozenset[str]]:
-        """Scripts that make up numbers, with the scores that they make up; none where it may be all."""
+        """Return scripts that make up numbers, with the names of the made-up scores; empty if it may be all of them."""
         made: dict[str, list[str]] = {}
         for one in self.signs:
             if one.kind in MADE_UP_KINDS and one.is_finding:
@@ -56,7 +55,7 @@ class Grader:
 
     @cached_property
     def doubted_logs(self) -> frozenset[str]:
-        """Logs that speak against themselves."""
+        """Return the logs with signs against them."""
         return frozenset(
             one.where.rpartition(":")[0] or one.where
             for one in self.signs
@@ -68,23 +67,23 @@ class Grader:
         return any(one.templates for one in self.provenance.scripts)
 
     def grade(self, verdict: NumberVerdict) -> Grade:
-        """The best grade of the places that a number may be from."""
+        """Return the best grade of the places where a number may come from."""
         doubts = {self._find_doubt(one) for one in verdict.locations}
         return "measured" if "" in doubts else "reported" if doubts else "neither"
 
     def explain(self, verdict: NumberVerdict) -> str:
-        """Why a number that stands somewhere is not taken for measured, by the first place."""
+        """Explain why a found number does not count as measured, by its first place."""
         return f"{self._find_doubt(verdict.locations[0])} ({verdict.locations[0].file})"
 
     def _find_doubt(self, place: ValueLocation) -> str:
-        """What speaks against taking a value for measured; empty where nothing does."""
+        """Return the reason not to count a value as measured; "" if there is none."""
         log = next((one for one in self.provenance.logs if one.name == place.file), None)
         if log is not None:
             return self._doubt_line(log, place)
         return self._doubt_file(place)
 
     def _makes_up(self, path: str, named: str) -> bool:
-        """Whether a script makes up what a place names: all that it writes, but for scores of other names."""
+        """Return whether a script makes up a value: any value that it writes, except scores with other names."""
         if path not in self.scripts_making_up:
             return False
         scores = {match[0].strip("_").lower() for match in SCORE_NAME.finditer(named)}
@@ -97,14 +96,14 @@ class Grader:
         number = re.search(r"line (\d+)", place.line)
         templates = self.provenance.templates_by_line.get((log.name, int(number[1])), ()) if number else ()
         if log.name in self.doubted_logs:
-            return "in a log that speaks against itself"
+            return "in a log with signs against it"
         if self.is_readable and number and not templates and not self.provenance.prints_freely:
-            return "on a line of a log that no code prints"
+            return "on a log line that no code prints"
         text = log.lines[int(number[1]) - 1].text if number else place.key
         if templates and all(self._makes_up(one.file, text) for one in templates):
             return "in a log, printed by a script with signs of made-up numbers"
         told = templates or len(log.stamped_lines) >= MIN_STAMPED_LINES or self.is_readable
-        return "" if told else "in a log without stamps, of no known code"
+        return "" if told else "in a log without timestamps, from unknown code"
 
     def _doubt_file(self, place: ValueLocation) -> str:
         writers = self.provenance.writers.get(place.file, ())
@@ -114,11 +113,11 @@ class Grader:
                 return (
                     "in a file of a script with signs of made-up numbers"
                     if running
-                    else "in a file of a script that did not run by the logs"
+                    else "in a file of a script that did not run according to the logs"
                 )
             return ""
         if any(place.file.lower().endswith(ending) for ending in PROSE_SUFFIXES):
-            return "in a report in prose, which no script is seen to write"
+            return "in a prose report, which no script is seen to write"
         stamped = any(
             len(log.stamped_lines) >= MIN_STAMPED_LINES and log.name not in self.doubted_logs
             for log in self.provenance.logs
@@ -133,11 +132,11 @@ class Grader:
 
 
 def _may_be_written_dynamically(scripts: Collection[object], name: str) -> bool:
-    """Whether a file may be written under a name that is put together: no script names it, and some write."""
+    """Return whether a script may write the file under a name built at run time: no script names it, but some write."""
     return any(getattr(one, "writes", False) for one in scripts)
 
 
 def count_grades(grades: Iterable[Grade]) -> dict[str, int]:
-    """Numbers by grade."""
+    """Count numbers by grade."""
     found = Counter(grades)
     return {name: found[name] for name in ("measured", "reported", "neither")}

@@ -1,6 +1,6 @@
-"""Logs of other people's programs: their lines, the time that each was written at, how they end.
+"""Read logs of external programs: lines, timestamps, and final errors.
 
-A stamp is taken as it stands; nothing here says that the clock was right, or that a program wrote the line.
+Timestamps are not verified, nor that a program wrote the line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 LOG_SUFFIXES = (".log", ".out", ".txt", ".err", ".jsonl")
 MAX_LINES, MAX_LINE_CHARACTERS, MAX_LOG_BYTES = 20_000, 2_000, 20_000_000
-"""Lines of a log; characters of a line; bytes of a file."""
+"""Limits: lines of a log, characters of a line, bytes of a file."""
 
 _LOG_NAME = re.compile(r"log|run|train|stdout|stderr|output|console|nohup|slurm|experiment", re.I)
 _DATE_STAMP = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
@@ -30,17 +30,20 @@ _ERROR_LINE = re.compile(
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line. `number` counts from 1, `stamp` is in seconds, None where the line has none."""
+    """A line.
+
+    `number` counts from 1; `stamp` is in seconds, None if the line has none.
+    """
 
     number: int
     text: str
     stamp: float | None = None
     has_fractional_seconds: bool = False
-    """Whether the stamp has parts of a second."""
+    """Whether the timestamp has fractions of a second."""
 
     @cached_property
     def message(self) -> str:
-        """The text after stamp, logger and level."""
+        """Return the text after timestamp, logger and level."""
         text = _TIME_STAMP.sub("", _DATE_STAMP.sub("", self.text, count=1), count=1).lstrip(" -|:[]()\t")
         level = _LEVEL.search(text[:60])
         if level is not None:
@@ -49,13 +52,13 @@ class LogLine:
 
     @property
     def is_error(self) -> bool:
-        """Whether the line says that a program ended in an error."""
+        """Return whether the line reports that a program ended with an error."""
         return _ERROR_LINE.search(self.text.strip()) is not None
 
 
 @dataclass(frozen=True)
 class Log:
-    """One file of output; `name` is its path below the folder of results."""
+    """A log file; `name` is its path below the results folder."""
 
     name: str
     lines: tuple[LogLine, ...]
@@ -66,13 +69,13 @@ class Log:
 
     @property
     def duration_seconds(self) -> float | None:
-        """From the first stamp to the last; None where there are fewer than two."""
+        """Return the time from first to last timestamp; None if there are fewer than two."""
         stamps = [line.stamp for line in self.stamped_lines if line.stamp is not None]
         return max(stamps) - min(stamps) if len(stamps) > 1 else None
 
     @property
     def final_error(self) -> LogLine | None:
-        """The line of an error after which nothing but its own traceback follows; None where the log goes on."""
+        """Return the line of an error followed only by its traceback; None if the log continues."""
         said = [line for line in self.lines if line.text.strip()]
         last = next((line for line in reversed(said) if line.is_error), None)
         if last is None:
@@ -83,7 +86,7 @@ class Log:
 
 
 def read_logs(folder: Path) -> tuple[Log, ...]:
-    """The logs of a folder or the one file: by ending, and of text files those with a name or stamps of a log."""
+    """Return the logs of a folder or a single file: by ending, or text files named or timestamped like a log."""
     if folder.is_file():
         return (read_log(folder, folder.name),) if folder.suffix.lower() in LOG_SUFFIXES else ()
     paths = sorted(
@@ -99,7 +102,7 @@ def read_logs(folder: Path) -> tuple[Log, ...]:
 
 
 def read_log(path: Path, name: str) -> Log:
-    """One file; what a bar of progress overwrote counts as lines of its own."""
+    """Read a log file; each state of a progress bar counts as a line."""
     text = path.read_text(encoding="utf-8", errors="replace")[:MAX_LOG_BYTES]
     lines = re.split(r"\r\n|\n|\r", text)[:MAX_LINES]
     if lines and not lines[-1]:

@@ -1,7 +1,8 @@
-"""Printed results that are in no result file, nor follow from numbers that are: a fact about the files, no accusation.
+"""Find printed results that are in no result file and do not follow from numbers that are.
 
-Left out is what need not be in one: whole numbers (counts, sizes, pages), settings, numbers that code types, cited
-ones, and changes (a difference, a ratio) that any two numbers of the paper that are given come to.
+This is a fact about the files, not an accusation. Excluded are numbers that need not be in a file: whole numbers
+(counts, sizes, pages), settings, numbers typed in code, cited numbers, and changes (differences, ratios) between
+any two numbers of the paper.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from labwright.review.external_papers.signs.in_numbers import CITES, SCORES, SET
 from labwright.review.external_papers.verdicts import NumberVerdict
 
 MAX_SOURCES = 2000
-"""Kinds of records over which means are taken."""
+"""Maximum kinds of records over which means are taken."""
 MAX_PAIRED_VALUES = 60
-"""Numbers of a paper between which changes are looked for."""
+"""Maximum numbers of a paper between which changes are tried."""
 _CHANGE = re.compile(
     r"\b(?:chang|gain|drop|improv|reduc|increas|decreas|differ|delta|\u0394|gap|ratio|relative|advantage)\w*"
     r"(?:\W+\w+){0,4}\W*$|\b(?:by|adds?|loses?)\W*$",
     re.I,
 )
-"""What stands before the size of a change."""
+"""Text before the size of a change."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
-"""Between two sentences."""
+"""Boundary between two sentences."""
 _CHANGE_AFTER = re.compile(rf"{CHANGE_AFTER_NUMBER.pattern}|\s*(?:times|points)\b", re.I)
-"""What stands after it."""
+"""Text after the size of a change."""
 _COLUMN_OF_CHANGES = re.compile(
     r"\b(?:chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|vs\b|versus)", re.I
 )
-"""The label of a column or row of changes."""
+"""Label of a column or row of changes."""
 
 
 def find_missing_results(
     verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries], provenance: PaperProvenance
 ) -> tuple[NumberVerdict, ...]:
-    """Those of the numbers that are a result, and in no result file."""
+    """Return the numbers that are results and in no result file."""
     typed, over_files = ClaimEvidence(provenance, "").numbers, np.array([*_aggregate_over_files(series)])
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
@@ -66,7 +67,7 @@ def find_missing_results(
 
 
 def _aggregate_over_files(series: Sequence[ValueSeries]) -> Iterator[float]:
-    """Means, deviations and shares over records of one kind in several files, as seeds are."""
+    """Yield means, deviations and shares over records of one kind in several files, such as seeds."""
     totals: dict[tuple[object, ...], list[NamedValues]] = defaultdict(list)
     for one in sources(series)[:MAX_SOURCES]:
         if len(set(one.values)) > 1:
@@ -86,7 +87,7 @@ def _aggregate_over_files(series: Sequence[ValueSeries]) -> Iterator[float]:
 
 
 def _absence_reasons(one: NumberVerdict, typed: Collection[float]) -> Iterator[bool]:
-    """Reasons for which a number may be in no file."""
+    """Yield whether each reason applies why a number may be in no file."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
     sentence = f"{before}{number.text}{after}"
     yield "." not in number.text and not number.percent  # a count
@@ -100,7 +101,7 @@ def _absence_reasons(one: NumberVerdict, typed: Collection[float]) -> Iterator[b
 
 
 def _text_around(one: NumberVerdict) -> tuple[str, str]:
-    """What stands before a number and after it, in its cell or sentence, which may go over several lines."""
+    """Return the text before and after a number, in its cell or its sentence, which may span several lines."""
     number, context = one.claim.number, one.claim.context
     if one.claim.cell is not None:
         before, _, after = context.rpartition(number.text)
@@ -112,7 +113,7 @@ def _text_around(one: NumberVerdict) -> tuple[str, str]:
 
 
 def _is_change_size(one: NumberVerdict) -> bool:
-    """Whether a number is the size of a change, by its form or by what stands beside it."""
+    """Return whether a number is the size of a change, by its form or its context."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
     if number.factor or "point" in number.text or "pp" in number.text:
         return True

@@ -1,4 +1,4 @@
-"""The names of a program: what each function or file binds them to, and what is called a score."""
+"""Name bindings of a program by function and file, and names of scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCORE_NAME = re.compile(
 
 @dataclass
 class NameScope:
-    """The names of a function or of a file, with all that they are ever bound to."""
+    """The names of a function or file, with everything that they are ever bound to."""
 
     bindings: dict[str, list[ast.expr]] = field(default_factory=dict[str, list[ast.expr]])
     place_names: set[str] = field(default_factory=set[str])
@@ -28,7 +28,7 @@ class NameScope:
     outer: NameScope | None = None
 
     def find_owner(self, name: str) -> NameScope | None:
-        """The scope that binds a name."""
+        """Return the scope that binds a name."""
         if (
             name in self.bindings
             or name in self.place_names
@@ -40,7 +40,7 @@ class NameScope:
 
 
 def walk_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """All below a node, but for what stands within a function or class of its own."""
+    """Yield all nodes below a node, except those within nested functions or classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
@@ -94,7 +94,7 @@ def _bind_target(target: ast.expr, value: ast.expr, scope: NameScope) -> None:
 
 
 def bind_loop_target(target: ast.expr, iterable: ast.expr, scope: NameScope) -> None:
-    """A loop over range or enumerate gives places; one over anything else what it goes over."""
+    """Bind the target of a loop: to positions for range or enumerate, otherwise to the iterable."""
     if isinstance(iterable, ast.Call) and called_name(iterable) in ("range", "trange", "count"):
         scope.place_names |= {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
         return

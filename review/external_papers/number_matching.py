@@ -1,13 +1,12 @@
-"""Whether a printed number is a rounding of a value, or follows from others by one step, and how likely by chance.
+"""Match a printed number to a value that it rounds, or derive it in one step, with the probability of a chance match.
 
-A match means little where many numbers would match. The chance is counted, not guessed: of the numbers that could have
-stood in the same place with the same number of places (its neighbours up to half and twice its size), the share that
-the values match as well; for a round number, the share of numbers as round. A number of one digit is one of nine, with
-whatever values.
+A match says little if many numbers would match. The probability is counted: the share of numbers with as many
+decimal places, within half and twice the size, that the values would match as well; for a round number, among
+equally round numbers. A one-digit number has nine alternatives, whatever the values.
 
-A step is a difference, a relative change, a ratio or a mean of numbers that were themselves found and that stand
-together: in the row or column of a cell, in the paragraph, in a row or column of any table. Which steps are tried
-depends on the form of the number.
+A step is a difference, relative change, ratio or mean of numbers that were found and are close together: in the row
+or column of a cell, in the paragraph, or in a row or column of any table. The form of the number decides which
+steps are tried.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from labwright.review.external_papers.printed_numbers import PrintedNumber
 from labwright.review.external_papers.result_files import ValueSeries, label_words
 
 MAX_MATCH_CHANCE = 0.1
-"""A chance above which a match says nothing."""
+"""Match probability above which a match says nothing."""
 
 CHANCE_WINDOW = 60
-"""Numbers to either side that the chance is counted over."""
+"""Neighbouring numbers on either side over which the probability is counted."""
 
 
 Floats = NDArray[np.float64]
 
 
 def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
-    """Indices of the values that the number is a rounding of, as it stands or as a percentage.
+    """Return the indices of values that the number rounds, as it is or as a percentage.
 
-    A printed sign must be the value's; a number without one may state the size of a fall.
+    A printed sign must match; a number without one may state the size of a decrease.
     """
     low, high = number.magnitude_range
     sizes = np.abs(values)
@@ -48,7 +47,7 @@ def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
 
 
 def compute_match_chance(values: Floats, number: PrintedNumber) -> float:
-    """How probable a match is for a number of this form, of as many places and as round: see the module."""
+    """Return the probability of a match for a number with as many places and as round (see the module docstring)."""
     size = round(abs(number.value) / number.step) if number.step else 0
     zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
     sizes = np.sort(np.abs(values))
@@ -73,7 +72,7 @@ def _matching_share(sizes: Floats, number: PrintedNumber, step: float) -> float:
 
 
 def list_scales(number: PrintedNumber) -> tuple[float, ...]:
-    """What a value may be multiplied with before it is printed: a share as a percentage, and back."""
+    """Return the factors that may have been applied before printing: share to percentage, and back."""
     if number.percent:
         return (1.0, 100.0)
     if number.factor or number.value == 0:
@@ -84,17 +83,17 @@ def list_scales(number: PrintedNumber) -> tuple[float, ...]:
 
 
 def is_rounding_of(number: PrintedNumber, value: float) -> bool:
-    """Whether the number is a rounding of the value, as it stands or as a percentage."""
+    """Return whether the number is a rounding of the value, as it is or as a percentage."""
     return bool(find_matches(np.array([value]), number))
 
 
 MAX_OPERANDS = 40
-"""Numbers of one row, column or paragraph that are combined with one another."""
+"""Maximum numbers of one row, column or paragraph that are combined."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A number that was found: as it is printed, and the value behind it."""
+    """A number that was found: as printed, and the value behind it."""
 
     claim: ClaimedNumber
     value: float
@@ -102,7 +101,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class DerivedValue:
-    """A value, the formula that gives it, and the chance that some formula would give a number."""
+    """A value, its formula, and the probability that some formula matches by chance."""
 
     value: float
     formula: str
@@ -110,8 +109,11 @@ class DerivedValue:
 
 
 def find_derivation(claim: ClaimedNumber, operands: Sequence[Operand]) -> DerivedValue | None:
-    """The step that gives the number from operands that stand together, the nearest to it first, or else from a row or
-    column of any table whose label shares a word with its sentence; or None."""
+    """Return the step that derives the number, or None.
+
+    Operands close together are tried first, nearest first, then a row or column of any table whose label shares a
+    word with the number's sentence.
+    """
     others = [one for one in operands if one.claim is not claim]
     beside = [one for one in others if one.claim.passage is claim.passage]
     if claim.cell is not None:
@@ -135,11 +137,11 @@ _CHANGE = re.compile(
     r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
     re.I,
 )
-"""Columns and rows that are called a change, or a score out of a hundred."""
+"""Names of columns and rows that hold a change, or a score out of a hundred."""
 
 
 def group_by_table_line(operands: Iterable[Operand]) -> list[tuple[str, list[Operand]]]:
-    """The label and the numbers of every row and column of all tables."""
+    """Return the label and the numbers of every row and column of all tables."""
     lines: dict[tuple[int, str, int], tuple[str, list[Operand]]] = {}
     for one in operands:
         if (cell := one.claim.cell) is not None:
@@ -150,7 +152,7 @@ def group_by_table_line(operands: Iterable[Operand]) -> list[tuple[str, list[Ope
 
 
 def first_match(number: PrintedNumber, steps: Iterable[DerivedValue]) -> DerivedValue | None:
-    """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
+    """Return the first step that the number rounds, with the probability of any match among all steps; or None."""
     tried = list(steps)
     values = np.array([step.value for step in tried], dtype=np.float64)
     matched = find_matches(values, number)
@@ -160,8 +162,10 @@ def first_match(number: PrintedNumber, steps: Iterable[DerivedValue]) -> Derived
 def derive_values(
     number: PrintedNumber, operands: Sequence[Operand], *, change: bool = False
 ) -> Iterator[DerivedValue]:
-    """What one step makes of operands that stand together; `change` says that a number without a sign of percent
-    may be a relative change, as its column is called one."""
+    """Yield the results of one step on neighbouring operands.
+
+    `change` means that a number without a percent sign may be a relative change, as its column says.
+    """
     chosen = operands[:MAX_OPERANDS]
     for one, other in permutations(chosen, 2):
         if one.claim.number.percent == other.claim.number.percent:
@@ -187,8 +191,7 @@ def _number_text(number: PrintedNumber) -> str:
 
 
 def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
-    """Mean, median, deviations and standard error of each series of at least two values: as series "
-    "of one value each."""
+    """Yield mean, median, deviations and standard error of each series of two or more values, each as a series."""
     for one in series:
         if 2 <= len(one.values) <= 20_000 and not one.from_prose and len(set(one.values)) > 1:
             values = np.array(one.values)

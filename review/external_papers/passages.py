@@ -1,7 +1,8 @@
-"""The passages of a paper in which results are stated: abstract, sections of results, tables, captions.
+"""Extract the passages of a paper that state results: abstract, result sections, tables, captions.
 
-A section counts by its title; one whose title says nothing belongs to the section before it. Method, related work and
-set-up are not read, their tables and captions are. A table of a PDF has lost its columns and is read line by line.
+Sections are selected by title; a section with an uninformative title belongs to the previous one. Method, related
+work and setup are skipped, except for their tables and captions. Tables of a PDF have lost their columns and are
+read line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PassageRole = Literal["abstract", "results", "table", "caption"]
 
 @dataclass(frozen=True)
 class PaperTableCell:
-    """A cell of a table: the labels of its row and column, its numbers, whether it is set in bold."""
+    """A table cell: the labels of its row and column, its numbers, and whether it is bold."""
 
     row: int
     column: int
@@ -48,7 +49,7 @@ class PaperPassage:
 
 @dataclass(frozen=True)
 class ClaimedNumber:
-    """A number with its place: the passage, the cell of a table, and the words around it."""
+    """A number with its location: the passage, the table cell, and the words around it."""
 
     number: PrintedNumber
     passage: PaperPassage
@@ -89,7 +90,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.
 
 
 def extract_passages(paper: Paper) -> tuple[PaperPassage, ...]:
-    """What of a paper is audited, in order."""
+    """Return the passages to audit, in order."""
     passages = list(_read_passages(paper))
     numbers = accumulate(int(passage.role == "table") for passage in passages)
     return tuple(
@@ -99,7 +100,10 @@ def extract_passages(paper: Paper) -> tuple[PaperPassage, ...]:
 
 
 def extract_claims(passages: Iterable[PaperPassage]) -> tuple[ClaimedNumber, ...]:
-    """Every number of the passages. In a table, one without a sign is positive, unless it is called a change."""
+    """Return every number of the passages.
+
+    In a table, a number without a sign is positive, unless it is labelled as a change.
+    """
     claims: list[ClaimedNumber] = []
     for passage in passages:
         for cell in passage.cells:
@@ -133,7 +137,7 @@ def _read_passages(paper: Paper) -> Iterator[PaperPassage]:
 
 
 def list_sections(paper: Paper) -> tuple[PaperSection, ...]:
-    """Sections; numbered headings of Markdown without marks are found as those of a PDF are."""
+    """Return the sections; numbered Markdown headings without marks are found as in a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.sections) < 4:
         return split_pdf_sections("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
     return paper.sections
@@ -150,7 +154,7 @@ def _section_role(title: str, before: PassageRole | None) -> PassageRole | None:
 
 
 def _subsection_role(title: str, above: PassageRole | None) -> PassageRole | None:
-    """The role below a small heading: of a section that is read, all but its set-up; of another, what says results."""
+    """Return the role below a subheading: in a section that is read, anything but setup; elsewhere, only results."""
     if above is None:
         return "results" if re.search(r"result|finding", title, re.I) else None
     return None if _is_skipped_section(title) else above
@@ -195,13 +199,16 @@ def _read_paragraph(text: str, title: str, role: PassageRole | None, form: str) 
 
 
 def _split_markdown_row(row: str) -> list[str]:
-    """The texts of a row of Markdown."""
+    """Return the cell texts of a Markdown row."""
     row = row.strip().replace(r"\|", "\x02")
     return [cell.replace("\x02", "|").strip() for cell in row.removeprefix("|").removesuffix("|").split("|")]
 
 
 def _build_cells(rows: list[list[str]]) -> Iterator[PaperTableCell]:
-    """The cells of a table whose first row heads the columns; a first column of words, or a seed, heads the rows."""
+    """Yield the cells of a table.
+
+    The first row labels the columns; a first column of words or seeds labels the rows.
+    """
     heads = [_strip_markdown(cell) for cell in rows[0]] if rows else []
     for at, row in enumerate(rows[1:], 1):
         label = _strip_markdown(row[0]) if row else ""
@@ -245,7 +252,7 @@ def _read_latex(part: PaperSection, title: str, role: PassageRole | None) -> Ite
 
 
 def _split_latex_rows(body: str) -> list[list[str]]:
-    """The texts of each row, a cell that spans several columns with empty ones after it."""
+    """Return the cell texts of each row; a cell that spans columns is followed by empty ones."""
     body = re.sub(r"^(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{[^{}]*\})*\}){1,2}", "", body, count=1)
     body = re.sub(
         r"\\(?:toprule|midrule|bottomrule|hline|addlinespace)(?:\[[^\]]*\])?", "", _UNPRINTED_COMMAND.sub("", body)

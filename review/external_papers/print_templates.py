@@ -1,4 +1,4 @@
-"""Lines that code can print: the texts of a call and what is put in between, as patterns."""
+"""Patterns for lines that code can print, built from the literal texts and the values between them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MIN_SPECIFIC_LETTERS = 4
-"""Letters that a template must have of its own to be known again."""
+"""Minimum letters that a template needs to be recognised."""
 
 
 @dataclass(frozen=True)
 class PrintTemplate:
-    """A line that code can print: its pattern, the letters that are its own, and where it stands."""
+    """A line that code can print: its pattern, its literal letters, and its place in the code."""
 
     pattern: re.Pattern[str]
     words: str
@@ -22,14 +22,14 @@ class PrintTemplate:
 
 
 def called_name(call: ast.Call) -> str:
-    """The last part of the name of what is called; "" where it has none."""
+    """Return the last part of the called function's name; "" if it has none."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def build_name_value_template(call: ast.Call, path: str) -> Iterator[PrintTemplate]:
-    """The template of a call that prints names and values: its own text, then the names that it hands over."""
+    """Yield the template of a call that prints names and values: its literal text, then the names passed."""
     given = split_expression(call.args[0]) if call.args else ()
     texts = [piece for piece in given if isinstance(piece, str) and piece.strip()]
     names = [word.arg for word in call.keywords if word.arg]
@@ -41,7 +41,7 @@ def build_name_value_template(call: ast.Call, path: str) -> Iterator[PrintTempla
 
 @dataclass(frozen=True)
 class TemplateHole:
-    """What is put into a text: the pattern of what its format can print."""
+    """A value in a text: the pattern of what its format can print."""
 
     pattern: str = r".{0,400}?"
 
@@ -50,7 +50,7 @@ _FLOAT = r"[-+ ]*(?:[\d,_]*\d\.\d{%s}|nan|inf)"
 
 
 def _parse_hole(form: str) -> TemplateHole:
-    """The hole of a format such as `.4f`, `5d` or `.1%`; of any other nothing is known."""
+    """Parse a format such as `.4f`, `5d` or `.1%`; any other format matches anything."""
     match = re.fullmatch(r"[^.\d]*[<>^=+\- ]?\d*,?(?:\.(\d+))?([fFdi%e]?)", form)
     if match is None or not match[2]:
         return TemplateHole()
@@ -64,7 +64,7 @@ def _parse_hole(form: str) -> TemplateHole:
 
 
 def split_expression(node: ast.expr, records: Mapping[str, ast.Dict] = {}) -> Iterator[str | TemplateHole]:
-    """Texts and what is put in between, in order; `records` are the dictionaries that names stand for."""
+    """Yield literal texts and holes in order; `records` are the dictionaries that names are bound to."""
     if isinstance(node, ast.Constant):
         yield node.value if isinstance(node.value, str) else TemplateHole()
     elif isinstance(node, ast.JoinedStr):
@@ -110,7 +110,7 @@ def split_expression(node: ast.expr, records: Mapping[str, ast.Dict] = {}) -> It
 
 
 def _split_dict(node: ast.expr, records: Mapping[str, ast.Dict]) -> Iterator[str | TemplateHole]:
-    """A dictionary as a line of JSON: its keys in their order; others may follow."""
+    """Yield a dictionary as a JSON line: its keys in order, possibly followed by others."""
     found = records.get(node.id) if isinstance(node, ast.Name) else node
     yield TemplateHole()
     for key in found.keys if isinstance(found, ast.Dict) else ():
@@ -120,7 +120,7 @@ def _split_dict(node: ast.expr, records: Mapping[str, ast.Dict]) -> Iterator[str
 
 
 JSON_NAME_PREFIX = '"'
-"""What the name of a value begins with in a line of JSON."""
+"""Start of the name of a value in a JSON line."""
 PERCENT_FORMAT = r"%[-+ #0]*\d*((?:\.\d+)?[sdifgeExr])"
 
 
@@ -132,7 +132,7 @@ def _format_spec(part: ast.expr) -> str:
 
 
 def _split_format_string(form: ast.expr, holes: str) -> Iterator[str | TemplateHole]:
-    """The texts of a format between its holes."""
+    """Yield the texts of a format string between its holes."""
     for piece in split_expression(form):
         yield from split_at_holes(piece, holes) if isinstance(piece, str) else (piece,)
 
@@ -146,13 +146,13 @@ def split_at_holes(text: str, holes: str) -> Iterator[str | TemplateHole]:
 
 
 def build_templates(pieces: Sequence[str | TemplateHole], path: str, line: int) -> Iterator[PrintTemplate]:
-    """The templates of one call, one for each line that it prints."""
+    """Yield the templates of a call, one for each line that it prints."""
     lines: list[list[str | TemplateHole]] = [[]]
     for piece in pieces:
         if isinstance(piece, TemplateHole):
             lines[-1].append(piece)
             continue
-        first, *rest = re.split(r"[\r\n]", piece)  # a bar of progress starts its line anew
+        first, *rest = re.split(r"[\r\n]", piece)  # a progress bar restarts its line
         lines[-1].append(first)
         for text in rest:
             lines.append([text])

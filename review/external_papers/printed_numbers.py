@@ -1,8 +1,8 @@
-"""Numbers as a text prints them: value, precision, sign and percent form.
+"""Read numbers as printed in a text: value, precision, sign and percentage.
 
-Left out, because they state no result: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers, parts
-of names ("CIFAR-10", "F1", "Recall@5", "top-5", "32x32"), indices and exponents, bounds ("p < 0.05"), levels of
-confidence ("95% CI"), code, addresses and displayed formulas.
+Excluded because they state no result: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers,
+parts of names ("CIFAR-10", "F1", "Recall@5", "top-5", "32x32"), indices and exponents, bounds ("p < 0.05"),
+confidence levels ("95% CI"), code, addresses and displayed formulas.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class PrintedNumber:
-    """One number. `step` is one unit in its last printed place; `digits` are its significant digits; `at` is its
-    offset in the text; `factor` marks "2.5x"; `bound` says that the value behind it may lie above ("over 80%", the
-    first of "65-90%") or below ("up to 5x") by less than one step."""
+    """A printed number.
+
+    `step` is one unit of its last printed place, `digits` its significant digits, `at` its offset in the text.
+    `factor` marks "2.5x". `bound` says that the true value may be above ("over 80%", the first of "65-90%") or
+    below ("up to 5x") by less than one step.
+    """
 
     text: str
     value: float
@@ -31,12 +34,12 @@ class PrintedNumber:
 
     @property
     def rounding_slack(self) -> float:
-        """How far from the printed value the number behind it may lie."""
+        """Return the maximum distance of the true value from the printed one."""
         return self.step / 2 * (1 + 1e-6) + abs(self.value) * 1e-15
 
     @property
     def magnitude_range(self) -> tuple[float, float]:
-        """The sizes that may lie behind the printed one, without sign."""
+        """Return the range of magnitudes that the printed number may stand for."""
         below, above = (self.step if self.bound == side else self.rounding_slack for side in ("below", "above"))
         return max(0.0, abs(self.value) - below), abs(self.value) + above
 
@@ -106,11 +109,11 @@ _SKIPPED_PATTERNS: dict[TextKind, tuple[re.Pattern[str], ...]] = {
     "cell": (_UNREAD_TEXT, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
     "results": (_CLOCK,),
 }
-"""What states no result: in running text, in a cell of a table (it holds no list and no heading), in result files."""
+"""Text that states no result: in prose, in a table cell (which has no list or heading), in result files."""
 
 
 def extract_numbers(text: str, kind: TextKind = "prose") -> tuple[PrintedNumber, ...]:
-    """The numbers of a text that state something, in order, with their offsets in it."""
+    """Return the numbers of a text that state something, in order, with their offsets."""
     for pattern in _SKIPPED_PATTERNS[kind]:
         text = pattern.sub(lambda match: re.sub(r"[^\n]", "\x01", match[0]), text)
     return tuple(_apply_neighbours(text, list(_read_numbers(text))))
@@ -171,7 +174,7 @@ _BELOW_WORDS = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) 
 
 
 def _apply_neighbours(text: str, found: list[PrintedNumber]) -> Iterator[PrintedNumber]:
-    """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
+    """Yield each number, adjusted to its context: the first of "65-90%" is also a percentage, "over 80" is a bound."""
     for at, number in enumerate(found):
         following = found[at + 1] if at + 1 < len(found) else None
         between = text[number.at + len(number.text) : following.at] if following else ""

@@ -1,8 +1,8 @@
-"""What ran, reconstructed from logs, code and result files: which scripts, and which of them wrote which file.
+"""Reconstruct from logs, code and result files which scripts ran, and which files they wrote.
 
-A script *ran* where a line of a log can only be its own; it was *loaded* where one that ran imports it. It was *not
-seen* where it prints lines of its own and no log has one, although the logs are those of this code. Of others nothing
-is said. Nothing is executed, so that a log that was typed after the code's own strings looks like a real one.
+A script *ran* if only it can have printed some log line; it was *loaded* if a script that ran imports it. It was
+*not seen* if it prints recognisable lines and none is in the logs, although the logs belong to this code. Other
+scripts are unknown. Nothing is executed, so a log forged from the code's own strings looks real.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ LIBRARY_LINE = re.compile(
     r"^nohup|^exit (?:status|code)|^Ran \d+ tests?|^(?:real|user|sys)\s",
     re.I,
 )
-"""Lines that libraries, interpreters and shells print, and bars of progress."""
+"""Lines that libraries, interpreters and shells print, and progress bars."""
 _LIBRARY_WORDS = frozenset(
     "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
     "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
     "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
     "min max mean std memory mb gb ms it in of at for the to and on is no with".split()
 )
-"""Words of the lines that libraries print of their own accord."""
+"""Words in lines that libraries print."""
 RunStatus = Literal["ran", "loaded", "not seen", "unknown"]
 
 
 @dataclass(frozen=True)
 class LogLineSource:
-    """The line of a log, and the lines of code that can have printed it; none where no code can."""
+    """A log line, and the code lines that can have printed it; none if no code can."""
 
     log: Log
     line: LogLine
@@ -47,7 +47,10 @@ class LogLineSource:
 
 @dataclass
 class PaperProvenance:
-    """What is known of the programs behind a paper. `ran` is by script, with the line of the log that shows it."""
+    """Reconstruction of the programs behind a paper.
+
+    `ran` maps each script to the log line that shows it.
+    """
 
     scripts: tuple[AuditedScript, ...] = ()
     logs: tuple[Log, ...] = ()
@@ -58,12 +61,12 @@ class PaperProvenance:
 
     @cached_property
     def templates_by_line(self) -> Mapping[tuple[str, int], tuple[PrintTemplate, ...]]:
-        """The lines of code that can have printed a line of a log, by log and line."""
+        """Return the code lines that can have printed a log line, by log and line."""
         return {(one.log.name, one.line.number): one.templates for one in self.sources}
 
     @property
     def executed_scripts(self) -> tuple[str, ...]:
-        """Scripts that ran, those with most lines in the logs first."""
+        """Return the scripts that ran, those with most log lines first."""
         lines = {path: 0 for path, how in self.run_status.items() if how == "ran"}
         for one in self.sources:
             for path in {template.file for template in one.templates} & lines.keys():
@@ -75,12 +78,17 @@ class PaperProvenance:
 
     @cached_property
     def prints_freely(self) -> bool:
-        """Whether code prints what its syntax does not tell: texts from elsewhere, records, names and values."""
+        """Return whether code prints text that its syntax does not show: text from elsewhere, records, names and
+        values.
+        """
         return any(one.opaque_lines or one.logger_lines for one in self.scripts if not one.is_test)
 
     def is_recognisable(self, line: LogLine) -> bool:
-        """Whether code would be known to print a line: it is of no library, and has words that stand in no code where
-        this prints what cannot be told: one beside a number, otherwise more than a quarter."""
+        """Return whether the code's output would be recognised in a line.
+
+        The line must not come from a library. If the code prints unpredictable text, the line must also have words
+        that are in no code: one next to a number, otherwise more than a quarter.
+        """
         if not line.text.strip() or LIBRARY_LINE.search(line.text):
             return False
         words, said = extract_words(line.message), extract_words(re.sub(r"[=:]\s*\S+", "", line.message))
@@ -93,18 +101,18 @@ class PaperProvenance:
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """The words of all code, and those of the lines that libraries print."""
+        """Return the words of all code, and those in lines of libraries."""
         return frozenset(word for one in self.scripts for word in one.words) | _LIBRARY_WORDS
 
     def may_have_run(self, path: str) -> bool:
-        """Whether nothing shows that a script did not run."""
+        """Return whether there is no evidence that a script did not run."""
         return self.run_status.get(path) != "not seen"
 
 
 def reconstruct_provenance(
     scripts: Sequence[AuditedScript], logs: Sequence[Log], result_files: Sequence[str]
 ) -> PaperProvenance:
-    """What ran, and what it wrote."""
+    """Reconstruct what ran and what it wrote."""
     sources = tuple(_match_lines(scripts, logs))
     found = PaperProvenance(tuple(scripts), tuple(logs), sources)
     found.run_status, found.shown_by = _infer_run_status(scripts, sources)
@@ -160,16 +168,16 @@ def _infer_run_status(
 
 
 _STATUS_TEXT = {
-    "ran": "ran, by the logs",
+    "ran": "ran, according to the logs",
     "loaded": "imported by these",
-    "writes": "no line of a log is its own, the files that it writes are there",
-    "unknown": "not known whether it ran, no line of a log is its own",
-    "not seen": "prints lines of its own, none of which is in the logs",
+    "writes": "no log line is specific to it, but the files that it writes exist",
+    "unknown": "unknown whether it ran: no log line is specific to it",
+    "not seen": "prints specific lines, none of which is in the logs",
 }
 
 
 def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
-    """What is known of the programs behind a paper, a line each."""
+    """Yield what is known of the programs behind a paper, one line each."""
     by_state: dict[str, list[str]] = {}
     writing = {path for writers in provenance.writers.values() for path in writers}
     for path, how in provenance.run_status.items():
@@ -188,7 +196,7 @@ def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
 
 
 def _format_log_lines(found: PaperProvenance) -> Iterator[str]:
-    """How many lines of the logs the code prints, and those that it does not; of others nothing is known."""
+    """Yield how many log lines the code prints, and which it does not print; the rest are unknown."""
     if not any(one.templates or one.opaque_lines for one in found.scripts):
         return
     own = sum(bool(one.templates) for one in found.sources)
@@ -200,12 +208,12 @@ def _format_log_lines(found: PaperProvenance) -> Iterator[str]:
         one for one in others if found.is_recognisable(one.line) and (one.log.name, one.line.number) not in of_traces
     ]
     if own:
-        yield f"{own} of {len(found.sources)} lines of the logs are lines that the code prints"
+        yield f"{own} of {len(found.sources)} log lines are printed by the code"
     if strange:
         shown = "; ".join(f"{one.log.name}:{one.line.number} {one.line.text.strip()[:100]!r}" for one in strange[:3])
-        yield f"{len(strange)} of {len(found.sources)} lines of the logs are in no string of the code: {shown}"
+        yield f"{len(strange)} of {len(found.sources)} log lines match no string in the code: {shown}"
     if unknown := len(others) - len(strange):
         yield (
-            f"of {unknown} lines of the logs it is not known whether the code prints them: libraries do, or the "
-            "code puts them together when it runs"
+            f"{unknown} log lines may or may not be printed by the code: they may come from libraries, or the "
+            "code builds them at run time"
         )

@@ -1,7 +1,7 @@
-"""The numbers in a folder of result files, as series: values that stand at the same place of the same kind of line.
+"""Read the numbers of a results folder as series: values at the same place of the same kind of line.
 
-Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed or
-unpickled. A file or a folder over a limit is read in part, and what was left out is listed.
+Formats: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed
+or unpickled. A file or folder over a limit is read in part, and omissions are listed.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ RESULT_SUFFIXES = (
     ".ipynb",
 )
 MAX_FILES, MAX_FILE_BYTES, MAX_VALUES = 2000, 20_000_000, 500_000
-"""Files of a folder; bytes of one file, or of an array in one; values in all."""
+"""Limits: files of a folder; bytes of a file or an array; values in total."""
 _MAX_YAML_BYTES = 1_000_000
-"""Bytes of a YAML file: reading one takes a hundred times as long."""
+"""Bytes of a YAML file, which takes a hundred times as long to read."""
 _MAX_DEPTH, _MAX_KEY_LENGTH = 20, 60
-"""Lists and mappings in each other, and characters of a key: each value is named by all keys above it."""
+"""Maximum nesting, and characters of a key; each value is named by all keys above it."""
 
 PROSE_SUFFIXES = frozenset({".md"})
-"""Reports in prose: somebody, often the same model, wrote their numbers down."""
+"""Prose reports: a human or a model wrote their numbers."""
 
 
 class ResultsError(UsageError):
-    """The result files cannot be used. The message is one line that says why, and how to fix it."""
+    """The result files cannot be used. The one-line message gives the reason and the fix."""
 
 
 @dataclass
 class ValueSeries:
-    """Values of one kind: a column for one row label, one key of JSON, one place of a line that repeats.
+    """Values of one kind: a column for one row label, a JSON key, a position in a repeated line.
 
-    `places[i]` is the line or row of `values[i]`; `words` name what is measured; `step` is the coarsest last printed
+    `places[i]` is the line or row of `values[i]`; `words` name the quantity; `step` is the coarsest last printed
     place (0 for values that are not printed text).
     """
 
@@ -75,7 +75,7 @@ class ValueSeries:
 
 @dataclass
 class ResultFolder:
-    """All series of a folder; `files` were read; `left_out` says what was not."""
+    """All series of a folder; `files` were read, `left_out` says what was not."""
 
     series: list[ValueSeries] = field(default_factory=list[ValueSeries])
     files: list[str] = field(default_factory=list[str])
@@ -87,12 +87,12 @@ class ResultFolder:
 
 
 def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
-    """Every number of the result files under a folder, or in one file; `but` (the paper itself) is passed over.
+    """Read every number of the result files in a folder, or of one file; `excluded` (the paper itself) is skipped.
 
-    Raises: `ResultsError` when there is no such folder, or no number in it.
+    Raises `ResultsError` if the folder does not exist or has no number.
     """
     if not folder.exists():
-        raise ResultsError(f"there is no {folder}: give --results the folder that holds the paper's result files")
+        raise ResultsError(f"{folder} does not exist: give --results the folder with the paper's result files")
     results, count = ResultFolder(), 0
     paths = (
         [folder]
@@ -120,12 +120,12 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
         for one in found:
             count += len(one.values)
             if count > MAX_VALUES:
-                results.left_out.append(f"{name} and what follows: more than {MAX_VALUES} values in all")
+                results.left_out.append(f"{name} and following files: more than {MAX_VALUES} values in total")
                 return results
             results.series.append(one)
     if not results.value_count:
         raise ResultsError(
-            f"no number was found in {folder}: give a folder with files such as {', '.join(RESULT_SUFFIXES)}"
+            f"{folder} contains no numbers: give a folder with files such as {', '.join(RESULT_SUFFIXES)}"
         )
     return results
 
@@ -140,7 +140,7 @@ def _is_same_file(path: Path, paper: Path) -> bool:
 
 
 ValueRow = tuple[str, str, float, str]
-"""Key of a series, words that name what is measured, value, and its place."""
+"""Key of a series, words that name the quantity, value, and place."""
 
 
 def _read_series(path: Path, name: str, results: ResultFolder) -> list[ValueSeries]:
@@ -170,7 +170,7 @@ def _read_rows(path: Path, name: str, results: ResultFolder) -> Iterator[ValueRo
                 f"{name} {key}: larger than {MAX_FILE_BYTES // 10**6} MB" for key in sorted(large)[:20]
             ]
             for key in [one for one in arrays.files if one not in large][:200]:
-                with contextlib.suppress(ValueError):  # texts, or pickled objects
+                with contextlib.suppress(ValueError):  # text, or pickled objects
                     yield from _read_array(arrays[key], key, f"{name} {key}")
         return
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -189,7 +189,7 @@ def _read_rows(path: Path, name: str, results: ResultFolder) -> Iterator[ValueRo
                 yield from _walk_json(json.loads(line), "", place=f"line {number}")
     elif form == ".ipynb":
         for cell in cast("list[dict[str, Any]]", json.loads(text).get("cells", [])):
-            for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):  # code and prose are no result
+            for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):  # code and prose are not results
                 data = cast("dict[str, Any]", output.get("data") or {})
                 shown: Any = output.get("text") or data.get("text/plain") or ""
                 yield from _read_text_lines(
@@ -210,7 +210,7 @@ _STOP_WORDS = frozenset(
 
 
 def label_words(text: str) -> frozenset[str]:
-    """The words of a label that tell one result from another, in small letters."""
+    """Return the distinguishing words of a label, in lower case."""
     return frozenset(
         word
         for word in _WORD.findall(_CAMEL.sub(" ", text).lower())
@@ -243,8 +243,10 @@ def _walk_json(value: Any, path: str, *, place: str = "", depth: int = 0) -> Ite
 
 
 def _read_table(rows: list[list[str]], begins: int, above: str = "") -> Iterator[ValueRow]:
-    """The numbers of a table whose first row stands on line `begins`, named by the head of their column, if it has any,
-    and by the words of their row; `above` names the table."""
+    """Yield the numbers of a table, named by their column headings, if any, and the words of their row.
+
+    `begins` is the line of the first row; `above` is the name of the table.
+    """
     headed = any(cell.strip() and _parse_float(cell) is None for cell in rows[0]) if rows else False
     heads = rows[0] if headed else []
     for at, row in enumerate(rows[headed:], begins + headed):
@@ -268,8 +270,10 @@ def _parse_float(cell: str) -> float | None:
 
 
 def _read_text_lines(text: str) -> Iterator[ValueRow]:
-    """The numbers of text, those of tables of Markdown among them. Lines that differ in their numbers only are the same
-    kind of line; the words of the heading above name their numbers as well."""
+    """Yield the numbers of a text, including Markdown tables.
+
+    Lines that differ only in numbers are of one kind; the words of the heading above also name their numbers.
+    """
     above, rows = "", list[list[str]]()
     for at, line in enumerate((*text.split("\n"), ""), 1):
         line = _LISTED.sub("", _STAMP.sub("", line[:4000]))
@@ -292,7 +296,7 @@ _LISTED = re.compile(r"^\s*\d{1,2}[.)]\s+(?=[A-Z*])")
 
 
 def _read_log_numbers(line: str) -> tuple[PrintedNumber, ...]:
-    """The numbers of a line, `name=3` among them."""
+    """Return the numbers of a line, including those in `name=3`."""
     return extract_numbers(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line), "results")
 
 

@@ -1,7 +1,7 @@
-"""What the code of a paper can print and write, read off its syntax; nothing is executed.
+"""Determine from its syntax what the code of a paper can print and write; nothing is executed.
 
-Every string that goes to a print, a logger, a function that passes it on, or a file, becomes a template: a pattern
-that the lines of a log are matched to. A string that is made elsewhere is opaque, and nothing is said of it.
+Every string passed to a print, a logger, a function that forwards it, or a file becomes a template: a pattern for
+log lines. Strings built elsewhere are opaque, and nothing is concluded from them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ MAX_TEMPLATES = 4_000
 
 @dataclass
 class AuditedScript:
-    """One file of code. `opaque` are the lines that print what cannot be told from the syntax, `loggers` those of
-    functions that print whatever names and values they are given."""
+    """A code file.
+
+    `opaque` are the lines that print text unknown from the syntax; `loggers` those of functions that print any
+    names and values.
+    """
 
     path: str
     text: str
@@ -57,7 +60,7 @@ class AuditedScript:
 
     @cached_property
     def is_entry(self) -> bool:
-        """Whether the file does something when it is started: a main part, or calls of its own at the top."""
+        """Return whether the file does something when executed: a main block, or top-level calls."""
         if self.tree is None:
             return self.path.endswith((".sh", ".bash"))
         main = any(isinstance(one, ast.If) and "__main__" in ast.unparse(one.test) for one in self.tree.body)
@@ -65,7 +68,7 @@ class AuditedScript:
 
     @cached_property
     def strings(self) -> frozenset[str]:
-        """The string constants of the file, those of an f-string with `*` for what is put in."""
+        """Return the string constants of the file, with `*` for values in f-strings."""
         if self.tree is None:
             return frozenset(re.findall(r"[\w./-]+\.\w{2,5}\b", self.text))
         plain = (
@@ -83,12 +86,12 @@ class AuditedScript:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All words of the file, in small letters, names cut at underscores and capitals."""
+        """Return all words of the file, in lower case; names are split at underscores and capitals."""
         return extract_words(self.text)
 
     @cached_property
     def has_write_calls(self) -> bool:
-        """Whether the file has any call that writes."""
+        """Return whether the file has any call that writes."""
         if self.tree is None:
             return ">" in self.text or "tee " in self.text
         return any(
@@ -100,7 +103,7 @@ class AuditedScript:
 
     @cached_property
     def imported_names(self) -> frozenset[str]:
-        """The last parts of the names that the file imports."""
+        """Return the last parts of the names that the file imports."""
         found: set[str] = set()
         for one in ast.walk(self.tree) if self.tree is not None else ():
             if isinstance(one, ast.Import):
@@ -111,7 +114,7 @@ class AuditedScript:
 
     @cached_property
     def read_only_strings(self) -> frozenset[str]:
-        """String constants that stand in calls that read, and nowhere else."""
+        """Return the string constants that are only used in calls that read."""
         reading = (
             [one for one in ast.walk(self.tree) if isinstance(one, ast.Call) and _is_read_call(one)]
             if self.tree
@@ -122,8 +125,11 @@ class AuditedScript:
         return frozenset(one for one in inside if isinstance(one, str) and inside.count(one) >= every.count(one))
 
     def may_write_file(self, name: str, code_words: Collection[str] = ()) -> bool:
-        """Whether the file names a file of results, not only to read it, and writes; or puts its name together of
-        what is `said` in the code and an ending."""
+        """Return whether the file may write a result file.
+
+        It names the file other than for reading, and writes; or it builds the name from words of the code
+        (`code_words`) and an ending.
+        """
         base = PurePosixPath(name)
         together = f"*{base.suffix}" if base.stem in code_words else None
         return self.has_write_calls and any(
@@ -133,7 +139,7 @@ class AuditedScript:
 
 
 def _is_read_call(call: ast.Call) -> bool:
-    """Whether a call opens a file to read it."""
+    """Return whether a call opens a file for reading."""
     name = called_name(call)
     if name == "open":
         modes = [
@@ -146,7 +152,7 @@ def _is_read_call(call: ast.Call) -> bool:
 
 
 def extract_words(text: str) -> frozenset[str]:
-    """The words of a text of at least two letters."""
+    """Return the words of a text with two or more letters."""
     return frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}", text))
 
 
@@ -160,7 +166,7 @@ def _names_file(string: str, base: str) -> bool:
 
 
 def read_scripts(files: Mapping[str, str]) -> tuple[AuditedScript, ...]:
-    """Scripts by path, with the templates of what they print."""
+    """Return the scripts, with the templates of what they print."""
     scripts = [AuditedScript(path, text, _parse(path, text)) for path, text in sorted(files.items())]
     wrappers = frozenset(name for script in scripts for name in _find_print_wrappers(script))
     keyed = frozenset(
@@ -178,7 +184,7 @@ def read_scripts(files: Mapping[str, str]) -> tuple[AuditedScript, ...]:
 
 
 def list_parameter_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
-    """The names of what a function is given, those of `*more` among them."""
+    """Return the names of a function's parameters, including `*more`."""
     given = function.args
     more = (given.vararg,) if given.vararg is not None else ()
     return tuple(one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more))
@@ -196,7 +202,7 @@ def _parse(path: str, text: str) -> ast.Module | None:
 
 
 def _find_print_wrappers(script: AuditedScript) -> Iterator[str]:
-    """Functions that hand a parameter of theirs on to a print or a logger."""
+    """Yield functions that forward a parameter to a print or a logger."""
     for one in ast.walk(script.tree) if script.tree is not None else ():
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             given = set(list_parameter_names(one))
@@ -262,7 +268,7 @@ def _read_templates(script: AuditedScript, wrappers: frozenset[str], keyed: froz
 
 
 def _prints_json(node: ast.AST) -> bool:
-    """Whether a dictionary or a text of JSON is printed, in which more may stand than its names."""
+    """Return whether a dictionary or JSON text is printed, which may have more than its visible names."""
     return any(
         isinstance(one, ast.Dict) or (isinstance(one, ast.Call) and called_name(one) == "dumps")
         for one in ast.walk(node)
@@ -270,7 +276,7 @@ def _prints_json(node: ast.AST) -> bool:
 
 
 def _find_named_dicts(tree: ast.Module) -> dict[str, ast.Dict]:
-    """The dictionaries that names stand for, where a name is given no other value."""
+    """Return the dictionaries that names are bound to, if a name has no other binding."""
     found: dict[str, list[ast.expr]] = {}
     for one in ast.walk(tree):
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
@@ -279,7 +285,7 @@ def _find_named_dicts(tree: ast.Module) -> dict[str, ast.Dict]:
 
 
 def _parameters_by_line(tree: ast.Module) -> dict[int, set[str]]:
-    """The parameters of the function around, by line."""
+    """Return the parameters of the enclosing function, by line."""
     found: dict[int, set[str]] = {}
     for one in ast.walk(tree):
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,7 +1,7 @@
-"""Values of one kind by what stands beside them: those of patience 2, those of epsilon 0.5, where seeds are rows.
+"""Group values by other values of their record, such as patience 2 or epsilon 0.5 where rows are seeds.
 
-A record is a line, or the innermost object of JSON. Where another number of the records has few values, each of them
-makes a group; a mean that a paper prints is often that of a group.
+A record is a line, or the innermost JSON object. If another number of the records takes few values, each value
+forms a group; a printed mean is often that of a group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_RECORDS, MAX_FIELDS, MAX_GROUPS = 5_000, 12, 12
 
 
 def group_series(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
-    """The groups of all series, as series of their own."""
+    """Yield the groups of all series, as series."""
     files: dict[str, list[ValueSeries]] = defaultdict(list)
     for one in series:
         if not one.from_prose:
@@ -27,7 +27,7 @@ def group_series(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
 
 
 def _group_by_place(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
-    """Values of one list of JSON, where several lists share a key but for its numbers."""
+    """Group values by JSON list, where the keys of several lists differ only in numbers."""
     for one in series:
         lists: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for value, place in zip(one.values[:MAX_RECORDS], one.places, strict=False):
@@ -74,6 +74,6 @@ def _make_group(one: ValueSeries, key: str, values: Sequence[tuple[float, str]])
 
 
 def _record_of_place(place: str) -> str:
-    """What a value stands in together with others: its line, or the path without its last name."""
+    """Return the record of a value: its line, or its path without the last name."""
     line = re.match(r"line \d+", place)
     return line[0] if line else place.rpartition(".")[0] or place

@@ -1,8 +1,8 @@
-"""Where the value of an expression comes from: typed numbers, random draws, a place in a sequence, or a computation.
+"""Trace where the value of an expression comes from: typed numbers, random draws, a position, or a computation.
 
-An expression is *shallow* where it is made of typed numbers, draws and places alone, by arithmetic: `0.85 +
-rng.normal(0, .01)`, `table[name] * (1 - 0.5 ** epoch)`. Whatever reads data, compares, fits or calls what is not known
-is a computation, and nothing is said of it. Names are followed within a function, parameters to the calls of it.
+An expression is *shallow* if it is arithmetic on typed numbers, draws and positions: `0.85 + rng.normal(0, .01)`,
+`table[name] * (1 - 0.5 ** epoch)`. Anything that reads data, compares, fits or calls unknown functions is a
+computation, about which nothing is concluded. Names are followed within a function, parameters to its calls.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from labwright.review.external_papers.name_scopes import (
 from labwright.review.external_papers.scripts import called_name
 
 MAX_DEPTH = 24
-"""Names and calls that are followed one after another."""
+"""Maximum chain of names and calls that is followed."""
 
 
 class ValueOrigin(Flag):
-    """What goes into a value. `LEVEL`: a typed number that is no mere place, spread or scale."""
+    """Components of a value. `LEVEL` is a typed number that is not only a position, spread or scale."""
 
     NOTHING = 0
     TYPED = auto()
@@ -55,7 +55,7 @@ _SETTINGS_NAME = re.compile(r"(?:cfg|config|args|opts?|options|settings|params|h
 
 
 class OriginTracer:
-    """The origins of expressions in one program. `functions` are those of all files, by name."""
+    """Traces the origins of expressions in a program. `functions` are those of all files, by name."""
 
     def __init__(self, trees: Mapping[str, ast.Module]) -> None:
         self.functions: dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, NameScope]]] = {}
@@ -85,7 +85,7 @@ class OriginTracer:
                 self._scan_scope(one, NameScope(outer=scope), path)
 
     def trace(self, node: ast.expr, scope: NameScope, depth: int = 0) -> ValueOrigin:
-        """The origins of an expression."""
+        """Return the origins of an expression."""
         if depth > MAX_DEPTH:
             return ValueOrigin.COMPUTED
         match node:
@@ -132,7 +132,7 @@ class OriginTracer:
         owner = scope.find_owner(name)
         if owner is None or name in owner.computed_names:
             return ValueOrigin.COMPUTED
-        if (id(owner), name) in self._open:  # a value that goes on from its last one
+        if (id(owner), name) in self._open:  # a value that depends on its previous one
             return ValueOrigin.NOTHING if SCORE_NAME.search(name) else ValueOrigin.COMPUTED
         self._open.add((id(owner), name))
         try:
@@ -145,7 +145,7 @@ class OriginTracer:
             self._open.discard((id(owner), name))
 
     def _trace_parameter(self, name: str, scope: NameScope, depth: int) -> ValueOrigin:
-        """What the calls of a function hand in; a computation where nobody is seen to call it."""
+        """Return the origins of what calls pass for a parameter; a computation if no call is found."""
         function = scope.function
         given = [
             (argument, where)
@@ -175,7 +175,7 @@ class OriginTracer:
             sizes = [word.value for word in node.keywords if word.arg == "size"]
             if any(isinstance(size, ast.Tuple) and len(size.elts) > 1 for size in (*sizes, *node.args)):
                 return ValueOrigin.COMPUTED  # data, not a score
-            place = self._trace_all(node.args[:1], scope, depth)  # how wide it spreads is no measurement
+            place = self._trace_all(node.args[:1], scope, depth)  # its spread is not a measurement
             spread = self._trace_all([one for one in arguments if one not in (*sizes, *node.args[:1])], scope, depth)
             found = place | (spread & ~ValueOrigin.COMPUTED)
             return (found & ~ValueOrigin.LEVEL) | ValueOrigin.DRAWN | _draw_level(node)
@@ -198,7 +198,7 @@ class OriginTracer:
 
 
 def is_draw(node: ast.expr) -> bool:
-    """Whether an expression is a random draw."""
+    """Return whether an expression is a random draw."""
     return (
         isinstance(node, ast.Call)
         and called_name(node) in _DRAW_METHODS
@@ -216,7 +216,7 @@ def _constant_origin(node: ast.Constant) -> ValueOrigin:
 
 
 def _draw_level(node: ast.Call) -> ValueOrigin:
-    """Whether a draw has a typed place: uniform(.8, .9), normal(.85, .01)."""
+    """Return whether a draw has a typed location: uniform(.8, .9), normal(.85, .01)."""
     values = [
         one.value
         for one in (*node.args, *(word.value for word in node.keywords if word.arg in ("loc", "low", "a")))
@@ -251,7 +251,7 @@ def _is_module_name(node: ast.expr) -> bool:
 
 
 def _find_argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
-    """What a call hands in for a parameter, or its default."""
+    """Return what a call passes for a parameter, or its default."""
     names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     skipped = 1 if names[:1] in (["self"], ["cls"]) else 0
     for word in call.keywords:

@@ -1,8 +1,8 @@
-"""Numbers of a paper against its result files: each is found, derivable, ambiguous or unsupported.
+"""Compare the numbers of a paper with its result files: found, derivable, ambiguous or unsupported.
 
-A number is looked up among the results whose labels share most words with its place, and the chance of a match is
-counted among these (see `matching`). One that would be matched as easily by chance is ambiguous, and so is every number
-of one digit, found or not.
+A number is looked up among the results whose labels share most words with its context, and the probability of a
+chance match is counted among these (see `number_matching`). A number that would match as easily by chance is
+ambiguous, as is every one-digit number, found or not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsuppo
 
 @dataclass(frozen=True)
 class ValueLocation:
-    """Where a value stands: a result file, its line or key, and what it is called there."""
+    """Location of a value: a result file, its line or key, and its name there."""
 
     file: str
     line: str
@@ -39,8 +39,10 @@ class ValueLocation:
 
 @dataclass(frozen=True)
 class NumberVerdict:
-    """What stands behind a number. `written`: it was found in a report in prose only; `places`: "
-    "where it may be from."""
+    """What supports a number.
+
+    `written`: it was found only in a prose report; `places`: where it may come from.
+    """
 
     claim: ClaimedNumber
     kind: VerdictClass
@@ -52,7 +54,7 @@ class NumberVerdict:
 
 
 class _ValueIndex:
-    """The values of all series in one row, and which series each belongs to."""
+    """The values of all series in one array, and the series of each."""
 
     def __init__(self, series: Sequence[ValueSeries]) -> None:
         self.series = series
@@ -62,7 +64,7 @@ class _ValueIndex:
         self.offset = [at for one in series for at in range(len(one.values))]
 
     def look_up(self, claim: ClaimedNumber) -> NumberVerdict | None:
-        """The place that the number is most likely from, and the chance that any number would have one there."""
+        """Return the most likely origin of the number, and the probability that any number would have one there."""
         matched = find_matches(self.flat, claim.number)
         if not matched:
             return None
@@ -95,7 +97,7 @@ class _ValueIndex:
 def classify_claims(
     claims: Sequence[ClaimedNumber], series: Sequence[ValueSeries], groups: Sequence[ValueSeries] = ()
 ) -> tuple[NumberVerdict, ...]:
-    """A verdict for each number, in order; `groups` are series of parts of others (see `groups`)."""
+    """Return a verdict for each number, in order; `groups` are subsets of series (see `series_groups`)."""
     index, aggregates = _ValueIndex(series), _ValueIndex(list(compute_statistics([*series, *groups])))
     first = [_look_up(claim, index, aggregates) for claim in claims]
     matched = [one for one in first if one is not None and one.value is not None]
@@ -105,7 +107,7 @@ def classify_claims(
 
 
 def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) -> NumberVerdict | None:
-    """Found among the results, or else among their means and deviations; ambiguous where either is."""
+    """Look a number up among the results, then among their means and deviations; ambiguous if either is."""
     found = index.look_up(claim)
     if found is None or found.kind != "found":
         aggregate = aggregates.look_up(claim)
@@ -118,7 +120,7 @@ def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) 
 def _settle(
     claim: ClaimedNumber, found: NumberVerdict | None, sure: Sequence[Operand], unsure: Sequence[Operand]
 ) -> NumberVerdict:
-    """What was looked up, or else one step from numbers that were; from ambiguous ones it is ambiguous."""
+    """Return the lookup result, or else a derivation in one step; ambiguous if an operand is."""
     if found is not None and found.kind != "ambiguous":
         return found
     step = find_derivation(claim, sure)

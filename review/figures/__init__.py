@@ -1,7 +1,7 @@
-"""Findings about figures that need no eyes: from the facts of the live figure, from its image, and by comparison.
+"""Check figures without a model: from facts about the live figure, from its image, and against other figures.
 
-Not guaranteed: facts come from the plotting process, so code that forges them is not caught here (the image is still
-looked at); that a figure without findings is good; or that it shows what it says.
+Limits: facts come from the plotting process, so code that forges them is not caught here (a model still reviews the
+image); a figure without findings may still be poor or misleading.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 def lint_figure(
     figure: Figure, about: FigureContext | None = None, *, picture: FigureImage | None = None
 ) -> tuple[LintFinding, ...]:
-    """The findings about one figure, without its picture by its facts alone; none for a figure in order."""
+    """Return the findings on one figure; without its picture, only those from its facts."""
     about, facts = about or FigureContext(), figure.facts
     found: list[LintFinding] = []
     if facts.error:
-        why = f"could not be read to the end by the program ({facts.error})"
-        found.append(about.make_finding("unseen", figure.name, why, "Look at it all the more closely."))
+        why = f"could not be read completely by the program ({facts.error})"
+        found.append(about.make_finding("unseen", figure.name, why, "Review it closely."))
     elif not facts.axes and facts.width_inches:
         found.append(about.make_finding("axes", figure.name, "has no axes", "Draw something on it."))
     elif not facts.axes:
@@ -60,7 +60,7 @@ def lint_figure(
 def lint_figure_folder(
     figures: Iterable[Figure], folder: Path, about: FigureContext | None = None
 ) -> dict[str, tuple[LintFinding, ...]]:
-    """Name -> findings, for the PNG figures in a folder; one that shows the same as an earlier one is a duplicate."""
+    """Return the findings on the PNG figures in a folder, by name; a figure equal to an earlier one is a duplicate."""
     about = about or FigureContext()
     shown = [figure for figure in figures if figure.name.endswith(".png")]
     pictures = {figure.name: read_figure_image(folder / figure.name) for figure in shown}

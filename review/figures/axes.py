@@ -1,4 +1,4 @@
-"""Findings from the facts of a live figure: about each of its axes, and about its texts as they are printed."""
+"""Findings from the facts of a live figure: about its axes, and about its texts at printed size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from labwright.review.figures.colour_distance import find_similar_pairs
 from labwright.review.figures.findings import FigureContext, Kind, LintFinding, has_bare_underscore, lacks_unit
 
 FaultText = tuple[Kind, str, str]
-"""A kind, what is wrong in words that follow the place, and how to fix it."""
+"""Kind, the fault (text that follows the place), and the fix."""
 
 MAX_SERIES = 8
-"""More than that cannot be told apart in one axes."""
+"""Series that can be told apart in one axes."""
 MAX_TICKS = 25
 """Tick labels along one side."""
 MAX_COVERED_SHARE = 0.04
@@ -25,38 +25,38 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 _POOLED_QUANTITY = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
-"""Horizontal axes of curves that are made from the pooled rows of all runs."""
+"""Horizontal axes of curves computed from the pooled rows of all runs."""
 _RUN_NAME = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
 
 
 def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
-    """Those of every visible axes; and one for a figure of which none shows anything."""
+    """Yield the findings on every visible axes, and one if none of them shows data."""
     axes = figure.facts.axes
     for number, one in enumerate(axes, start=1):
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
         called = panel if len(axes) > 1 else "The plot"
         if one.visible and one.empty:
             yield about.make_finding(
-                "empty", called, "is empty, it holds no finite data point", "Leave it out, or draw what was recorded."
+                "empty", called, "is empty: it has no finite data point", "Remove it, or draw what was recorded."
             )
         elif one.visible:
             for kind, text, fix in (*_check_texts(one, about), *_check_series(one), *_check_data(one, about)):
                 yield about.make_finding(kind, called, text, fix)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
-        yield about.make_finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
+        yield about.make_finding("empty", figure.name, "shows no data: all its axes are empty", "Remove it.")
 
 
 def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
     for side, text, ticks, words in sides:
         if not text.strip() and ticks != 0 and not words:
-            yield "label", f"has no {side} label", "Say in words what the axis shows."
+            yield "label", f"has no {side} label", "Describe in words what the axis shows."
         elif lacks_unit(text, about.metrics):
             yield "unit", f"names no unit in its {side} label {text!r}", "Add it in brackets, e.g. 'Time (s)'."
         if (ticks or 0) > MAX_TICKS:
             yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MAX_TICKS}."
     if axes.zlabel is not None and not axes.zlabel.strip():
-        yield "label", "has no z label", "Say in words what the axis shows."
+        yield "label", "has no z label", "Describe in words what the axis shows."
     texts = (
         ("title", (axes.title,)),
         ("x label", (axes.xlabel,)),
@@ -72,28 +72,31 @@ def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
 
 
 def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
-    """What tells series apart: a legend, and for the closest two that only colours tell apart, these; not too many."""
+    """Check that series can be told apart: a legend, distinct colours (for the closest two), not too many series."""
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
     if not axes.legend and not labelled_directly and _needs_legend(axes):
-        yield "legend", f"shows {axes.series} series without a legend", "Give each a label and call legend()."
+        yield "legend", f"shows {axes.series} series without a legend", "Label each series and call legend()."
     if axes.covered > MAX_COVERED_SHARE:
         yield (
             "covered",
             f"has {axes.covered:.0%} of its data under the legend",
-            "Move the legend to a free place or outside of the axes.",
+            "Move the legend to a free place or outside the axes.",
         )
     for kind, seen, pair in find_similar_pairs(_pairs_by_colour_alone(axes)) if not labelled_directly else ():
         a, b = (one.label or one.colour for one in pair)
-        how = "in print without colours" if kind == "grey" else f"with {seen}"
+        how = "in greyscale print" if kind == "grey" else f"with {seen}"
         yield (
             kind,
-            f"tells {a!r} and {b!r} apart by colours that look alike {how}",
-            "Use other colours, and markers, line styles or hatches as well.",
+            f"uses colours for {a!r} and {b!r} that look alike {how}",
+            "Use other colours, and different markers, line styles or hatches.",
         )
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
-    """Two series or more, reference lines left out; points and one line through them explain themselves."""
+    """Return whether there are two or more series apart from reference lines.
+
+    Points with one line through them need no legend.
+    """
     if axes.series < 2:
         return False
     if not axes.drawn:
@@ -106,7 +109,7 @@ def _needs_legend(axes: AxesFacts) -> bool:
 
 
 def _is_reference(one: DrawnFacts) -> bool:
-    """An unlabelled straight line through two points, or along one height."""
+    """Return whether a line is unlabelled and straight through two points, or horizontal."""
     return one.kind == "line" and not one.label and not one.marker and (one.points == 2 or one.constant)
 
 
@@ -144,12 +147,12 @@ def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
         yield (
             "constant",
             f"shows the same value everywhere in {', '.join(names)}",
-            "Check the array; say it in words if it is so.",
+            "Check the array; if it is correct, state the value in words.",
         )
     if _lacks_interval(axes, about):
         yield (
             "interval",
-            "shows several runs without how much they differ",
+            "shows several runs without their variation",
             "Draw a band, error bars or all runs as points, and say which.",
         )
     for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
@@ -162,7 +165,7 @@ def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
         yield (
             "scale",
-            "shows values as colours without a colour bar",
+            "encodes values as colours without a colour bar",
             "Add one with a label, or write the values into the cells.",
         )
     if axes.series > MAX_SERIES:
@@ -170,7 +173,7 @@ def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
 
 
 def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
-    """Means of several runs, and nothing of how much these differ."""
+    """Return whether the axes show means of several runs without their variation."""
     if about.subject == "node" or about.seeds < 2 or axes.spread or _POOLED_QUANTITY.search(axes.xlabel):
         return False
     if any(one.interval or one.kind in ("scatter", "image", "picture", "contour", "box") for one in axes.drawn):
@@ -182,14 +185,14 @@ def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
 
 
 MIN_FONT_POINTS = 5.0
-"""Size in print below which letters are not read; footnotes have 8, scripts of formulas 5."""
+"""Smallest readable size in print; footnotes have 8, scripts of formulas 5."""
 MIN_OVERLAP_SHARE = 0.1
-"""Share of the smaller of two texts that lies on the other, from which on they disturb each other."""
+"""Overlap of two texts, as a share of the smaller one, above which they are reported."""
 _MAX_NAMED = 3
 
 
 def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText]:
-    """Texts cut off, on each other, too small; by the facts alone."""
+    """Check texts that are cut off, overlapping or too small, from the facts alone."""
     facts = figure.facts
     for text in filter(has_bare_underscore, (*facts.words, *facts.scales)):
         yield "underscore", f"shows an underscore in {text!r}", "Write words."
@@ -201,7 +204,7 @@ def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText
         yield (
             "clipped",
             f"cuts off {', '.join(map(repr, facts.clipped[:_MAX_NAMED]))}{more}",
-            "Make room with layout='constrained', a larger figure or shorter words.",
+            "Make room with layout='constrained', a larger figure or shorter labels.",
         )
     disturbed = [one for one in facts.overlaps if one.share >= MIN_OVERLAP_SHARE]
     if disturbed:
@@ -211,7 +214,7 @@ def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText
         yield (
             "overlap",
             f"has texts that overlap: {'; '.join(pairs[:_MAX_NAMED])}",
-            "Make room, shorten, turn or leave out labels.",
+            "Make room, or shorten, rotate or remove labels.",
         )
     font = facts.smallest_font
     if font is not None and (printed := font * about.print_scale(facts.width_inches)) < MIN_FONT_POINTS:

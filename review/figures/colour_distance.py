@@ -1,8 +1,8 @@
-"""Whether two colours can be told apart: by everybody, with two kinds of colour blindness, and in grey.
+"""Compute whether two colours can be told apart: with normal sight, two kinds of colour blindness, and in grey.
 
 Sources: Machado, Oliveira, Fernandes, A physiologically-based model for simulation of color vision deficiency, IEEE
-TVCG 15 (2009), table 1 (severity 1.0, for linear RGB); CIE S 014-6 (CIEDE2000) after Sharma, Wu, Dalal, Color Research
-and Application 30 (2005), equations 2 to 22; sRGB after IEC 61966-2-1.
+TVCG 15 (2009), table 1 (severity 1.0, for linear RGB); CIE S 014-6 (CIEDE2000) after Sharma, Wu, Dalal, Color
+Research and Application 30 (2005), equations 2 to 22; sRGB after IEC 61966-2-1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labwright.record.schema.figures import DrawnFacts
 MIN_COLOUR_DIFFERENCE = 10.0
 """CIEDE2000 below which thin lines and small markers of two colours look alike."""
 MIN_GREY_DIFFERENCE = 6.0
-"""Difference of lightness (CIELAB L*) below which two colours print alike in grey."""
+"""Difference in lightness (CIELAB L*) below which two colours look alike in grey."""
 
 ColourVision = Literal["normal sight", "deuteranopia", "protanopia", "grey"]
 Colour = NDArray[np.float64]
@@ -42,7 +42,7 @@ SeriesPair = tuple[DrawnFacts, DrawnFacts]
 def find_similar_pairs(
     pairs: Iterable[SeriesPair],
 ) -> Iterator[tuple[Literal["colour", "grey"], ColourVision, SeriesPair]]:
-    """The pair whose colours are closest, where they are too close: in colour at most one, and in grey at most one."""
+    """Yield the closest pair of colours if it is too close: at most one in colour and one in grey."""
     every = list(pairs)
     sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
     distances: list[tuple[float, ColourVision, SeriesPair]] = [
@@ -61,12 +61,12 @@ def find_similar_pairs(
 
 
 def colour_difference(a: str, b: str, vision: ColourVision = "normal sight") -> float:
-    """CIEDE2000 between two colours #rrggbb as they are seen."""
+    """Return the CIEDE2000 difference of two colours #rrggbb for a kind of vision."""
     return compute_ciede2000(to_lab(a, vision), to_lab(b, vision))
 
 
 def to_lab(colour: str, vision: ColourVision = "normal sight") -> Colour:
-    """CIELAB (D65) of a colour #rrggbb as it is seen, shape (3,)."""
+    """Return the CIELAB (D65) coordinates of a colour #rrggbb for a kind of vision, shape (3,)."""
     coded = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
     linear = np.clip(_VISION_MATRICES[vision] @ linear, 0, 1)
@@ -76,7 +76,7 @@ def to_lab(colour: str, vision: ColourVision = "normal sight") -> Colour:
 
 
 def compute_ciede2000(first: Colour, second: Colour) -> float:
-    """The difference of two CIELAB colours, all weights 1."""
+    """Return the CIEDE2000 difference of two CIELAB colours, all weights 1."""
     (l1, a1, b1), (l2, a2, b2) = first.tolist(), second.tolist()
     chroma = ((math.hypot(a1, b1) + math.hypot(a2, b2)) / 2) ** 7
     stretch = 1.5 - 0.5 * math.sqrt(chroma / (chroma + 25.0**7))

@@ -1,8 +1,8 @@
-"""What the lint can say of a figure, and which of it refuses the figure.
+"""The kinds of findings on figures, and which of them refuse a figure.
 
-A finding that refuses has the figure drawn again; one that only complains is shown to whoever looks at the figure and
-to the author of its next version. A figure of the search is refused for what makes it unreadable or misleading; one of
-the paper also for what a reviewer of the paper would hold against it.
+A refused figure is redrawn; a complaint is shown to the model that reviews the figure and to the author of its next
+version. Search figures are refused if they are unreadable or misleading; figures of the paper also for faults that
+a reviewer would criticise.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
     )
     for kind in get_args(Kind)
 }
-"""Kind -> severity for figures of the search, and of the paper. docs/paper.md shows this table."""
+"""Severity of each kind for figures of the search, and of the paper. docs/paper.md shows this table."""
 
 
 class LintFinding(FrozenModel):
-    """One finding. As text it is a sentence that names the place, and one that says how to fix it."""
+    """A finding. Its text is two sentences: the place and fault, and the fix."""
 
     kind: Kind
     severity: Severity
@@ -69,32 +69,32 @@ class LintFinding(FrozenModel):
 
 @dataclass(frozen=True)
 class FigureContext:
-    """What a figure is of, as far as it decides what must be in it."""
+    """Facts about a figure's purpose that decide what it must contain."""
 
     subject: Subject = "node"
     seeds: int = 0
-    """Runs that it draws together; 2 where it is of several, and nobody counted."""
+    """Number of runs that it combines; 2 if there are several and the number is unknown."""
     metrics: tuple[MetricSpec, ...] = ()
     width_inches: float = 5.5
-    """At which it is printed at most; a smaller figure keeps its size."""
+    """Maximum printed width; a smaller figure keeps its size."""
 
     def make_finding(self, kind: Kind, where: str, text: str, fix: str) -> LintFinding:
-        """The finding with the severity that it has here."""
+        """Return the finding with its severity in this context."""
         severity = SEVERITIES[kind][self.subject == "paper"]
         return LintFinding(kind=kind, severity=severity, where=where, text=text, fix=fix)
 
     def print_scale(self, width: float) -> float:
-        """By what a figure of this width (inches) is scaled in print; 1.0 where its width is unknown."""
+        """Return the scale factor in print for a figure of this width in inches; 1.0 if the width is unknown."""
         return min(1.0, self.width_inches / width) if width > 0 else 1.0
 
 
 def list_refusals(findings: Iterable[LintFinding]) -> tuple[str, ...]:
-    """Those that refuse the figure, as text."""
+    """Return the findings that refuse the figure, as text."""
     return tuple(str(one) for one in findings if one.severity == "refuse")
 
 
 def list_remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
-    """Those that only complain, as text."""
+    """Return the complaints, as text."""
     return tuple(str(one) for one in findings if one.severity == "complain")
 
 
@@ -103,7 +103,7 @@ _QUANTITY = re.compile(
     r"bandwidth|rotation angle)\b",
     re.IGNORECASE,
 )
-"""Quantities that mean nothing without a unit; counts, shares, scores, rates and losses do."""
+"""Quantities that need a unit; counts, shares, scores, rates and losses do not."""
 _NOT_A_QUANTITY = re.compile(
     r"\b(time[- ]?steps?|times|discrete time|relative|normali[sz]ed|ratio|share|fraction|factor|speed-?up|number|"
     r"memory cells?|index|time series|full[- ]time|per cent|percent|over time|memory lengths?|log(arithm)? of)\b",
@@ -118,12 +118,12 @@ _UNIT = re.compile(
 
 
 def has_bare_underscore(text: str) -> bool:
-    """True for an underscore outside of mathematics, where it sets an index."""
+    """Return whether a text has an underscore outside math mode."""
     return "_" in ("".join(text.split("$")[::2]) if text.count("$") % 2 == 0 else text)
 
 
 def lacks_unit(label: str, metrics: Iterable[MetricSpec] = ()) -> bool:
-    """True for the label of a quantity that has a unit, by the data plan or by custom, where it names none."""
+    """Return whether a label lacks a unit that the data plan or convention requires."""
     if not label.strip() or _UNIT.search(label):
         return False
     for metric in metrics:

@@ -1,6 +1,6 @@
-"""Findings from the image of a figure, whoever drew it, and whether two figures show the same.
+"""Findings from the image of a figure, and detection of duplicate figures.
 
-Files were checked to be PNG images of bounded size.
+Files have already been checked to be PNG images of limited size.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from labwright.review.figures.findings import FigureContext, LintFinding
 from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
 
 MIN_INK_SHARE = 0.0005
-"""Share of pixels that differ from the background, below which an image is blank."""
+"""Minimum share of pixels that differ from the background; below it an image is blank."""
 MIN_DPI = 100.0
-"""Pixels an inch in print."""
+"""Pixels per inch in print."""
 _INK_CONTRAST = 25.0
-"""Levels of 255 from which on a pixel differs from the background."""
+"""Difference (0 to 255) above which a pixel differs from the background."""
 _THUMBNAIL_SIDE = 120
 
 
 @dataclass(frozen=True)
 class FigureImage:
-    """What is needed of an image, so that the image itself can be let go."""
+    """Measurements of an image that are kept after the image is discarded."""
 
     width: int
     height: int
@@ -40,7 +40,7 @@ class FigureImage:
 
 
 def read_figure_image(path: Path) -> FigureImage | None:
-    """The picture; None for a file that cannot be read, which was refused where figures are collected."""
+    """Read a picture; None if it cannot be read, which is reported when figures are collected."""
     from PIL import Image
 
     try:
@@ -71,31 +71,31 @@ def read_figure_image(path: Path) -> FigureImage | None:
 
 
 def check_image(figure: Figure, picture: FigureImage, about: FigureContext) -> Iterator[LintFinding]:
-    """A blank image, too few pixels; without facts of the live figure also what reaches the edge."""
+    """Report blank images and too few pixels; without facts of the live figure, also content at the edge."""
     if picture.ink_share < MIN_INK_SHARE:
-        yield about.make_finding("blank", figure.name, "is blank", "Draw what was recorded, or leave it out.")
+        yield about.make_finding("blank", figure.name, "is blank", "Draw what was recorded, or remove it.")
         return
     if picture.cut_edges and not figure.facts.axes:
         yield about.make_finding(
             "border",
             figure.name,
             f"is cut off or touches the edge ({', '.join(picture.cut_edges)})",
-            "Leave a margin around what is drawn.",
+            "Leave a margin around the content.",
         )
     inches = figure.facts.width_inches or about.width_inches
     dots = picture.width / min(inches, about.width_inches)
     if dots < MIN_DPI:
         yield about.make_finding(
-            "resolution", figure.name, f"has {dots:.0f} pixels an inch in print", "Save it with dpi=200."
+            "resolution", figure.name, f"has {dots:.0f} pixels per inch in print", "Save it with dpi=200."
         )
 
 
 MIN_SHARED_INK = 0.9
-"""Share of the ink that both pictures have at the same place."""
+"""Share of ink that both pictures have in the same places."""
 
 
 def is_same_picture(first: FigureImage, second: FigureImage) -> bool:
-    """True for pictures that differ in little more than a word."""
+    """Return whether two pictures differ by little more than a word."""
     if abs(first.width / first.height - second.width / second.height) > 0.05:
         return False
     either = np.maximum(first.thumbnail, second.thumbnail).sum()
@@ -103,13 +103,13 @@ def is_same_picture(first: FigureImage, second: FigureImage) -> bool:
 
 
 def is_same_data(first: FigureFacts, second: FigureFacts) -> bool:
-    """True where panel by panel the same values were drawn, however they look."""
+    """Return whether two figures draw the same values in every panel, whatever their style."""
     ours, theirs = _drawn_statistics(first), _drawn_statistics(second)
     return bool(ours) and ours == theirs
 
 
 def _drawn_statistics(facts: FigureFacts) -> list[list[tuple[float | int | None, ...]]]:
-    """Statistics of everything with three values or more, panel by panel."""
+    """Return statistics of everything with three or more values, by panel."""
     panels = [
         sorted(
             (one.points, one.low, one.high, one.mean, one.first, one.last)

@@ -1,7 +1,7 @@
-"""Whether the code of a node is honest: static data flow on its syntax tree, and a probe of winners.
+"""Check whether a node's code is honest: static analysis of its syntax tree, and probes of winners.
 
-`check` reads sources and what a run of them recorded; `review.honesty.label_probe` judges a winner that was run again.
-What is found, what is not, and how it is measured: docs/honesty.md.
+`check_program` reads sources and the measurements of their run; `review.honesty.label_probe` judges a winner that
+was run again. docs/honesty.md lists what is found, what is not, and how it is measured.
 """
 
 from labwright.review.honesty.findings import check_program

@@ -1,9 +1,9 @@
-"""Whether what is measured goes with the code of an arm and not with its name: the probe of arms.
+"""Probe whether results depend on an arm's code rather than its name.
 
-The names of two arms are exchanged wherever the code can read them: in its cells, in its strings, in the names of its
-files. An honest program is then the same program with other names, and what is measured is exchanged, too. It shows
-code that looks at a name in another way than as it is written: at its length, a part of it, its place in an order. It
-does not show `if arm == "baseline"`, whatever stands below it: that is the arm's code.
+The names of two arms are exchanged wherever the code can read them: in its cells, strings and file names. In an
+honest program the results are then exchanged, too. The probe detects code that uses properties of a name, such as
+its length, a substring or its sort order. It does not detect `if arm == "baseline"`: the branch below counts as
+that arm's code.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from labwright.review.honesty.label_probe import (
 
 
 def exchange_arm_names(source: Mapping[str, str], names: tuple[str, str]) -> dict[str, str] | None:
-    """A program with two names of arms exchanged in its strings and in the names of its files.
+    """Exchange two arm names in a program's strings and file names.
 
-    None where it may use them in another way: as the name of an argument, an attribute, a function or a module, or
-    within a longer string.
+    None if the program may use them otherwise: as an argument, attribute, function or module name, or within a
+    longer string.
     """
     other = dict(zip(names, reversed(names), strict=True))
     modules = {format_arm_path(name): format_arm_path(other[name]) for name in names}
@@ -92,10 +92,10 @@ def judge_name_exchange(
     names: tuple[str, str],
     metric: MetricSpec,
 ) -> ProbeResult:
-    """Whether the difference between two arms went with the code, and did not stay with the names.
+    """Judge whether the difference between two arms followed the code rather than the names.
 
-    `after` has the values under the names that the code was told. Where every replicate shows at least half of the
-    difference, neither luck nor a seed that follows from a name can keep it in place.
+    `after` has the values under the exchanged names. A verdict needs at least half of the difference in every
+    replicate, so that neither chance nor a seed derived from a name explains it.
     """
     told = values_by_cell(after, metric).keys()
     found = [
@@ -113,20 +113,19 @@ def judge_name_exchange(
         or any(one / first < RETAINED_SHARE_THRESHOLD for one in others)
     ):
         return ProbeResult(
-            "unclear",
-            f"{names[0]!r} and {names[1]!r} do not differ in every replicate, so there is nothing to exchange",
+            "unclear", f"{names[0]!r} and {names[1]!r} do not differ in every replicate, so the probe cannot decide"
         )
     text = (
-        f"with the names of {names[0]!r} and {names[1]!r} exchanged their difference in {metric.name} is "
+        f"with the names of {names[0]!r} and {names[1]!r} exchanged, their difference in {metric.name} is "
         f"{second:.4g} instead of {first:.4g}"
     )
     if second / first >= RETAINED_SHARE_THRESHOLD:
-        return ProbeResult("still", f"{text}: it goes with the name and not with the code of the arm")
+        return ProbeResult("still", f"{text}: it follows the arm's name, not its code")
     return ProbeResult("moved" if second / first <= -RETAINED_SHARE_THRESHOLD else "unclear", text)
 
 
 def _mean_difference(found: Mapping[DatasetArm, float], names: tuple[str, str]) -> float | None:
-    """The mean difference between the second arm and the first where both were measured."""
+    """Return the mean difference between the second arm and the first, where both were measured."""
     pairs = [
         found[dataset, other] - value
         for (dataset, condition), value in found.items()

@@ -1,4 +1,4 @@
-"""Words and calls that the checks go by."""
+"""Patterns of names and calls that the honesty checks use."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ QUALITY_NAME = re.compile(
     r"calibration",
     re.I,
 )
-"""Names of metrics that say how well something does; a number of parameters or a duration comes from no data."""
+"""Metrics of quality; a parameter count or a duration does not depend on data."""
 
 CHANCE_ARM_NAME = re.compile(
     r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I
 )
-"""Names of arms that are meant to know nothing."""
+"""Names of arms that are deliberately uninformed."""
 
 UNTRAINED_ARM_NAME = re.compile(r"untrained|random|frozen|init|zero-?shot|chance|guess|dummy|no-?training|prior", re.I)
-"""Names of arms that are meant to be left as they were drawn."""
+"""Names of arms that are deliberately untrained."""
 
 TRAINING_CALL = re.compile(r"^_*(fit|train)", re.I)
-"""Names of functions of the source that train."""
+"""Names of functions that train."""

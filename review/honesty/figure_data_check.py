@@ -1,7 +1,7 @@
-"""Figures that show typed or drawn numbers instead of recorded arrays.
+"""Find figures that draw typed or random numbers instead of recorded arrays.
 
-Held to it: a node's own plots, plots that are drawn again or for an aggregate, and the script of the paper's figures.
-Not guaranteed: what goes through functions of the script, and annotations, are not followed.
+Checked are a node's own plots, plots that are redrawn or aggregated, and the script of the paper's figures. Limits:
+values that pass through functions of the script, and annotations, are not followed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from labwright.record.source_tree import PLOTS_FILE
 from labwright.review.honesty.static_checks import SourceLines
 
 MIN_TYPED_VALUES = 3
-"""Different typed fractions in one argument from which on they are no axis, limit or reference line."""
+"""Distinct typed fractions in one argument; fewer may be an axis, limit or reference line."""
 MIN_TYPED_BARS = 2
-"""The same of bars: a limit is never drawn as one."""
+"""The same for bars, which are never limits."""
 
 DRAWN_ARGUMENTS: Mapping[str, tuple[int, str]] = {
     "plot": (1, "y"),
@@ -42,15 +42,15 @@ DRAWN_ARGUMENTS: Mapping[str, tuple[int, str]] = {
     "matshow": (0, "Z"),
     "heatmap": (0, "data"),
 }
-"""Plotting method -> which positional argument holds the values, and its name."""
+"""For each plotting method, the position and name of the argument with the values."""
 BAR_METHODS = frozenset({"bar", "barh", "barplot", "errorbar"})
 MAX_HOPS = 4
-"""Names and functions that are followed back from what is drawn."""
+"""Maximum names and functions that are followed back from a drawn value."""
 WRAPPER_CALLS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "stack", "concatenate"})
 
 
 def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
-    """One finding a call that draws values typed into the script, or random ones."""
+    """Return one finding per call that draws values typed into the script, or random ones."""
     tree, lines = parse_python(source), SourceLines({PLOTS_FILE: source})
     held = {
         target.id: node.value
@@ -76,7 +76,7 @@ def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
 
 
 def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:
-    """What a call draws: of `plot(values)` the first argument, too."""
+    """Return what a call draws; `plot(values)` has only one argument."""
     place, name = DRAWN_ARGUMENTS[method]
     named = next((one.value for one in node.keywords if one.arg == name), None)
     if named is not None:
@@ -88,7 +88,7 @@ def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:
 
 
 def _count_typed_values(node: ast.expr, held: Mapping[str, ast.expr], hops: int) -> int:
-    """Different fractions in numbers that stand in the source; 0 where anything else stands among them."""
+    """Count distinct fractions among literal numbers; 0 if the expression has anything else."""
     if hops == 0:
         return 0
     if isinstance(node, ast.Name) and node.id in held:
@@ -115,7 +115,9 @@ def _count_fractions(elements: Sequence[ast.expr]) -> int:
 
 
 def _is_random(node: ast.expr, held: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:
-    """Whether an argument is made of calls to a random generator, and of no name that may hold recorded arrays."""
+    """Return whether an argument comes only from calls to a random generator, without names that may be recorded
+    arrays.
+    """
     if isinstance(node, ast.Name) and node.id in held and hops:
         return _is_random(held[node.id], held, hops - 1)
     sources = {name for name, value in held.items() if _makes_generator(value)} | {"np", "numpy", "rng", "random"}

@@ -1,6 +1,6 @@
-"""The findings on a program: what its form shows, and scores that it said of labels that it cannot have.
+"""Findings on a program: from its syntax, and from scores that it reports without having the labels.
 
-A finding is `suspect` where an honest program has no reason to do so; what may be right is a note, or a sign
+A finding is `suspect` if an honest program has no reason to do this; otherwise it is a note or a sign
 (`review.honesty.verdict`).
 """
 
@@ -28,11 +28,11 @@ def check_program(
     measurements: Sequence[Measurement] = (),
     extra_findings: Iterable[HonestyFinding] = (),
 ) -> tuple[HonestyFinding, ...]:
-    """The findings on sources by path, one a kind and line; code that does not parse has none, and no other file.
+    """Return the findings on sources by path, one per kind and line; files that do not parse have none.
 
-    `plots` names the sources that only draw. `facts` say which datasets have withheld labels, and of what kind; without
-    them all of the plan have them. `measurements` are what a run of the sources recorded; they are checked for scores
-    of withheld rows. `beside` are facts of that run, which are given back with the others and weighed with them.
+    `plots` names the sources that only draw. `facts` say which datasets have withheld labels, and of which kind;
+    without them, all datasets of the plan have them. `measurements`, recorded by a run of the sources, are checked
+    for scores of withheld rows. `extra_findings` come from that run, and are combined with the others.
     """
     code = {path: text for path, text in sources.items() if path.endswith(".py") and path not in plots}
     found = [*_check_code(code, plan)]
@@ -50,7 +50,7 @@ def check_program(
 
 
 _PARSE_ERRORS = (SyntaxError, RecursionError)
-"""What of code nothing can be said."""
+"""Exceptions that mean that the file cannot be analysed."""
 
 
 def _check_code(code: Mapping[str, str], plan: DataPlan | None) -> list[HonestyFinding]:

@@ -1,10 +1,10 @@
-"""What the paper rests on is run again with something changed: what must move its numbers, and what must not.
+"""Re-run the code behind the paper with one thing changed, and check which numbers move.
 
-*Labels* of train and dev permuted: the advantage over chance must be lost. *Seed*: the replicates. *Rows* and *arms*:
-`review.honesty.row_probe` and `name_probe`.
+*Labels*: with permuted labels of train and dev, the advantage over chance must disappear. *Seed*: the replicates.
+*Rows* and *arms*: see `review.honesty.row_probe` and `arm_name_probe`.
 
-The changed views are made inside the kernel, before the code's first line, by a script of ours. Code that looks for a
-probe can dodge it.
+A script of this program makes the change inside the kernel, before the experiment code starts. Code that looks for
+a probe can evade it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from labwright.sandbox.scoring import SubmittedPredictions
 
 PROBE_FILE = "probe.py"
 RETAINED_SHARE_THRESHOLD = 0.5
-"""Share of its advantage over chance that code may keep with permuted labels, at most."""
+"""Maximum share of the advantage over chance that may remain with permuted labels."""
 
 MIN_ADVANTAGE = 0.02
-"""Advantage over chance, as a share of chance's own distance from a perfect value (or of 1), below which nothing is
-learnt that could be lost."""
+"""Minimum advantage over chance, as a share of the distance from chance to a perfect value (or of 1), for a verdict."""
 
 PROBE_TASK = "probe the winner"
-"""The step of a run that does it."""
+"""The step of a run that probes the winner."""
 
 MAX_PERMUTATIONS = 6
-"""How many permutations must all leave the numbers standing: on small data one alone does so by luck now and then."""
+"""Number of permutations that must all leave the numbers unchanged; on small data a single one may do so by chance."""
 
 _PROBE_TEMPLATE = '''\
 """Runs experiment.py with the labels of train and dev permuted: what it then reaches comes from something else."""
@@ -62,7 +61,7 @@ exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "e
 
 
 def build_probe_script(number: int = 0) -> str:
-    """The script that runs experiment.py with the labels permuted for the so-many-th time."""
+    """Return the script that runs experiment.py with permuted labels; `number` selects the permutation."""
     return _PROBE_TEMPLATE.replace("NUMBER", str(7919 + number))
 
 
@@ -71,7 +70,7 @@ DatasetArm = tuple[str, str]
 
 
 class ProbeResult(NamedTuple):
-    """What came of a probe, in a word and in a sentence."""
+    """Outcome of a probe: one word, and a sentence."""
 
     outcome: Literal["moved", "still", "unclear"]
     why: str
@@ -80,7 +79,10 @@ class ProbeResult(NamedTuple):
 def judge_label_permutation(
     before: Sequence[Measurement], after: Sequence[Measurement], *, metric: MetricSpec, chance: Mapping[str, float]
 ) -> ProbeResult:
-    """Whether the advantage over chance was lost. `chance` is the metric of the class shares (the mean), by dataset."""
+    """Judge whether the advantage over chance disappeared.
+
+    `chance` is the metric of predicting the class shares (the mean), by dataset.
+    """
     first, second = values_by_cell(before, metric), values_by_cell(after, metric)
     kept = [
         share
@@ -89,11 +91,11 @@ def judge_label_permutation(
         and (share := _retained_advantage(first[cell], second[cell], chance[cell[0]], metric)) is not None
     ]
     if not kept:
-        return ProbeResult("unclear", "no arm is measurably better than chance, so there is nothing to lose")
+        return ProbeResult("unclear", "no arm is measurably better than chance, so the probe cannot decide")
     share = median(kept)
     text = (
-        f"with permuted training labels {100 * max(0.0, share):.0f} % of the advantage over chance in "
-        f"{metric.name} is left (median of {len(kept)})"
+        f"with permuted training labels, {100 * max(0.0, share):.0f} % of the advantage over chance in "
+        f"{metric.name} remains (median of {len(kept)})"
     )
     if share < RETAINED_SHARE_THRESHOLD:
         return ProbeResult("moved", text)
@@ -107,7 +109,7 @@ LABEL_FREE_ARM = re.compile(r"unsupervis|heuristic|rule|threshold|cluster|zero|p
 def find_arms_ignoring_labels(
     before: Sequence[SubmittedPredictions], after: Sequence[SubmittedPredictions], plan: DataPlan | None
 ) -> tuple[str, ...]:
-    """The arms whose predictions differ from row to row and stayed the same to the last digit with permuted labels."""
+    """Return the arms whose predictions vary between rows and are identical with permuted labels."""
     known = {(one.dataset, one.condition): one for one in after}
     found: dict[str, list[bool]] = {}
     for one in before:
@@ -125,7 +127,7 @@ def find_arms_ignoring_labels(
 def judge_seed_change(
     before: Sequence[Measurement], others: Sequence[Sequence[Measurement]], metric: MetricSpec
 ) -> ProbeResult:
-    """Whether any value of the metric differs under another seed."""
+    """Judge whether any value of the metric differs between seeds."""
     first = values_by_cell(before, metric)
     seen = [
         (first[cell], value) for one in others for cell, value in values_by_cell(one, metric).items() if cell in first
@@ -136,7 +138,7 @@ def judge_seed_change(
     text = f"{moved} of {len(seen)} values of {metric.name} differ under other seeds"
     return ProbeResult(
         "moved" if moved else "still",
-        text if moved else f"{text}: right for a deterministic method, and a frozen seed otherwise",
+        text if moved else f"{text}: correct for a deterministic method, otherwise the seed is ignored",
     )
 
 
@@ -149,7 +151,7 @@ def values_by_cell(values: Sequence[Measurement], metric: MetricSpec) -> dict[Da
 
 
 def _retained_advantage(before: float, after: float, chance: float, metric: MetricSpec) -> float | None:
-    """The share of the advantage that is left; None where there was none."""
+    """Return the share of the advantage that remains; None if there was none."""
     sign = 1.0 if metric.higher_is_better else -1.0
     gap = sign * (before - chance)
     room = abs(chance) if not metric.higher_is_better else max(abs(1.0 - chance), abs(chance))

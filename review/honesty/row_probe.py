@@ -1,7 +1,7 @@
-"""Whether a prediction comes from its own row and from no other that is to be predicted: the probe of rows.
+"""Probe whether a prediction depends on its own row and on no other row to predict.
 
-Every second row of validation and test is replaced by a training row, inside the kernel and before the code's first
-line; the predictions of replaced rows must move, and no others.
+Every second row of validation and test is replaced by a training row, inside the kernel and before the experiment
+code starts; only the predictions of replaced rows may change, and they must.
 """
 
 from __future__ import annotations
@@ -54,13 +54,16 @@ TRANSDUCTIVE_WORDS = re.compile(
     r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I
 )
 MAX_SAME_DIFFERENCE = 1e-3
-"""How far a prediction may be off that has not moved, as a share of the spread of all."""
+"""Maximum change of an unchanged prediction, as a share of the spread of all predictions."""
 MAX_STRAY_SHARE = 0.02
-"""Share of predictions that may move although they must not: of labels near a tie."""
+"""Share of predictions that may change although they should not: labels near a tie."""
 
 
 def find_same_rows(before: Array, after: Array) -> NDArray[np.bool_]:
-    """Row by row, whether predictions are the same within the tolerance. Shapes: (rows,) or (rows, classes)."""
+    """Return for each row whether the predictions agree within the tolerance.
+
+    Shapes: (rows,) or (rows, classes).
+    """
     if before.shape != after.shape:
         return np.zeros(len(before), dtype=bool)
     first, second = (np.asarray(one, dtype=float).reshape(len(one), -1) for one in (before, after))
@@ -75,9 +78,11 @@ def judge_row_replacement(
     *,
     words: str = "",
 ) -> ProbeResult:
-    """Whether the replaced rows' predictions moved, and no others. A prediction that is the same for every row says
-    nothing, nor does an arm that is meant to know nothing; `words` are the plan's, which may say that it is
-    transductive."""
+    """Judge whether the predictions of replaced rows changed, and no others.
+
+    Predictions that are equal for all rows, and deliberately uninformed arms, are ignored. `words` is the plan's
+    text, which may say that an arm is transductive.
+    """
     known, why, told = {(one.dataset, one.condition): one for one in after}, list[str](), 0
     for one in before:
         again = known.get((one.dataset, one.condition))
@@ -88,22 +93,22 @@ def judge_row_replacement(
         where = f"{one.condition!r} on {one.dataset}"
         if stray > MAX_STRAY_SHARE and not TRANSDUCTIVE_WORDS.search(words):
             why.append(
-                f"{100 * stray:.0f} % of the predictions of {where} for rows that stayed the same moved when "
-                "other rows were replaced: they depend on rows that are to be predicted"
+                f"{100 * stray:.0f} % of the predictions of {where} for unchanged rows changed when "
+                "other rows were replaced: they depend on other rows to predict"
             )
         elif varied and equal[1::2].all() and not is_uninformed_arm(parse_arm(one.condition), plan):
             why.append(
-                f"the predictions of {where} differ from row to row, and none moved when its row was replaced: "
+                f"the predictions of {where} vary between rows, and none changed when its row was replaced: "
                 "they do not come from the rows"
             )
     if why:
         return ProbeResult("still", "; ".join(why))
     return (
-        ProbeResult("moved", f"replaced rows moved their own predictions alone ({told} cells)")
+        ProbeResult("moved", f"replacing rows changed only their own predictions ({told} cells)")
         if told
         else ProbeResult("unclear", "no predictions can be compared")
     )
 
 
 MIN_ROWS = 20
-"""To be predicted, from which on something is said."""
+"""Minimum rows to predict for a verdict."""

@@ -1,7 +1,7 @@
-"""Facts of a run that speak against its code, read off what was recorded. Nothing is executed here.
+"""Signs of dishonest code in what a run recorded. Nothing is executed here.
 
-Each is a sign and makes a node suspect only together with one from elsewhere (`review.honesty.verdict`): honest arms
-can be equal where what sets them apart turned out to do nothing, and honest training can fail.
+Each is only a sign: it makes a node suspect together with a sign from another source (`review.honesty.verdict`).
+Honest arms can be equal if the component between them has no effect, and honest training can fail.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from labwright.sandbox.job import Curve, LoggedPoint
 from labwright.sandbox.scoring import SubmittedPredictions
 
 MIN_CURVE_POINTS = 5
-"""Points of a curve from which on it must have moved."""
+"""Minimum points of a curve that must not be constant."""
 LOSS_NAME = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
 TRAINING_LENGTH_CONSTANT = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
 NOT_TRAINING_LENGTH = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
-"""Names that only bound the length of a training, or that are of something else."""
+"""Names that only limit the length of training, or that concern something else."""
 EARLY_STOPPING_CODE = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b|max_?iter", re.I)
 SEEDS_CONSTANT = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
 MAX_ROWS_RATIO = 8.0
-"""How many times more rows the method must have learnt from than the baseline."""
+"""Ratio of training rows of method and baseline above which a finding is reported."""
 DISCLOSED_BUDGET_WORDS = re.compile(
     r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|"
     r"share of (the )?(train|data)|ensembl|members|bagg|pre-?train|augment|synthetic|larger|longer",
     re.I,
 )
-"""Words by which a plan says that its arms are given unequal means."""
+"""Words with which a plan discloses unequal training budgets."""
 RANDOM_DRAW_CALL = re.compile(
     r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
     r"Dropout|nn\.Linear|nn\.Conv\w+)\("
@@ -49,7 +49,7 @@ OWN_SEED_CALL = re.compile(
     r"\s*\[?\s*(\d|[A-Z_]*SEED\b)"
 )
 SEED_READ = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
-"""Whatever it is read from: only code that never does is sure to ignore it."""
+"""Any kind of read: only code without one is certain to ignore the seed."""
 
 
 def _make_finding(kind: str, why: str) -> HonestyFinding:
@@ -57,7 +57,7 @@ def _make_finding(kind: str, why: str) -> HonestyFinding:
 
 
 def is_uninformed_arm(arm: str, plan: DataPlan | None) -> bool:
-    """Whether an arm is meant to know nothing, or to be left as it was drawn."""
+    """Return whether an arm is deliberately uninformed or untrained."""
     found = next((one for one in plan.arms if one.name == arm), None) if plan else None
     words = f"{arm} {found.title} {found.description}" if found else arm
     return CHANCE_ARM_NAME.search(words) is not None or UNTRAINED_ARM_NAME.search(words) is not None
@@ -65,18 +65,18 @@ def is_uninformed_arm(arm: str, plan: DataPlan | None) -> bool:
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """What an execution of a node left, as far as facts are read off it."""
+    """Outputs of a node's execution that the checks read."""
 
     source: Mapping[str, str]
     predictions: Sequence[SubmittedPredictions] = ()
     logged_points: Sequence[LoggedPoint] = ()
-    """Of curves."""
+    """Points of curves."""
     training_by_cell: Mapping[Cell, TrainingCounts | None] = field(default_factory=dict[Cell, TrainingCounts | None])
-    """What the sandbox counted of each cell; empty for a program that does all at once."""
+    """Counts of the sandbox for each cell; empty for a program that is not divided into cells."""
 
 
 def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding, ...]:
-    """All of them but what takes replicates (`frozen_seed`)."""
+    """Return all findings except `frozen_seed`, which needs replicates."""
     setups = read_constants(ran.source)
     by_arm: dict[str, list[TrainingCounts | None]] = defaultdict(list)
     for cell, training in ran.training_by_cell.items():
@@ -92,9 +92,9 @@ def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding,
 
 
 def find_equal_arms(predicted: Iterable[SubmittedPredictions]) -> Iterator[HonestyFinding]:
-    """Pairs of arms whose predictions are the same to the last digit wherever both were measured.
+    """Yield pairs of arms with identical predictions wherever both were measured.
 
-    Labels are left out: of few rows two arms may well get the same ones.
+    Labels are skipped: on few rows, two arms may predict the same ones.
     """
     places: dict[tuple[str, str], dict[str, SubmittedPredictions]] = defaultdict(dict)
     for one in predicted:
@@ -109,13 +109,12 @@ def find_equal_arms(predicted: Iterable[SubmittedPredictions]) -> Iterator[Hones
         if all(equal):
             yield _make_finding(
                 "equal arms",
-                f"the predictions of {a!r} and {b!r} are the same to the last digit wherever "
-                f"both were measured ({len(equal)} places)",
+                f"the predictions of {a!r} and {b!r} are identical wherever both were measured ({len(equal)} places)",
             )
 
 
 def find_constant_losses(points: Iterable[LoggedPoint], plan: DataPlan | None) -> Iterator[HonestyFinding]:
-    """Losses that have one value at every step."""
+    """Yield losses that have the same value at every step."""
     found: dict[Curve, list[float]] = defaultdict(list)
     for one in points:
         _, condition, name, _ = one.curve
@@ -133,9 +132,10 @@ def find_constant_losses(points: Iterable[LoggedPoint], plan: DataPlan | None) -
 def find_short_training(
     setups: Mapping[str, Scalar], trained: Sequence[TrainingCounts | None], code: Iterable[str]
 ) -> Iterator[HonestyFinding]:
-    """Less than half of the steps that the source's own constants say, in every cell that the sandbox could count.
+    """Find training with fewer than half of the steps that the source's constants state, in every counted cell.
 
-    An epoch has a step at least. A source that may end early, or whose constants only bound the length, claims nothing.
+    An epoch has at least one step. Sources with early stopping, or whose constants only limit the length, are
+    skipped.
     """
     said = {
         name: int(value)
@@ -149,14 +149,15 @@ def find_short_training(
         return
     name = min(said, key=lambda one: said[one])
     if max(counted) * 2 < said[name]:
-        yield _make_finding("too short", f"{name} is {said[name]}, and no cell took more than {max(counted)} steps")
+        yield _make_finding("too short", f"{name} is {said[name]}, but no cell took more than {max(counted)} steps")
 
 
 def find_unequal_training(
     trained: Mapping[str, Sequence[TrainingCounts | None]], plan: DataPlan | None
 ) -> Iterator[HonestyFinding]:
-    """A baseline that learnt from a small part of the rows of the method (repeats counted), which the plan does not
-    tell. `trained` has the cells of each arm.
+    """Find a baseline trained on far fewer rows (with repeats) than the method, without a disclosure in the plan.
+
+    `trained` has the cells of each arm.
     """
     if plan is None or DISCLOSED_BUDGET_WORDS.search(
         " ".join((plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)))
@@ -173,37 +174,37 @@ def find_unequal_training(
             if rows[strong] >= MAX_ROWS_RATIO * rows[weak] > 0:
                 yield _make_finding(
                     "unequal training",
-                    f"{strong!r} was handed {rows[strong] / rows[weak]:.0f} times as many rows in training as {weak!r}",
+                    f"{strong!r} was trained on {rows[strong] / rows[weak]:.0f} times as many rows as {weak!r}",
                 )
 
 
 def find_unrun_constants(
     setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]
 ) -> Iterator[HonestyFinding]:
-    """Notes: seeds and datasets that a program's constants name and none of its cells has."""
+    """Note seeds and datasets that a program's constants name and none of its cells used."""
     measured = set(datasets)
     for name, value in setups.items():
         items = [one.strip() for one in str(value).split(",")]
         count = int(value) if isinstance(value, int | float) else len(items)
         if SEEDS_CONSTANT.match(name) and count > 1:
             yield HonestyFinding(
-                kind="said, not run",
+                kind="declared, not run",
                 suspect=False,
-                why=(f"{name} says {count} seeds, and each of its cells has one; replicates are counted apart"),
+                why=(f"{name} declares {count} seeds, but each cell has one; replicates are counted separately"),
             )
         missing = [one for one in items if plan and one in {use.name for use in plan.datasets} - measured]
         if "DATASET" in name and missing:
             yield HonestyFinding(
-                kind="said, not run",
+                kind="declared, not run",
                 suspect=False,
-                why=(f"{name} names {', '.join(missing)}, where no cell of it was measured"),
+                why=(f"{name} names {', '.join(missing)}, on which no cell was measured"),
             )
 
 
 def find_ignored_seed(code: Mapping[str, str]) -> Iterator[HonestyFinding]:
-    """Of a node whose replicates all measured the same: that its code draws random numbers all the same.
+    """Find code that draws random numbers although all replicates measured the same values.
 
-    A sign; enough by itself where the code seeds with a number of its own and never reads the seed that it is given.
+    This is a sign; it is sufficient by itself if the code sets its own seed and never reads the given one.
     """
     own = not any(SEED_READ.search(text) for text in code.values())
     lines = [(file, number, line) for file, text in code.items() for number, line in enumerate(text.splitlines(), 1)]
@@ -211,7 +212,7 @@ def find_ignored_seed(code: Mapping[str, str]) -> Iterator[HonestyFinding]:
     drawn = seeded or next((one for one in lines if RANDOM_DRAW_CALL.search(one[2])), None)
     if drawn is not None:
         file, number, line = drawn
-        why = "draws random numbers, and all replicates measured the same values"
+        why = "draws random numbers, but all replicates measured the same values"
         yield HonestyFinding(
             kind="frozen seed",
             file=file,
@@ -219,5 +220,5 @@ def find_ignored_seed(code: Mapping[str, str]) -> Iterator[HonestyFinding]:
             text=line.strip()[:160],
             suspect=seeded is not None,
             sign="run",
-            why=f"{why}: it seeds them itself, whatever lab.seed is" if seeded else why,
+            why=f"{why}: it sets its own seed, whatever lab.seed is" if seeded else why,
         )

@@ -1,4 +1,4 @@
-"""Code as its reader sees it: without comments and docstrings, with every line where it was, and numbered."""
+"""Prepare code for its reader: without comments and docstrings, at unchanged line numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from labwright.record.python_syntax import parse_python
 from labwright.record.schema.code_reading import CodeDoubt
 
 MAX_CITED_LINES = 20
-"""That one doubt may cite beyond its first."""
+"""Maximum lines that one doubt may cite after the first."""
 
 
 def strip_comments(text: str) -> str:
-    """The source without comments and without texts that stand alone, line for line; as it is where it is no Python."""
+    """Remove comments and docstrings, keeping line numbers; return the source unchanged if it is not Python."""
     try:
         alone = [
             node
@@ -37,12 +37,15 @@ def strip_comments(text: str) -> str:
 
 
 def number_lines(text: str) -> str:
-    """The lines that are not empty, each with its number."""
+    """Return the nonempty lines, each with its number."""
     return "\n".join(f"{number:4d} {line}" for number, line in enumerate(text.splitlines(), 1) if line.strip())
 
 
 def keep_verified_doubts(doubts: Iterable[CodeDoubt], code: Mapping[str, str]) -> tuple[CodeDoubt, ...]:
-    """The doubts whose quote stands at the lines that they cite, spaces aside. `code` is bare, by path."""
+    """Return the doubts whose quote matches the cited lines, ignoring spaces.
+
+    `code` is without comments, by path.
+    """
     return tuple(one for one in doubts if _quote_is_at_lines(one, code.get(one.file, "")))
 
 

@@ -1,7 +1,7 @@
-"""What signs come to together: one alone is a note, two from different places make a node suspect.
+"""Combine signs: one alone is a note, two from different sources make a node suspect.
 
-Signs are from facts of the run (`run`) and from the reader of the code (`reader`). What an exact check, a probe or a
-check of form finds is suspect by itself, and confirms any sign.
+Signs come from facts of the run (`run`) and from the reader of the code (`reader`). A finding of an exact check, a
+probe or a syntax check is suspect by itself, and confirms any sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from labwright.record.schema.nodes import HonestyFinding
 def apply_corroboration(
     new_findings: Iterable[HonestyFinding], earlier_findings: Iterable[HonestyFinding] = ()
 ) -> tuple[HonestyFinding, ...]:
-    """The new findings, with signs suspect where another one confirms them; `before` are those the node has already."""
+    """Return the new findings, with corroborated signs marked suspect; `earlier_findings` are the node's previous
+    ones.
+    """
     new_findings = tuple(new_findings)
     origins = {one.sign or "exact" for one in (*earlier_findings, *new_findings) if one.sign or one.suspect}
     if len(origins) < 2:

@@ -1,10 +1,8 @@
-"""Scores that the code says of rows whose labels it cannot have.
+"""Find scores that code reports on rows whose labels it cannot have.
 
-The labels of validation and test are withheld, so a metric that needs them, when the code itself logs it, was computed
-on something else: on dev, on train, on copies. The rule is exact, and what was recorded is held to it.
-
-Not guaranteed: a metric under a name of its own (`robust_accuracy`) is not looked at, nor a score of a folder dataset,
-whose labels we do not know.
+The labels of validation and test are withheld. If the code itself logs a metric that needs them, it was computed on
+something else: dev, train or copies. The rule is exact and applied to recorded measurements. Limits: a metric with
+a custom name (`robust_accuracy`) is not checked, nor are folder datasets, whose labels are unknown.
 """
 
 from __future__ import annotations
@@ -37,17 +35,18 @@ CLASS_METRICS = frozenset(
         "expected_calibration_error",
     }
 )
-"""Metrics that we score (sandbox.metrics), and other names of them."""
+"""Metrics that the host computes (sandbox.metrics), and other names for them."""
 SPLIT_PREFIX = re.compile(r"^(validation|valid|val|test)_")
 WithheldMetrics = Mapping[str, frozenset[str]]
-"""By dataset: the metrics that take its withheld labels."""
+"""For each dataset, the metrics that need its withheld labels."""
 FINDING_KIND = "unseen labels"
 
 
 def list_withheld_metrics(plan: DataPlan | None, facts: Iterable[DatasetFacts] | None = None) -> WithheldMetrics:
-    """Of the plan's datasets. A reconstruction of images has an mse without labels, so the task tells what needs them.
+    """Return the metrics that need withheld labels for the plan's datasets.
 
-    Without facts every metric is taken to need them.
+    The task decides: a reconstruction of images has an mse without labels. Without facts, every metric is assumed
+    to need them.
     """
     if plan is None:
         return {}
@@ -62,7 +61,7 @@ def list_withheld_metrics(plan: DataPlan | None, facts: Iterable[DatasetFacts] |
 
 
 def find_impossible_scores(measurements: Sequence[Measurement], hidden: WithheldMetrics) -> tuple[HonestyFinding, ...]:
-    """Of recorded values, each quantity once."""
+    """Return the findings on recorded values, each quantity once."""
     logged = dict.fromkeys(
         (one.name, one.dataset, one.split) for one in measurements if one.grade == "logged" and one.step is None
     )
@@ -80,6 +79,6 @@ def _needs_withheld_labels(metric: object, dataset: object, split: object, hidde
 
 def _explain(metric: object, dataset: object, split: object) -> str:
     return (
-        f"{metric!r} of {dataset!r} on {split} is said by the code, which cannot have the labels of these rows: "
-        'hand in predictions with lab.submit, or name what it is (dev_accuracy, split="dev")'
+        f"the code reports {metric!r} of {dataset!r} on {split}, but it cannot have the labels of these rows: "
+        'submit predictions with lab.submit, or name what it is (dev_accuracy, split="dev")'
     )

@@ -1,7 +1,8 @@
-"""Judges: a finished paper scored by a rubric, with a reason and a checked quote for every score.
+"""Score a finished paper with a rubric: every score has a reason and a checked quote.
 
-`judged` is one judgement: a `Case` is put together from a paper that the guards went over, a rubric and what the paper
-is held against, and `screened` by a model. `panel` asks several judges. docs/judge.md says what a judgement is worth.
+`judge_case` makes one judgement of a `JudgeCase`: a paper that the guards have cleaned, a rubric and attachments,
+screened for prompt injection by `screen_case`. `ask_panel` asks several judges. docs/judge.md says how far
+judgements can be trusted.
 """
 
 from labwright.review.judge.attachments import (

@@ -1,9 +1,8 @@
-"""What a paper is held against: a task description, a log, result files, pictures of its pages, the record of its run.
+"""Attachments for a judge: a task description, a log, result files, page images, the record of the run.
 
-Files are bounded, and whatever is cut is named; of a long log lines that repeat others but for their numbers are folded
-first. Orders to reviewers are removed as they are from the paper. Pages with a removed passage are withheld: a picture
-would bring it back. Code is in `review.judge.code_excerpt`. Not guaranteed: an order that is drawn in a picture, and
-is no text, reaches the model.
+Files have a size limit and every cut is reported; repetitive log lines are folded first. Prompt injections are
+removed as in the paper. Pages with a removed passage are withheld, since the image would show it. Code is in
+`review.judge.code_excerpt`. Limits: a prompt injection drawn in an image reaches the model.
 """
 
 from __future__ import annotations
@@ -36,32 +35,35 @@ MAX_FILE_BYTES = 50_000_000
 MAX_SHOWN_CHARACTERS = {"task": 9_000, "log": 9_000}
 RESULT_SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".yaml", ".yml"})
 MAX_RESULT_CHARACTERS, MAX_RESULTS_SHOWN, MAX_ENTRIES = 900, 8, 5_000
-"""Characters of a file of results; how many are shown, and looked at."""
+"""Characters per result file; number of files shown; number of files scanned."""
 EMPTY_FILE_NOTE = "(the file is empty)"
-"""What a judge is shown of an empty log, which says something by itself."""
+"""Text shown to a judge for an empty log, which is itself informative."""
 
 
 @dataclass(frozen=True)
 class GuardedExhibit:
-    """An exhibit, and what the guards took out of it."""
+    """An exhibit, and the passages that the guards removed from it."""
 
     exhibit: Exhibit
     removed: tuple[RemovedPassage, ...] = ()
 
 
 def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
-    """A task description or a log; of a long one head and tail. Raises `PaperError`."""
+    """Read a task description or a log; a long one is cut in the middle.
+
+    Raises `PaperError`.
+    """
     if not path.exists():
         endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
         names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
         raise PaperError(
-            f"there is no {path} for --{kind}: in {path.parent} there is "
-            + (", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file")
+            f"{path} (--{kind}) does not exist: {path.parent} contains "
+            + (", ".join(names) or f"no file ending in {' or '.join(endings)}; give the path of a text file")
         )
     text = read_text_file(path, kind)
     if not text.strip():
         if kind == "task":
-            raise PaperError(f"{path} is empty: give --task a file with text, or leave it out")
+            raise PaperError(f"{path} is empty: give --task a file with text, or omit it")
         return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=EMPTY_FILE_NOTE))
     where, limit, cut = f"--{kind} {path.name}", MAX_SHOWN_CHARACTERS[kind], list[str]()
     text, hidden = strip_invisible(text, where)
@@ -75,8 +77,10 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 
 
 def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
-    """The beginnings and ends of the text files in a folder of results, the shortest files first; not the `log`, which
-    is shown by itself. None where there is no such file. Raises `PaperError`."""
+    """Return the start and end of each text file in a results folder, shortest files first.
+
+    `log` is excluded, as it is shown separately. None if there is no such file. Raises `PaperError`.
+    """
     files = {
         path: size
         for path, size in list_files(folder, RESULT_SUFFIXES).items()
@@ -104,7 +108,10 @@ def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibi
 
 
 def list_files(folder: Path, endings: Container[str]) -> dict[Path, int]:
-    """Bytes of the files below a folder with such an ending, of at most `MOST_ENTRIES` files; links are passed by."""
+    """Return the sizes in bytes of files below a folder with one of the endings, at most `MAX_ENTRIES`.
+
+    Links are skipped.
+    """
     walked = (
         Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)) :] for name in names
     )
@@ -116,24 +123,24 @@ def list_files(folder: Path, endings: Container[str]) -> dict[Path, int]:
 
 
 def format_file_name(name: str) -> str:
-    """The name of a file as it may stand in a prompt."""
+    """Return a file name in a form that is safe in a prompt."""
     return strip_marks(cut_line(name, 160))
 
 
 def format_file_list(files: Sequence[str], max_lines: int) -> tuple[str, ...]:
-    """Lines on files, and how many more there are."""
+    """Return one line per file, and how many more files there are."""
     more = [f"and {len(files) - max_lines + 1} more files"] if len(files) > max_lines else []
     return (*files[: max_lines - len(more)], *more)
 
 
 def read_text_file(path: Path, kind: str) -> str:
-    """The text of a file. Raises `PaperError`."""
-    data = read_bounded(path, MAX_FILE_BYTES, f"give a smaller file for --{kind}")
+    """Read a text file. Raises `PaperError`."""
+    data = read_bounded(path, MAX_FILE_BYTES, f"give --{kind} a smaller file")
     return decode_text(data, f"{path} is not text: give --{kind} a text file")
 
 
 def describe_exhibits(exhibits: Sequence[GuardedExhibit]) -> tuple[str, ...]:
-    """What a report says of the files that were shown."""
+    """Return report lines about the files that were shown."""
     return tuple(
         f"{one.exhibit.kind} {one.exhibit.name}" + "".join(f"; not shown: {line}" for line in one.exhibit.left_out)
         for one in exhibits
@@ -143,12 +150,12 @@ def describe_exhibits(exhibits: Sequence[GuardedExhibit]) -> tuple[str, ...]:
 # --- pictures of pages -----------------------------------------------------------------------------------------------
 
 MAX_PAGES, MAX_SIDE_PIXELS, MAX_PICTURE_BYTES = 8, 1100, 6_000_000
-"""How many pages, pixels of a page's longer side, and bytes of all pictures together."""
+"""Number of pages, pixels of a page's longer side, and bytes of all images together."""
 
 
 @dataclass(frozen=True)
 class PagePictures:
-    """Pictures of pages, and which pages they are."""
+    """Images of pages, and which pages they show."""
 
     pages: ShownPages
     images: tuple[Image, ...] = ()
@@ -157,7 +164,10 @@ class PagePictures:
 async def render_pages(
     pdf: Path, total: int, *, withheld: Sequence[int] = (), max_pages: int = MAX_PAGES
 ) -> PagePictures:
-    """The first pages of a PDF that are not withheld. None are shown where poppler cannot draw. Raises `TexMissing`."""
+    """Render the first pages of a PDF that are not withheld; none if poppler cannot render.
+
+    Raises `TexMissing`.
+    """
     wanted = [page for page in range(1, total + 1) if page not in withheld][:max_pages]
     images: dict[int, Image] = {}
     with temporary_copy(pdf.read_bytes()) as copy:
@@ -193,9 +203,10 @@ async def render_pages(
 
 
 def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
-    """The facts behind the paper that was made from `draft`: counts from the record up to the release.
+    """Return the facts behind the paper made from `draft`: counts from the record up to the release.
 
-    What judging takes is left out, so that a run resumed between its answer and its judgement asks the same again.
+    The cost of judging is excluded, so that a run resumed between an answer and its judgement asks the same
+    question again.
     """
     plan, released = state.data_plan, state.released
     nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]

@@ -1,9 +1,9 @@
-"""Of a folder of code: which files there are, and the text of those that say most of how the results were made.
+"""Excerpt of a code folder for a judge: the file list, and the text of the files most relevant to the results.
 
-What somebody found to matter comes first: files with signs of invention, whole where they are short, then scripts that
-ran. The others follow by what their names say (evaluation, method, the rest), and scripts that did not run come last.
-Files are bounded, whatever is cut is named, nothing is executed and links are not followed. Not guaranteed: that names
-tell what a file does, or that a file which is left out would not have mattered.
+Flagged files (signs of fabrication) come first, in full if short, then scripts that ran. Other files follow by what
+their names suggest (evaluation, method, the rest); scripts that did not run come last. Sizes are limited, every cut
+is reported, nothing is executed and links are not followed. Limits: names may mislead, and an omitted file may
+matter.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from labwright.review.judge.guards import remove_injections, strip_invisible
 from labwright.review.judge.paper_reader import PaperError
 
 MAX_CHARACTERS, MAX_NAMES = 26_000, 60
-"""Shown of all files together; names that are listed."""
+"""Characters shown of all files together; number of names listed."""
 MAX_FLAGGED_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
-"""Shown of a file with signs of invention, and of another one; less than `LEAST` is not worth a file."""
+"""Characters shown of a file with signs of fabrication, and of any other file; a shorter excerpt is omitted."""
 CODE_SUFFIX_RANKS = {
     ".py": 3,
     ".ipynb": 1,
@@ -48,7 +48,7 @@ CODE_SUFFIX_RANKS = {
     ".java": 1,
     ".rs": 1,
 }
-"""Endings that may be shown, with their weight."""
+"""File endings that may be shown, with their weights."""
 
 _EVALUATION_NAME = re.compile(r"eval|metric|scor|bench|compar|analy[sz]|result", re.IGNORECASE)
 _METHOD_NAME = re.compile(r"train|experiment|main|run|model|method|algorithm|loss|data|baseline|ablat", re.IGNORECASE)
@@ -61,11 +61,14 @@ _MAIN_BLOCK = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
 def build_code_exhibit(
     folder: Path, paper: str, *, ran_scripts: Collection[str] = (), flagged_files: Collection[str] = ()
 ) -> GuardedExhibit:
-    """The files of a folder of code. `ran` are the scripts that are known to have run, `flagged` files with signs of
-    invention, both as paths within the folder. Raises `PaperError`."""
+    """Return an excerpt of the files in a code folder.
+
+    `ran_scripts` are the scripts known to have run, `flagged_files` files with signs of fabrication; both are
+    relative paths. Raises `PaperError`.
+    """
     sizes = _list_code_files(folder)
     if not sizes:
-        raise PaperError(f"there is no code in {folder}: give --code the folder that holds the paper's code")
+        raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
     excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), frozenset(flagged_files), paper.lower())
     blocks = [excerpt.format_listing(), *excerpt.iter_blocks()]
     shown, removed = remove_injections("\n\n".join(blocks), f"--code {folder.name}")
@@ -75,7 +78,7 @@ def build_code_exhibit(
 
 @dataclass
 class _CodeExcerpt:
-    """What is shown of a folder; `left_out` and `hidden` grow while the files are read."""
+    """The excerpt of a folder; `left_out` and `hidden` grow while files are read."""
 
     folder: Path
     sizes: dict[str, int]
@@ -86,17 +89,17 @@ class _CodeExcerpt:
     removed: list[RemovedPassage] = field(default_factory=list[RemovedPassage])
 
     def format_listing(self) -> str:
-        """The names of the files, sizes in bytes."""
+        """Return the names and sizes in bytes of the files."""
         names = [f"{format_file_name(name)} ({self._describe_file(name)})" for name in sorted(self.sizes)]
         rest = [format_mark(f"{len(names) - MAX_NAMES} more files")] if len(names) > MAX_NAMES else []
         return "\n".join(["Files:", *names[:MAX_NAMES], *rest])
 
     def iter_blocks(self) -> Iterator[str]:
-        """The text of files under a mark with their name, as long as there is room."""
+        """Yield the text of each file below a mark with its name, within the limit."""
         used = 0
         for name in sorted(self.sizes, key=self._sort_key):
             if MAX_CHARACTERS - used < MIN_FILE_CHARACTERS or self.sizes[name] > MAX_FILE_BYTES:
-                self.left_out.append(f"{format_file_name(name)} ({self.sizes[name]} bytes): the whole of it")
+                self.left_out.append(f"{format_file_name(name)} ({self.sizes[name]} bytes): all of it")
                 continue
             text, most = (
                 self._read_text(name),
@@ -113,7 +116,7 @@ class _CodeExcerpt:
 
     @property
     def omitted_lines(self) -> tuple[str, ...]:
-        """What is not shown, a line each, at most twenty."""
+        """Return what is omitted, one line each, at most twenty."""
         return format_file_list(self.left_out, 20)
 
     def _read_text(self, name: str) -> str:
@@ -125,15 +128,15 @@ class _CodeExcerpt:
         return self.folder / name if self.folder.is_dir() else self.folder
 
     def _describe_file(self, name: str) -> str:
-        """What is known of a file beside its name."""
+        """Return what is known about a file besides its name."""
         return (
             f"{self.sizes[name]} bytes"
             + ", ran" * (name in self.ran_scripts)
-            + ", noted by the audit" * (name in self.flagged_files)
+            + ", flagged by the audit" * (name in self.flagged_files)
         )
 
     def _sort_key(self, name: str) -> tuple[float, ...]:
-        """Files in this order are shown until there is no room."""
+        """Sort key: files are shown in this order until the limit is reached."""
         path = Path(name)
         role = 0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2
         weight = (
@@ -153,14 +156,14 @@ class _CodeExcerpt:
         )
 
     def _is_unrun_script(self, name: str) -> bool:
-        """Whether a file is a script, and none of those that ran, where it is known which did."""
+        """Return whether a file is a script that did not run; False if it is not known which scripts ran."""
         if not self.ran_scripts or name in self.ran_scripts or self.sizes[name] > MAX_FILE_BYTES:
             return False
         return name.endswith(".sh") or bool(_MAIN_BLOCK.search(self._resolve(name).read_bytes()))
 
 
 def _list_code_files(folder: Path) -> dict[str, int]:
-    """Bytes of files that may be code, by name."""
+    """Return the sizes in bytes of files that may be code, by name."""
     if folder.is_file():
         return {folder.name: folder.stat().st_size}
     return {path.relative_to(folder).as_posix(): size for path, size in list_files(folder, CODE_SUFFIX_RANKS).items()}

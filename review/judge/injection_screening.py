@@ -1,11 +1,11 @@
-"""What is left of a case once a model has read it for passages that speak to its judge.
+"""Remove the passages of a case that a model identifies as prompt injection.
 
-The guards by patterns come first; what they took out is gone before. The reader sees what the judge will see, in
-numbered passages, some at a time, and names numbers; each passage is taken out of its text at its place, leaves the
-guards' mark, and is reported (`removed`, by the reader). It is asked once for a paper, however many judges follow.
+The pattern guards run first. The reader model sees the judge's input as numbered passages, in several calls if
+long, and returns numbers. Each named passage is replaced by the guards' mark and reported (`removed`, with the
+reader as the source). A paper is screened once for all judges.
 
-Not guaranteed: a model may be talked round as a judge may, though it has nothing to give but numbers. Where it gives no
-answer the paper is judged all the same, and the judgement says that nobody read it for this.
+Limits: the reader can be manipulated like a judge, though it can only return numbers. If it gives no answer, the
+paper is judged anyway and the judgement says that it was not screened by a model.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from labwright.review.judge.quotes import squeeze
 from labwright.review.judge.sections import PaperSection, allot_characters
 
 MAX_CHARACTERS_PER_CALL, MAX_PASSAGES_PER_CALL = 24_000, 400
-"""Characters, and passages, of one question."""
+"""Characters and passages per call."""
 CONTEXT_AT_CUT_CHARACTERS = 1000
-"""Characters that are read beyond what the judge is shown, since removals move the cuts."""
-PATTERNS_ONLY_NOTE = "orders to reviewers were looked for by patterns alone"
-NO_READER_NOTE = "no model read the paper for them"
+"""Characters that are read beyond the judge's excerpt, since removals move the cuts."""
+PATTERNS_ONLY_NOTE = "prompt injection was only checked by pattern"
+NO_READER_NOTE = "no model screened the paper"
 
 
 @dataclass(frozen=True)
 class _ScreenedText:
-    """One text, and which parts of it are read."""
+    """A text and the spans of it to screen."""
 
     where: str
     text: str
@@ -53,7 +53,7 @@ class _ScreenedText:
 
 
 async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
-    """The case without the passages that a reader names: the first, or the next where one gives no answer."""
+    """Return the case without the passages that a reader names; if a reader gives no answer, the next is asked."""
     paper, exhibits = case.guarded.paper, case.exhibits
     texts = [
         *_list_texts(paper),
@@ -82,7 +82,7 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
 
 
 def _list_texts(paper: Paper) -> Iterator[_ScreenedText]:
-    """Title and text of each section, of a long one the parts that the judge is shown."""
+    """Yield the title and text of each section; of a long section, the parts that the judge is shown."""
     for section, share in zip(paper.sections, allot_characters(paper.sections, MAX_PAPER_CHARACTERS), strict=True):
         where = section.title or "before the first heading"
         length, head = len(section.text), share * 2 // 5
@@ -104,7 +104,7 @@ def _describe_paper(paper: Paper) -> str:
 async def _ask_readers(
     texts: Sequence[_ScreenedText], about: str, readers: Sequence[ModelClient]
 ) -> tuple[dict[int, list[Span]], str]:
-    """The passages that the reader names, by text; and why some were not read, if any."""
+    """Return the passages that the reader names, by text, and why some were not read, if any."""
     found: dict[int, list[Span]] = {}
     left, why = list(readers), "" if readers else NO_READER_NOTE
     for chunk in _split_into_calls(texts):
@@ -124,19 +124,22 @@ async def _ask_readers(
 
 
 async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClient]) -> tuple[Influence, str]:
-    """The answer, or none and why. Who fails is taken off the list; the last one, whose answer was unusable, may do
-    better with other passages."""
+    """Return the answer, or no answer and the reason.
+
+    A reader that fails is removed from the list; the last one stays if its answer was unusable, since it may
+    succeed on other passages.
+    """
     why = NO_READER_NOTE
     while readers:
         try:
-            answer = await readers[0].ask_or_none(INFLUENCE, inputs, instead="the paper is judged without it")
+            answer = await readers[0].ask_or_none(INFLUENCE, inputs, instead="the paper is judged without screening")
         except ModelError as error:
             why = str(error)
             del readers[0]
             continue
         if answer is not None:
             return answer, NO_READER_NOTE if answer.unread else ""
-        why = "the model that reads for them gave no answer that can be used"
+        why = "the screening model gave no usable answer"
         if len(readers) == 1:
             break
         del readers[0]
@@ -144,7 +147,7 @@ async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClien
 
 
 def _split_into_calls(texts: Sequence[_ScreenedText]) -> Iterator[list[tuple[int, Span]]]:
-    """The passages of all texts by question."""
+    """Yield the passages of all texts, grouped by call."""
     chunk: list[tuple[int, Span]] = []
     size = 0
     for at, text in enumerate(texts):
@@ -159,7 +162,7 @@ def _split_into_calls(texts: Sequence[_ScreenedText]) -> Iterator[list[tuple[int
 
 
 def _remove_spans(text: _ScreenedText, spans: Sequence[Span]) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """The text with a mark in place of each run of these passages, and what was removed."""
+    """Return the text with a mark in place of each run of passages, and what was removed."""
     left, found = text.text, list[RemovedPassage]()
     for begin, end in reversed(_merge_spans(text.text, spans)):
         passage = left[begin:end]
@@ -177,7 +180,7 @@ def _remove_spans(text: _ScreenedText, spans: Sequence[Span]) -> tuple[str, tupl
 
 
 def _merge_spans(text: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans in order, those with nothing but blanks between them as one."""
+    """Return the spans in order, merging those with only white space between them."""
     runs: list[Span] = []
     for begin, end in sorted(spans):
         if runs and not text[runs[-1][1] : begin].strip():
@@ -188,7 +191,10 @@ def _merge_spans(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _remove_from_guarded(before: GuardedPaper, paper: Paper, found: Sequence[RemovedPassage]) -> GuardedPaper:
-    """What the guards left, without these passages; of a PDF no picture is shown of a page that may hold one."""
+    """Return the guarded paper without these passages.
+
+    For a PDF, images of pages that may contain one are withheld.
+    """
     pages = {page for one in found for page in _find_pages(one.text, before.page_texts)}
     return replace(
         before,
@@ -199,7 +205,7 @@ def _remove_from_guarded(before: GuardedPaper, paper: Paper, found: Sequence[Rem
 
 
 def _find_pages(passage: str, texts: Sequence[str]) -> list[int]:
-    """The pages on which a passage begins or ends; all of them where it is found on none."""
+    """Return the pages on which a passage begins or ends; all pages if it is not found."""
     bare = squeeze(passage)
     found = [page for page, text in enumerate(map(squeeze, texts), 1) if bare[:30] in text or bare[-30:] in text]
     return found or list(range(1, len(texts) + 1))

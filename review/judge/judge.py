@@ -1,8 +1,8 @@
-"""Judgements by a rubric: from a paper to the question for a judge, from its answer to a judgement with checked quotes,
-and several judges over one paper. A member of a panel that fails is reported missing with its reason.
+"""Judge a paper with a rubric: build the question, check the quotes in the answer, ask a panel of judges.
 
-Not guaranteed: that members of different names judge independently. Repeats at temperature 0 show how far a provider
-repeats itself, not how sure a judgement is.
+A panel member that fails is reported as missing, with the reason. Limits: members with different names may not
+judge independently. Repeats at temperature 0 measure how far a provider repeats itself, not the confidence of a
+judgement.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from labwright.review.judge.rubric import hash_rubric
 from labwright.review.judge.sections import PaperExcerpt, make_excerpt
 
 MAX_PAPER_CHARACTERS = 100_000
-"""Of a paper that a judge is shown, about 25,000 tokens: thirty pages whole, or the main text of a longer paper."""
+"""Characters of a paper shown to a judge, about 25,000 tokens: thirty pages, or the main text of a longer paper."""
 
 
 @dataclass(frozen=True)
 class JudgeCase:
-    """What is judged, by what, and what it is held against."""
+    """A paper to judge, its rubric and its attachments."""
 
     guarded: GuardedPaper
     rubric: Rubric
@@ -56,12 +56,12 @@ class JudgeCase:
 
     @property
     def removed(self) -> tuple[RemovedPassage, ...]:
-        """Everything that the guards took out, of the paper first."""
+        """Return everything that the guards removed, from the paper first."""
         return (*self.guarded.removed, *(one for exhibit in self.exhibits for one in exhibit.removed))
 
 
 async def judge_case(case: JudgeCase, client: ModelClient, *, model: str) -> Judgement:
-    """The judgement of a case by a model. Raises `ModelError`."""
+    """Return a model's judgement of a case. Raises `ModelError`."""
     paper = case.guarded.paper
     images = case.pictures.images if case.pictures else ()
     inputs = build_judge_inputs(paper, case.rubric, case.facts).model_copy(
@@ -82,9 +82,9 @@ async def judge_case(case: JudgeCase, client: ModelClient, *, model: str) -> Jud
     if pages := inputs.pages:
         rest = pages.total - len(pages.shown) - len(pages.withheld)
         if pages.withheld:
-            withheld.append(f"pictures of pages {', '.join(map(str, pages.withheld))}: a passage on them was removed")
+            withheld.append(f"images of pages {', '.join(map(str, pages.withheld))}: a passage on them was removed")
         if rest > 0:
-            withheld.append(f"pictures of {rest} more pages")
+            withheld.append(f"images of {rest} more pages")
     return plain.model_copy(
         update={
             "removed": case.removed,
@@ -99,16 +99,16 @@ async def judge_case(case: JudgeCase, client: ModelClient, *, model: str) -> Jud
 
 
 def excerpt_paper(paper: Paper) -> PaperExcerpt:
-    """What of a paper is shown. Files that it includes and that could not be read count as left out."""
+    """Return the part of a paper that is shown. Included files that could not be read are listed as omitted."""
     shown = make_excerpt(paper.sections, MAX_PAPER_CHARACTERS)
     missing = tuple(
-        f"included file {name!r}: not there, or outside the paper's folder" for name in paper.missing_files[:20]
+        f"included file {name!r}: missing, or outside the paper's folder" for name in paper.missing_files[:20]
     )
     return replace(shown, left_out=(*shown.left_out, *missing))
 
 
 def build_judge_inputs(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> JudgeInputs:
-    """What a judge is asked."""
+    """Build the prompt inputs of a judge."""
     shown = excerpt_paper(paper)
     return JudgeInputs(
         rubric=rubric, paper=shown.text, characters=paper.characters, left_out=shown.left_out, facts=facts
@@ -116,7 +116,7 @@ def build_judge_inputs(paper: Paper, rubric: Rubric, facts: RecordFacts | None =
 
 
 def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
-    """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
+    """Return the answer with every quote looked up in the whole paper. `name` is the paper's name in reports."""
     rubric, text = inputs.rubric, paper.text
     scores = tuple(
         DimensionScore(
@@ -160,7 +160,7 @@ def _build_text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextOnlyScore | No
 
 
 def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> ResultsOrigin | None:
-    """What the judge says of the results, its quote looked up in everything that it was shown."""
+    """Return the judge's statement on the results, its quote looked up in everything that it was shown."""
     if answer.results is None:
         return None
     given, audit = answer.results, inputs.audit
@@ -176,7 +176,7 @@ def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Re
 
 @dataclass(frozen=True)
 class PanelMember:
-    """A judge of a panel: its name as configured, and the door to it."""
+    """A judge of a panel: its configured name and its client."""
 
     name: str
     models: Models
@@ -185,7 +185,7 @@ class PanelMember:
 async def ask_panel(
     case: JudgeCase, members: Sequence[PanelMember], *, repeats: int = 1, writers: Sequence[str] = ()
 ) -> JudgePanel:
-    """Every member asked `repeats` times, members side by side. `writers` are the models that wrote the paper."""
+    """Ask every member `repeats` times, members concurrently. `writers` are the models that wrote the paper."""
 
     async def asked(member: PanelMember) -> list[Judgement | MissingJudgement]:
         outcomes: list[Judgement | MissingJudgement] = []
@@ -202,11 +202,13 @@ async def ask_panel(
     given = tuple(one for one in found if isinstance(one, Judgement))
     names = list(dict.fromkeys(one.name for one in members))
     same = [
-        f"{first} and {second} are of one family: their agreement says less"
+        f"{first} and {second} are of the same model family: their agreement is weaker evidence"
         for first, second in itertools.combinations(names, 2)
         if is_same_family(first, second)
     ]
-    unknown = [f"the family of {name} is not known from its name" for name in names if find_family(name) is None]
+    unknown = [
+        f"the model family of {name} cannot be told from its name" for name in names if find_family(name) is None
+    ]
     return JudgePanel(
         paper=case.name,
         rubric=case.rubric.name,
@@ -220,14 +222,14 @@ async def ask_panel(
 
 
 def drop_pictures(case: JudgeCase) -> JudgeCase:
-    """The case for a model that looks at no pictures."""
+    """Return the case without images, for a text-only model."""
     return replace(case, pictures=None)
 
 
 def find_family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
-    """Warnings on judges of a writer's family."""
+    """Return warnings about judges of the same family as a writer."""
     return tuple(
-        f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own kind"
+        f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own family"
         for judge in dict.fromkeys(judges)
         for writer in dict.fromkeys(writers)
         if is_same_family(judge, writer)

@@ -1,7 +1,7 @@
-"""A log without the lines that say again, with other numbers, what lines before them said.
+"""Fold lines of a log that repeat earlier lines with other numbers.
 
-Not guaranteed: that the numbers of a folded line are like those beside it. The first two lines of a kind, and the last
-of each stretch, stay.
+The first two lines of a kind and the last of each run are kept. Limits: the numbers of a folded line may differ
+from those shown.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from collections.abc import Iterator, Sequence
 from labwright.models.prompt_filters import format_mark
 
 KEPT_LINES = 2
-"""Lines of a kind that are shown before others like them are folded."""
+"""Lines of a kind that are shown before further ones are folded."""
 MIN_FOLDED_LINES = 3
-"""Lines that are folded together at least."""
+"""Minimum number of lines to fold."""
 
 _NUMBER = re.compile(r"\d[\d.,:/eE%+-]*")
 _PROGRESS_BAR = re.compile(r"[|#=>█▏▎▍▌▋▊▉ -]+")
 
 
 def fold_log(text: str) -> str:
-    """The text with a mark for each stretch of lines that repeat earlier ones but for their numbers, which counts them.
-    What a progress bar wrote over itself counts as lines."""
+    """Return the text with runs of lines that repeat earlier ones, apart from numbers, replaced by a count.
+
+    Each state of a progress bar counts as a line.
+    """
     lines = re.split(r"\r\n|\r|\n", text)
     return "\n".join(_fold_lines(lines, _find_repeats(lines)))
 
 
 def _find_repeats(lines: Sequence[str]) -> list[bool]:
-    """Which lines repeat earlier ones but for numbers and bars."""
+    """Return which lines repeat earlier ones apart from numbers and bars."""
     seen: Counter[str] = Counter()
     found: list[bool] = []
     for line in lines:
@@ -44,7 +46,7 @@ def _fold_lines(lines: Sequence[str], repeats: Sequence[bool]) -> Iterator[str]:
     while at < len(lines):
         end = next((k for k in range(at, len(lines)) if not repeats[k]), len(lines))
         if end - at > MIN_FOLDED_LINES:
-            yield format_mark(f"{end - at - 1} lines like those above, but for their numbers")
+            yield format_mark(f"{end - at - 1} lines like those above, with other numbers")
             at = end - 1
         yield lines[at]
         at += 1

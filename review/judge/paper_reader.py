@@ -1,12 +1,13 @@
-"""A paper as a judge gets it: text by section, read once from PDF, LaTeX, Markdown or plain text.
+"""Read a paper for a judge: text by section, from PDF, LaTeX, Markdown or plain text.
 
-Included LaTeX files are read from the paper's own folder only; comments are not part of the text; our value macros are
-filled in, other commands stay, since a language model reads them. Nothing is executed. By patterns, not by pylatexenc,
-which takes seconds for the tree of an appendix. `review.judge.guards` looks for what else a reader cannot see.
+Included LaTeX files are only read from the paper's own folder. Comments are dropped, this project's value macros
+are filled in and other commands are kept, since a language model can read them. Nothing is executed. pylatexenc is
+not used because it takes seconds to parse an appendix. `review.judge.guards` finds text that a human reader cannot
+see.
 
-    JudgeError
-        PaperError     you: the paper cannot be read
-        RubricError    you: the rubric file cannot be used
+JudgeError
+  PaperError     the paper cannot be read
+  RubricError    the rubric file cannot be used
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from labwright.review.judge.sections import PaperSection, find_group_end, split_
 
 
 class JudgeError(UsageError):
-    """A paper cannot be judged. The message is one line that says why, and how to fix it."""
+    """A paper cannot be judged. The one-line message gives the reason and the fix."""
 
 
 class PaperError(JudgeError):
@@ -42,10 +43,10 @@ class RubricError(JudgeError):
 FORM_BY_SUFFIX = {".pdf": "PDF", ".tex": "LaTeX", ".md": "Markdown", ".markdown": "Markdown", ".txt": "text"}
 MAX_BYTES_BY_FORM = {"PDF": 200_000_000, "LaTeX": 10_000_000, "Markdown": 10_000_000, "text": 10_000_000}
 MIN_WORDS = 50
-"""Below this there is nothing to judge: a scan without text, an empty file."""
+"""A paper with fewer words cannot be judged: a scan without text, an empty file."""
 
 MAX_FILES, MAX_CHARACTERS = 100, 10_000_000
-"""Of LaTeX files that a paper includes."""
+"""Limits on the LaTeX files that a paper includes."""
 _HTML_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%([^\n]*)")
 _UNPRINTED_LATEX = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
@@ -58,8 +59,11 @@ _HEADING = re.compile(
 
 @dataclass(frozen=True)
 class Paper:
-    """The text of a paper. `missing` names files that it includes and that are not there; `unseen` is
-    what TeX and Markdown skip (comments, branches never taken), `preamble` its LaTeX before the document begins."""
+    """The text of a paper.
+
+    `missing` names included files that do not exist; `unseen` is text that TeX and Markdown skip (comments,
+    branches never taken); `preamble` is the LaTeX before the document.
+    """
 
     path: Path
     form: str
@@ -71,7 +75,7 @@ class Paper:
 
     @property
     def text(self) -> str:
-        """Titles and texts of all sections: what quotes are looked up in."""
+        """Titles and texts of all sections, in which quotes are looked up."""
         return "\n\n".join(f"{section.title}\n{section.text}" for section in self.sections)
 
     @property
@@ -80,18 +84,18 @@ class Paper:
 
 
 async def read_paper(path: Path) -> Paper:
-    """The paper in a file. Raises `PaperError`."""
+    """Read the paper in a file. Raises `PaperError`."""
     form, known = FORM_BY_SUFFIX.get(path.suffix.lower()), ", ".join(f"*{suffix}" for suffix in FORM_BY_SUFFIX)
     if path.is_dir():
-        raise PaperError(f"{path} is a folder and no run: give a paper as a file ({known}), or the folder of a run")
+        raise PaperError(f"{path} is a folder but not a run: give a paper as a file ({known}), or the folder of a run")
     if form is None:
-        raise PaperError(f"{path} is not a paper that can be read: give {known}")
-    data = read_bounded(path, MAX_BYTES_BY_FORM[form], "give the paper alone")
+        raise PaperError(f"{path} is not a readable paper: give {known}")
+    data = read_bounded(path, MAX_BYTES_BY_FORM[form], "give a smaller file with only the paper")
     paper = Paper(path, form, hashlib.sha256(data).hexdigest())
     if form == "PDF":
         paper = replace(paper, sections=split_pdf_sections(await _read_pdf(path, data)))
     else:
-        text = decode_text(data, f"{path} is not text, whatever its name says")
+        text = decode_text(data, f"{path} is not a text file, whatever its name says")
         if form == "LaTeX":
             paper = _read_latex(paper, text)
         else:
@@ -102,13 +106,16 @@ async def read_paper(path: Path) -> Paper:
                 unprinted=unseen,
             )
     if len(paper.text.split()) < MIN_WORDS:
-        scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
-        raise PaperError(f"{path} holds fewer than {MIN_WORDS} words of text: there is nothing to judge{scan}")
+        scan = "; a scan needs text recognition first" if form == "PDF" else ""
+        raise PaperError(f"{path} has fewer than {MIN_WORDS} words of text, too few to judge{scan}")
     return paper
 
 
 def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
-    """The content of a file of at most `most` bytes; `fix` says what to do about a larger one. Raises `PaperError`."""
+    """Return the content of a file of at most `max_bytes`; `fix` says what to do about a larger one.
+
+    Raises `PaperError`.
+    """
     try:
         if path.stat().st_size > max_bytes:
             raise PaperError(f"{path} is larger than {max_bytes // 10**6} MB: {fix}")
@@ -119,7 +126,7 @@ def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
 
 @contextlib.contextmanager
 def temporary_copy(data: bytes) -> Generator[Path]:
-    """A PDF alone in a folder of its own: nothing is written next to the paper, whatever its name is."""
+    """Yield a copy of a PDF alone in a temporary folder, so that nothing is written next to the paper."""
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
         copy = Path(name) / "paper.pdf"
         copy.write_bytes(data)
@@ -134,15 +141,18 @@ async def _read_pdf(path: Path, data: bytes) -> str:
             text = await extract_pdf_text(copy)
         except tex_runner.TexMissing:
             raise PaperError(
-                f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils"
+                f"cannot read {path}: pdftotext is not installed; on Debian: apt-get install poppler-utils"
             ) from None
     if not text.strip():
-        raise PaperError(f"{path} gives no text: it is damaged, locked by a password, or a scan without text")
+        raise PaperError(f"{path} contains no extractable text: it is damaged, password-protected, or a scan")
     return text
 
 
 def decode_text(data: bytes, error_message: str) -> str:
-    """Text of a file, UTF-8 or else Latin-1. Raises `PaperError` with the message `otherwise` for what is no text."""
+    """Decode UTF-8, otherwise Latin-1.
+
+    Raises `PaperError` with `error_message` if the data is not text.
+    """
     if b"\0" in data:
         raise PaperError(error_message)
     try:
@@ -159,7 +169,7 @@ class _LatexFiles:
     texts: list[str] = field(default_factory=list[str])
 
     def expand_includes(self, text: str, depth: int = 0) -> str:
-        """The text with its includes in place, without what is never printed."""
+        """Return the text with its includes expanded, without what is never printed."""
         self.unprinted += [match[2] for match in _COMMENT.finditer(text)]
         text = _COMMENT.sub(r"\1", text)
         self.unprinted += [match[0] for match in _UNPRINTED_LATEX.finditer(text)]
@@ -169,7 +179,7 @@ class _LatexFiles:
     def _read_include(self, name: str, depth: int) -> str:
         if depth <= 8 and len(self.texts) <= MAX_FILES and sum(map(len, self.texts)) <= MAX_CHARACTERS:
             for candidate in (name, f"{name}.tex"):
-                with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+                with contextlib.suppress(OSError, ValueError):  # not a possible file name
                     path = Path(os.path.realpath(self.folder / candidate))
                     if path.is_relative_to(os.path.realpath(self.folder)) and path.is_file():
                         with open(path, encoding="utf-8", errors="replace") as file:
@@ -179,7 +189,7 @@ class _LatexFiles:
 
 
 def _read_latex(paper: Paper, text: str) -> Paper:
-    """A LaTeX paper with its sections; floats in the preamble count as one."""
+    """Return a LaTeX paper with its sections; floats in the preamble count as one."""
     files = _LatexFiles(paper.path.parent)
     source = files.expand_includes(text)
     defined = result_macros.parse_results(source)
@@ -216,6 +226,6 @@ def _split_sections(body: str) -> Iterator[PaperSection]:
 
 
 def _read_argument(text: str, begin: int) -> str:
-    """The text up to the brace that closes the one before `begin`."""
+    """Return the text up to the brace that closes the one before `begin`."""
     end = find_group_end(text, begin)
     return text[begin : begin + 200] if end is None else text[begin : end - 1]

@@ -1,4 +1,4 @@
-"""A text in passages: sentences of prose, some lines of code, so that one can be taken out and the others stay."""
+"""Split a text into passages that can be removed singly: sentences of prose or a few lines of code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from labwright.review.judge.guards import MARK_PATTERN
 
 MAX_PASSAGE_CHARACTERS, MIN_PASSAGE_CHARACTERS = 500, 40
-"""Characters of a passage: a longer one is divided between lines, shorter ones of a paragraph go together."""
+"""Limits for a passage: a longer one is split between lines, shorter ones of a paragraph are joined."""
 
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*"
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 
 def split_passages(text: str, *, prose: bool = True) -> list[Span]:
-    """Begin and end of each passage, without blank ones and without our marks."""
+    """Return the start and end of each passage, except blank ones and the guards' marks."""
     found: list[Span] = []
     at = 0
     for part in MARK_PATTERN.split(text):
@@ -31,7 +31,7 @@ def split_passages(text: str, *, prose: bool = True) -> list[Span]:
 
 
 def _join_short(text: str, *, prose: bool) -> Iterator[Span]:
-    """Short passages with those after them, as far as no blank line lies between."""
+    """Join short passages with the following ones, up to a blank line."""
     begin, end = 0, 0
     for first, last in _split_text(text, prose=prose):
         room = MIN_PASSAGE_CHARACTERS if prose else MAX_PASSAGE_CHARACTERS // 2
@@ -54,7 +54,7 @@ def _split_text(text: str, *, prose: bool) -> Iterator[Span]:
 
 
 def _split_long(text: str, begin: int, end: int) -> Iterator[Span]:
-    """A passage, divided at line ends or spaces where it is too long."""
+    """Yield a passage, split at line ends or spaces if it is too long."""
     while end - begin > MAX_PASSAGE_CHARACTERS:
         cut = max(text.rfind(sign, begin + 1, begin + MAX_PASSAGE_CHARACTERS) for sign in "\n ")
         cut = cut if cut > begin else begin + MAX_PASSAGE_CHARACTERS

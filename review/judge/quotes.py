@@ -1,9 +1,9 @@
-"""Does a quoted passage stand in the paper?
+"""Check whether a quoted passage is in the paper.
 
-Tolerant of what copying changes: white space, line ends, hyphenation, ligatures, kinds of quotes and dashes, case,
-LaTeX commands, an omission marked by dots. Not of other words or numbers: digits, points and signs must be the same.
+Differences from copying are tolerated: white space, line ends, hyphenation, ligatures, kinds of quotes and dashes,
+case, LaTeX commands, omissions marked by dots. Words, digits, decimal points and signs must match.
 
-What it does not guarantee: that the passage supports the score, or means in its place what it seems to mean alone.
+Limits: whether the passage supports the score, or is quoted out of context, is not checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import unicodedata
 
 MIN_PIECE_CHARACTERS = 10
-"""Letters and digits that each piece of a quote must have: 'the model' stands in every paper."""
+"""Minimum letters and digits in each piece of a quote: 'the model' is in every paper."""
 
 _GAP = re.compile(r"\[\s*(?:\.\s*){3}\]|\[\s*…\s*\]|(?:\.\s*){3,}|…")
 _SILENT_COMMAND = re.compile(r"\\(?:cite\w*|ref|eqref|autoref|cref|label)\*?\s*(?:\[[^\[\]]*\]\s*)*\{[^{}]*\}")
@@ -25,7 +25,7 @@ _NUMBER = "0123456789·~"
 
 
 def quote_is_in(quote: str, paper: str) -> bool:
-    """Whether every piece of the quote stands in the paper's text, in the given order."""
+    """Return whether every piece of the quote is in the paper's text, in order."""
     pieces = [squeeze(piece) for piece in _GAP.split(_SILENT_COMMAND.sub(" ", quote))]
     pieces = [piece for piece in pieces if piece]
     if not pieces or any(sum(map(str.isalnum, piece)) < MIN_PIECE_CHARACTERS for piece in pieces):
@@ -34,7 +34,9 @@ def quote_is_in(quote: str, paper: str) -> bool:
 
 
 def _are_in_order(pieces: list[str], text: str) -> bool:
-    """Whether the pieces follow one another; a number at the edge of one must be the whole number there."""
+    """Return whether the pieces follow one another; a number at the edge of a piece must be a whole number in the
+    text.
+    """
     at = 0
     for piece in pieces:
         before = rf"(?<![{_NUMBER}])" if piece[0].isdigit() else ""
@@ -47,7 +49,7 @@ def _are_in_order(pieces: list[str], text: str) -> bool:
 
 
 def squeeze(text: str) -> str:
-    """The letters and digits of a text in one string; signs, points and ends of numbers stay as `~`, `·` and `|`."""
+    """Return the letters and digits of a text; signs, points and ends of numbers become `~`, `·` and `|`."""
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     text = text.replace("$", "").replace("\\ensuremath{-}", "-")
     text = _COMMAND.sub(lambda match: match[1] or " ", text)

@@ -1,4 +1,4 @@
-"""Rubrics from TOML files: those of this program by name, or the user's own in the same form."""
+"""Read rubrics from TOML files: bundled ones by name, or the user's own in the same format."""
 
 from __future__ import annotations
 
@@ -21,26 +21,29 @@ _BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
 
 
 def load_bundled_rubrics() -> dict[str, Rubric]:
-    """The rubrics of this program by name."""
+    """Return the bundled rubrics by name."""
     found = [read_rubric(path) for path in sorted(RUBRICS_FOLDER.glob("*.toml"))]
     return {one.name: one for one in found}
 
 
 def find_rubric(name_or_path: str) -> Rubric:
-    """The rubric with a name or at a path; a name of ours comes before a file of that name. Raises `RubricError`."""
+    """Return the rubric with a name or at a path; bundled names come first.
+
+    Raises `RubricError`.
+    """
     names = load_bundled_rubrics()
     name = name_or_path.replace("_", "-")
     if name in names:
         return names[name]
     if not name_or_path.endswith(".toml") and not Path(name_or_path).exists():
         raise RubricError(
-            f"there is no rubric {name_or_path!r}: give one of {', '.join(names)}, or the path of a TOML file"
+            f"unknown rubric {name_or_path!r}: give one of {', '.join(names)}, or the path of a TOML file"
         )
     return read_rubric(Path(name_or_path))
 
 
 def read_rubric(path: Path = END_TO_END_RUBRIC) -> Rubric:
-    """The rubric in a file. Raises `RubricError`."""
+    """Read the rubric in a file. Raises `RubricError`."""
     try:
         if path.stat().st_size > MAX_RUBRIC_BYTES:
             raise RubricError(f"the rubric {path} is larger than {MAX_RUBRIC_BYTES} bytes: shorten it")
@@ -48,22 +51,22 @@ def read_rubric(path: Path = END_TO_END_RUBRIC) -> Rubric:
     except OSError as error:
         raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RubricError(f"the rubric {path} is not TOML: {' '.join(str(error).split())}") from None
+        raise RubricError(f"the rubric {path} is not valid TOML: {' '.join(str(error).split())}") from None
     except ValueError as error:
         fault = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
-        raise RubricError(f"the rubric {path}: {fault}; its form is in docs/judge.md") from None
+        raise RubricError(f"the rubric {path}: {fault}; docs/judge.md describes the format") from None
 
 
 def hash_rubric(rubric: Rubric) -> str:
-    """The hash of what a rubric says, whatever its file looks like."""
+    """Return a hash of the rubric's content, independent of formatting."""
     return hashlib.sha256(rubric.model_dump_json().encode()).hexdigest()
 
 
 def _to_rubric_fields(found: dict[str, Any]) -> dict[str, Any]:
-    """The file's tables as the fields of a `Rubric`. Raises `ValueError`."""
+    """Return the file's tables as fields of a `Rubric`. Raises `ValueError`."""
     dimensions, checks, confidence = (
         _TABLES.validate_python(table)
         for table in (found.get("dimensions", {}), found.get("checks", {}), {"confidence": found.get("confidence", {})})
@@ -79,14 +82,14 @@ def _to_rubric_fields(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_band_list(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """A table whose lines of bands are a list. Raises `ValueError`."""
+    """Return a table with its bands as a list. Raises `ValueError`."""
     bands: Any = table.get("bands")
     if not isinstance(bands, dict):
-        raise ValueError(f'{name} has no bands: lines such as "9-10" = "what it means"')
+        raise ValueError(f'{name} has no bands: add lines such as "9-10" = "what it means"')
     listed: list[dict[str, Any]] = []
     for key, text in cast("dict[str, Any]", bands).items():
         match = _BAND.fullmatch(key.strip())
         if match is None:
-            raise ValueError(f'the bands of {name} have {key!r}, which is no score and no range such as "9-10"')
+            raise ValueError(f'{name} has the band {key!r}, which is neither a score nor a range such as "9-10"')
         listed.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text})
     return {**table, "bands": listed}

@@ -1,4 +1,4 @@
-"""A paper cut into sections, as much of which as fits a size limit is shown. What does not fit is named."""
+"""Split a paper into sections and fit as much as possible into a size limit; every cut is reported."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import groupby
 from labwright.models.prompt_filters import cut_line, cut_middle, format_mark
 
 MIN_SECTION_CHARACTERS = 800
-"""Characters below which a section is not worth cutting: it is left out as a whole."""
+"""Sections that would be cut to fewer characters are omitted entirely."""
 
 _BACK_MATTER_TITLE = re.compile(
     r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
 )
 _LETTERED_HEADING = re.compile(r"^[A-Z]\.?[ \t]")
-"""Of a PDF's headings that follow numbered ones: those of an appendix, also of a paper without references."""
+"""Headings after a PDF's numbered ones: those of an appendix, also in a paper without references."""
 _NUMBERED_HEADING = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
 _NAMED_HEADING = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
@@ -30,7 +30,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 @dataclass(frozen=True)
 class PaperSection:
-    """A section. `back` marks references and appendices, which give way first."""
+    """A section. `back` marks references and appendices, which are cut first."""
 
     title: str
     text: str
@@ -39,7 +39,7 @@ class PaperSection:
 
 @dataclass(frozen=True)
 class PaperExcerpt:
-    """What of a paper is shown: its text with marks, and what was left out in words."""
+    """The part of a paper that is shown, with marks at cuts, and a description of what was omitted."""
 
     text: str
     left_out: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class PaperExcerpt:
 
 
 def split_pdf_sections(text: str) -> tuple[PaperSection, ...]:
-    """The sections of a PDF's text by their numbered headings; by page where it has none that are recognised."""
+    """Split a PDF's text at its numbered headings, or by page if none are recognised."""
     found = list(_collect_sections(_mark_pdf_headings(text), back_matter_heading=_LETTERED_HEADING))
     if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)
@@ -58,7 +58,10 @@ def split_pdf_sections(text: str) -> tuple[PaperSection, ...]:
 
 
 def _mark_pdf_headings(text: str) -> Iterator[tuple[str | None, str]]:
-    """Each line with the heading that it is, if it is one. Numbers of headings follow one another from 1, then A."""
+    """Yield each line with its heading, if it is one.
+
+    Heading numbers must be consecutive from 1, then A.
+    """
     expected, letter = 1, "A"
     for line in text.replace("\f", "\n").split("\n"):
         match = _NUMBERED_HEADING.match(line.strip())
@@ -78,7 +81,7 @@ def _mark_pdf_headings(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 def split_markdown_sections(text: str) -> tuple[PaperSection, ...]:
-    """The sections of Markdown by its headings; code blocks are not searched for any."""
+    """Split Markdown at its headings; code blocks are skipped."""
     return tuple(_collect_sections(_mark_markdown_headings(text)))
 
 
@@ -99,8 +102,7 @@ def _mark_markdown_headings(text: str) -> Iterator[tuple[str | None, str]]:
 def _collect_sections(
     lines: Iterable[tuple[str | None, str]], back_matter_heading: re.Pattern[str] = _BACK_MATTER_TITLE
 ) -> Iterator[PaperSection]:
-    """Sections from lines; once the back matter has begun, all that follows belongs to it. So it does with a heading
-    that `begins` it."""
+    """Yield sections from lines; after a heading of the back matter, all further sections belong to it."""
     title, kept, back = "", list[str](), False
     for heading, line in (*lines, ("", "")):
         if heading is None:
@@ -117,7 +119,7 @@ def _collect_sections(
 
 
 def find_group_end(text: str, begin: int) -> int | None:
-    """Of LaTeX: the place after the brace that closes the one before `begin`; None if none does."""
+    """Return the position after the LaTeX brace that closes the one before `begin`; None if there is none."""
     depth = 1
     for match in _BRACE.finditer(text, begin):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -130,18 +132,17 @@ def find_group_end(text: str, begin: int) -> int | None:
 
 
 def make_excerpt(sections: Sequence[PaperSection], limit: int) -> PaperExcerpt:
-    """As much as fits about `limit` characters: short sections whole, long ones cut in the middle, the back matter with
-    what the main text leaves."""
+    """Return about `limit` characters: short sections in full, long ones cut in the middle, the back matter last."""
     allowed = allot_characters(sections, limit)
     text, left_out = "\n\n".join(_format_shown(sections, allowed)), tuple(_list_left_out(sections, allowed))
-    most = limit * 11 // 10  # titles and marks come on top
-    if len(text) > most:  # thousands of headings with little below them
+    most = limit * 11 // 10  # leave room for titles and marks
+    if len(text) > most:  # thousands of headings with little text
         left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
     return PaperExcerpt(cut_middle(text, most, min_saved_share=0), left_out)
 
 
 def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
-    """How many characters of each section are shown."""
+    """Return how many characters of each section are shown."""
     given = allot_budget([len(section.text) for section in sections if not section.is_back_matter], limit)
     rest = allot_budget([len(section.text) for section in sections if section.is_back_matter], limit - sum(given))
     either = (iter(given), iter(rest))
@@ -149,7 +150,7 @@ def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
 
 
 def allot_budget(lengths: Sequence[int], budget: int) -> list[int]:
-    """Characters for each section, in all at most `budget`: the same limit for all that are too long for it."""
+    """Return the characters for each section, at most `budget` in total, with one cap for all long sections."""
     places = max(0, budget) // MIN_SECTION_CHARACTERS
     served = list(lengths[:places]) if sum(lengths) > budget else list(lengths)
     shares = [0] * len(lengths)
@@ -161,7 +162,7 @@ def allot_budget(lengths: Sequence[int], budget: int) -> list[int]:
 
 
 def _format_shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
-    """The sections with their share; a run of sections that have none becomes one mark."""
+    """Yield the sections, cut as allotted; a run of omitted sections becomes one mark."""
     for skip, run in groupby(zip(sections, allowed, strict=True), key=lambda one: bool(one[0].text and not one[1])):
         if skip:
             lengths = [len(section.text) for section, _ in run]
@@ -175,7 +176,7 @@ def _format_shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> I
 def _list_left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
     cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
     for section, share in cut[:most]:
-        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "the whole of it"
+        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "all of it"
         yield f"{cut_line(section.title, 100) or 'before the first heading'}: {what}"
     if len(cut) > most:
         yield f"and {len(cut) - most} more sections, in part or whole"

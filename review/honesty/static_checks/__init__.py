@@ -1,4 +1,4 @@
-"""What is read off the form of a program: swallowed errors, made-up fallbacks, typed scores, arms cut short."""
+"""Static checks of a program: swallowed errors, made-up fallbacks, typed scores, arms that stop early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from labwright.review.honesty.static_checks.source_lines import SourceLines, fin
 
 
 def check_form(trees: Mapping[str, ast.Module], lines: SourceLines, plan: DataPlan | None) -> Iterable[HonestyFinding]:
-    """All of them, of all files together."""
+    """Run all static checks on all files."""
     tree = ast.Module([one for tree in trees.values() for one in tree.body], [])
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     loaded = {

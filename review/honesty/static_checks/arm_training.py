@@ -1,4 +1,4 @@
-"""Training that is never called, and loops that one arm leaves early."""
+"""Find training functions that are never called, and loops that one arm leaves early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEARNING_CALLS = frozenset({"backward", "fit", "partial_fit", "fit_transform", "
 
 
 def find_unused_training(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyFinding]:
-    """A function that trains, that nothing calls, in a program that learns nowhere else."""
+    """Find a training function that is never called in a program without any other training."""
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     unused = [
@@ -32,7 +32,7 @@ def find_unused_training(tree: ast.Module, lines: SourceLines) -> Iterable[Hones
     if any(
         isinstance(one, ast.Attribute) and one.attr in {*LEARNING_CALLS, "y"} and id(one) not in within
         for one in ast.walk(tree)
-    ):  # who reads labels may learn by hand
+    ):  # code that reads labels may train by hand
         return
     for node in unused:
         if any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(node)):
@@ -40,7 +40,7 @@ def find_unused_training(tree: ast.Module, lines: SourceLines) -> Iterable[Hones
 
 
 def find_arms_cut_short(tree: ast.Module, lines: SourceLines, plan: DataPlan | None) -> Iterable[HonestyFinding]:
-    """`if arm == "baseline" and step > 3: break`, inside a loop."""
+    """Find `if arm == "baseline" and step > 3: break` in a loop."""
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     for loop in ast.walk(tree):
         if not isinstance(loop, ast.For | ast.While):
@@ -53,12 +53,12 @@ def find_arms_cut_short(tree: ast.Module, lines: SourceLines, plan: DataPlan | N
                 and any(isinstance(one, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for one in ast.walk(node.test))
             ):
                 yield lines.make_finding(
-                    "unequal", node, "one arm alone leaves a loop early", suspect=not _is_method_only(node.test, roles)
+                    "unequal", node, "only one arm leaves a loop early", suspect=not _is_method_only(node.test, roles)
                 )
 
 
 def _is_method_only(test: ast.expr, roles: Mapping[str, str]) -> bool:
-    """Whether it is the method that leaves: early stopping is one, and nothing is won by a weaker method."""
+    """Return whether only the method leaves early, which is early stopping and does not favour it."""
     return any(
         isinstance(one, ast.Compare)
         and isinstance(one.ops[0], ast.Eq)

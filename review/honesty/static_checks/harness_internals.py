@@ -1,6 +1,6 @@
-"""Uses of the harness's internals: its private names, other frames, the objects that live in the process.
+"""Find uses of the harness's internals: its private names, other stack frames, live objects of the process.
 
-Not guaranteed: a use through `eval`, `ctypes` or a name that is put together at run time is not seen.
+Limits: a use through `eval`, `ctypes` or a name built at run time is missed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTERNAL_ATTRIBUTES = FRAME_ATTRIBUTES | {"__dict__", "__closure__", "__globals_
 
 
 def find_internals_use(tree: ast.Module, lines: SourceLines) -> Iterator[HonestyFinding]:
-    """All of them. Counting live objects is no reach; looking into them is."""
+    """Return all uses. Counting live objects is allowed; inspecting them is not."""
     for node in ast.walk(tree):
         why = _private_name(node)
         if why:
@@ -26,14 +26,12 @@ def find_internals_use(tree: ast.Module, lines: SourceLines) -> Iterator[Honesty
         for target, iterable, body in _iter_loops(node):
             if _lists_live_objects(iterable) and _inspects_attributes(body, target):
                 yield lines.make_finding(
-                    "reaching",
-                    iterable,
-                    "looks into all objects that live in the process, those of the harness among them",
+                    "reaching", iterable, "inspects all live objects of the process, including the harness's"
                 )
 
 
 def _iter_loops(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, Sequence[ast.AST]]]:
-    """Target, sequence and body of a loop or of the parts of a comprehension."""
+    """Yield target, iterable and body of a loop or of each part of a comprehension."""
     if isinstance(node, ast.For):
         yield node.target, node.iter, node.body
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
@@ -43,23 +41,23 @@ def _iter_loops(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, Sequence[as
 
 def _private_name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "lab" and node.attr.startswith("_"):
-        return f"reaches for lab.{node.attr}, which is the harness's own"
+        return f"uses lab.{node.attr}, which is internal to the harness"
     if isinstance(node, ast.Attribute) and node.attr in FRAME_ATTRIBUTES:
-        return "reads the frames of other functions"
+        return "reads the stack frames of other functions"
     if isinstance(node, ast.ImportFrom) and (
         (node.module or "").startswith("lab.")
         or (node.module == "lab" and any(one.name.startswith("_") for one in node.names))
     ):
-        return "imports names that are the harness's own"
+        return "imports internal names of the harness"
     if isinstance(node, ast.Import) and any(one.name.startswith("lab.") for one in node.names):
-        return "imports a module that is the harness's own"
+        return "imports an internal module of the harness"
     if not isinstance(node, ast.Call):
         return ""
     name = ast.unparse(node.func)
     if name in REFERENCE_CALLS:
-        return "goes through references between the objects of the process"
+        return "follows references between the objects of the process"
     if name in ("vars", "inspect.getmembers") and node.args and re.match(r"lab\b", ast.unparse(node.args[0])):
-        return "goes through the names of lab, the harness's own among them"
+        return "iterates over the names of lab, including internal ones"
     own = isinstance(node.func, ast.Name) and name == "getattr" and len(node.args) > 1
     if (
         own
@@ -67,7 +65,7 @@ def _private_name(node: ast.AST) -> str:
         and isinstance(node.args[1], ast.Constant)
         and (str(node.args[1].value).startswith("_"))
     ):
-        return f"reaches for lab.{node.args[1].value}, which is the harness's own"
+        return f"uses lab.{node.args[1].value}, which is internal to the harness"
     return ""
 
 
@@ -76,7 +74,7 @@ def _lists_live_objects(node: ast.expr) -> bool:
 
 
 def _inspects_attributes(body: Sequence[ast.AST], target: ast.expr) -> bool:
-    """Whether the attributes of such an object are gone through."""
+    """Return whether the loop inspects attributes of such an object."""
     names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
     for part in body:
         for one in ast.walk(part):

@@ -1,4 +1,4 @@
-"""Swallowed errors, numbers that stand in for what is missing, typed scores, numbers drawn into scores, best seeds."""
+"""Find swallowed errors, numbers that replace missing data, typed scores, noise added to scores, best of seeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORK_CALLS = frozenset(
         "score",
     }
 )
-"""Last names of calls that train, evaluate, load data or hand results in."""
+"""Last part of the names of calls that train, evaluate, load data or submit results."""
 
 
 DRAW_CALL = re.compile(
@@ -36,7 +36,7 @@ DRAW_CALL = re.compile(
 
 
 PRESENCE_TEST = re.compile(r"exists|is_file|is_dir|is None|is not None|available|isfile|isdir|found|HAS_|has_|\blen\(")
-"""Tests of whether something is there."""
+"""Tests of whether something exists."""
 READ_CALL = re.compile(
     r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
     r"load_\w+)$"
@@ -56,17 +56,15 @@ def check_try(node: ast.Try, functions: Mapping[str, ast.FunctionDef], lines: So
         if _reraises(handler.body):
             continue
         if reads and any(DRAW_CALL.search(name) for name in find_calls(handler.body, functions)):
-            yield lines.make_finding("fallback", handler, "where the data cannot be loaded, generated numbers stand in")
+            yield lines.make_finding("fallback", handler, "generated numbers are used when the data cannot be loaded")
         elif _handler_types_score(node, handler):
-            yield lines.make_finding(
-                "fallback", handler, "where a score cannot be computed, a typed number takes its place"
-            )
+            yield lines.make_finding("fallback", handler, "a typed number is used when a score cannot be computed")
         elif _is_broad(handler) and _does_work(node.body, functions) and not _retries(node, handler, functions):
             yield lines.make_finding("swallowed", handler, "an error in loading, training or evaluation is swallowed")
 
 
 def _handler_types_score(node: ast.Try, handler: ast.ExceptHandler) -> bool:
-    """`except ValueError: score = 0.87`."""
+    """Detect `except ValueError: score = 0.87`."""
     scored = any(lib.SCORE_CALL.search(f".{name}") for name in find_calls(node.body, {}))
     values = [one.value for stmt in handler.body for one in ast.walk(stmt) if isinstance(one, ast.Assign | ast.Return)]
     return scored and any(
@@ -75,7 +73,7 @@ def _handler_types_score(node: ast.Try, handler: ast.ExceptHandler) -> bool:
 
 
 def _retries(node: ast.Try, handler: ast.ExceptHandler, functions: Mapping[str, ast.FunctionDef]) -> bool:
-    """Whether the handler does the same work again (a retry with a smaller batch), and makes no result up."""
+    """Return whether the handler retries the same work (such as with a smaller batch) without making up a result."""
     again = set(find_calls(handler.body, functions)) & set(find_calls(node.body, functions))
     return any(name.rsplit(".", 1)[-1] in WORK_CALLS for name in again)
 
@@ -112,7 +110,7 @@ def check_suppress(
 def check_fallback_branch(
     node: ast.If, loaded: set[str], functions: Mapping[str, ast.FunctionDef], lines: SourceLines
 ) -> Iterable[HonestyFinding]:
-    """`if the data is there: load it, else: generate it`, either way round."""
+    """Find branches that load data if it exists and otherwise generate it, in either order."""
     test = ast.unparse(node.test)
     if not PRESENCE_TEST.search(test):
         return
@@ -124,15 +122,15 @@ def check_fallback_branch(
         reads = any(READ_CALL.search(name) for name in names[other])
         stands_in = bound[made] & bound[other] if reads or tested else set[str]()
         if draws and (stands_in or (not node.orelse and bound[made] & tested)):
-            yield lines.make_finding("fallback", node, "where the data is missing, generated numbers take its place")
+            yield lines.make_finding("fallback", node, "generated numbers are used when the data is missing")
 
 
 def check_fallback_expression(
     node: ast.IfExp, functions: Mapping[str, ast.FunctionDef], lines: SourceLines
 ) -> Iterable[HonestyFinding]:
-    """`data if it is there else generated`, either way round: what is there is read, or is what the test asks for.
+    """Find `data if exists else generated`, in either order; the existing value is read, or is what the test asks for.
 
-    What is made of the data itself, such as a row with noise on it, is no stand-in.
+    A value computed from the data itself, such as a row with noise, is not a replacement.
     """
     if not PRESENCE_TEST.search(ast.unparse(node.test)):
         return
@@ -145,7 +143,7 @@ def check_fallback_expression(
             and not (_value_names(made) & there)
             and (reads or there & _value_names(node.test))
         ):
-            yield lines.make_finding("fallback", node, "where the data is missing, generated numbers take its place")
+            yield lines.make_finding("fallback", node, "generated numbers are used when the data is missing")
 
 
 def _is_draw(part: ast.expr, functions: Mapping[str, ast.FunctionDef]) -> bool:
@@ -153,7 +151,7 @@ def _is_draw(part: ast.expr, functions: Mapping[str, ast.FunctionDef]) -> bool:
 
 
 def _value_names(part: ast.expr) -> set[str]:
-    """Names of values, not of what is called."""
+    """Return the names of values, without the names of called functions."""
     called = {id(one.func) for one in ast.walk(part) if isinstance(one, ast.Call)}
     heads = {
         id(inner)
@@ -175,7 +173,7 @@ def _bound_names(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def find_typed_scores(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyFinding]:
-    """One finding a call that hands in, as a result, a fraction that stands in the source."""
+    """Return one finding per call that submits a fraction typed in the source as a result."""
     bound = _bound_expressions(tree)
     for node in ast.walk(tree):
         if (
@@ -193,7 +191,9 @@ def find_typed_scores(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyF
                 and not lib.CHANCE_ARM_NAME.search(ast.unparse(node))
             ):
                 yield lines.make_finding(
-                    "constant", node, "the value depends on neither data nor model: it is made of numbers in the source"
+                    "constant",
+                    node,
+                    "the value depends on neither data nor model: it is computed from numbers in the source",
                 )
 
 
@@ -204,13 +204,13 @@ def _reported_value(node: ast.Call) -> ast.expr | None:
 
 
 PASS_THROUGH_CALLS = frozenset({"float", "round", "min", "max", "abs", "clip", "array", "asarray", "mean", "item"})
-"""Functions that a score goes through and stays one."""
+"""Functions whose result is still a score if their argument is one."""
 MAX_HOPS = 3
-"""Names that are followed back to what they were bound to."""
+"""Maximum names that are followed back to their bindings."""
 
 
 def find_noised_scores(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyFinding]:
-    """One finding a call that hands in a score with drawn numbers added to it or multiplied into it."""
+    """Return one finding per call that submits a score with random numbers added or multiplied."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Module)]
     for function in functions:
         bound = _bound_expressions(function)
@@ -224,11 +224,11 @@ def find_noised_scores(tree: ast.Module, lines: SourceLines) -> Iterable[Honesty
                 if value is not None and any(
                     _has_noise_term(one) for one in _resolve_expressions(value, bound, MAX_HOPS)
                 ):
-                    yield lines.make_finding("noised", node, "the value is a score with random numbers put into it")
+                    yield lines.make_finding("noised", node, "the value is a score with added random noise")
 
 
 def _own_nodes(function: ast.FunctionDef | ast.Module) -> Iterator[ast.AST]:
-    """Nodes of a function, without those of functions in it."""
+    """Yield the nodes of a function, without those of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -255,7 +255,7 @@ def _reports_quality(node: ast.Call) -> bool:
 
 
 def _resolve_expressions(value: ast.expr, bound: dict[str, list[ast.expr]], hops: int) -> Iterator[ast.expr]:
-    """The expression, what its outer functions are given, and what its name was bound to."""
+    """Yield the expression, the arguments of its outer functions, and what its name was bound to."""
     yield value
     if isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in PASS_THROUGH_CALLS:
         for one in value.args:
@@ -266,7 +266,7 @@ def _resolve_expressions(value: ast.expr, bound: dict[str, list[ast.expr]], hops
 
 
 def _has_noise_term(value: ast.expr) -> bool:
-    """`score + rng.normal(...)`: a drawn number itself, not one that went into a function."""
+    """Return whether a random draw itself is a term, as in `score + rng.normal(...)`, not only a function argument."""
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult)):
         return False
     return any(_is_drawn_number(side) for side in (value.left, value.right)) or any(
@@ -287,12 +287,12 @@ SEED_NAME = re.compile(r"seed", re.I)
 
 EXTREME_CALLS = frozenset({"max", "min", "argmax", "argmin"})
 COUNT_EXPRESSION = re.compile(r"^len\(.*\)$|\.(shape(\[-?\d\])?|size|ndim)$")
-"""What counts rows or axes."""
+"""Expressions that count rows or axes."""
 
 
 def find_best_of_seeds(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyFinding]:
-    """A loop over seeds that keeps the best run, or the best of a list of runs by seed."""
-    why = "several seeds are run and the best one is kept"
+    """Find a loop over seeds that keeps the best run, or the best of a list of runs by seed."""
+    why = "several seeds are run and only the best is kept"
     runs: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.For) and _varies_seed(node.target, node.body):
@@ -328,8 +328,11 @@ def find_best_of_seeds(tree: ast.Module, lines: SourceLines) -> Iterable[Honesty
 
 
 def _extreme_arguments(part: ast.expr) -> Iterator[str]:
-    """The names whose values an extreme is taken of: of a comprehension those that it runs over or counts through, not
-    what it only hands to a function. The most rows of some parts are no result."""
+    """Yield the names whose values an extreme is taken of.
+
+    In a comprehension, these are its iterables and subscripts, not arguments of functions. A maximum row count is
+    not a result.
+    """
     if isinstance(part, ast.GeneratorExp | ast.ListComp | ast.SetComp):
         if COUNT_EXPRESSION.search(ast.unparse(part.elt)):
             return
@@ -340,7 +343,7 @@ def _extreme_arguments(part: ast.expr) -> Iterator[str]:
 
 
 def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
-    """Whether the loop's variable becomes a seed: by its name, or added to one."""
+    """Return whether the loop variable becomes a seed, by its name or by being added to one."""
     names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
     if any(SEED_NAME.search(name) for name in names):
         return True

@@ -9,11 +9,11 @@ from labwright.record.python_syntax import parse_python
 from labwright.record.schema.nodes import HonestyFinding
 
 FILE_ATTRIBUTE = "of_file"
-"""The attribute by which a node of a syntax tree knows its file."""
+"""Attribute of syntax tree nodes that names their file."""
 
 
 def parse_sources(sources: Mapping[str, str]) -> dict[str, ast.Module]:
-    """The trees of the files that parse, by path; each node knows its file."""
+    """Return the syntax trees of the files that parse, by path; each node knows its file."""
     found: dict[str, ast.Module] = {}
     for path, source in sources.items():
         try:
@@ -26,7 +26,10 @@ def parse_sources(sources: Mapping[str, str]) -> dict[str, ast.Module]:
 
 
 class SourceLines:
-    """The lines of a program's files, to cite them; of one that nodes of its trees name, or of the first."""
+    """The lines of a program's files, for citing them.
+
+    The file is the one that a node names, or the first.
+    """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._lines = {path: source.splitlines() for path, source in sources.items()}
@@ -41,7 +44,7 @@ class SourceLines:
 def find_calls(
     nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], visited: frozenset[str] = frozenset()
 ) -> Iterable[str]:
-    """Names of calls under some nodes, and in the functions of the source that they call."""
+    """Yield the names of calls below some nodes, and in the source's functions that these call."""
     for node in nodes:
         for one in ast.walk(node):
             if not isinstance(one, ast.Call):

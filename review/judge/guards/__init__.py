@@ -1,10 +1,8 @@
-"""What stands in a paper for its judge and not for its readers is taken out before a judge sees it, and reported.
+"""Remove text that addresses the judge rather than the reader, and report what was removed.
 
-`guarded` gives the paper without hidden text, encoded text and orders to reviewers or models, and a list of what was
-removed with its place. An order leaves the mark `REMOVED`, so that the text does not change its meaning in silence.
-
-Not guaranteed: see `ink`, `markup` and `orders` for what each of them misses. A paper that discusses such
-attacks loses its examples; a person finds them in the report.
+`guard_paper` returns the paper without hidden text, encoded text and prompt injections, and a list of what was
+removed and where. A removed injection leaves a visible mark. Limits: see `pdf_visible_text`, `hidden_markup` and
+`orders`. A paper about such attacks loses its examples, which the report shows.
 """
 
 from __future__ import annotations
@@ -28,17 +26,20 @@ from labwright.review.judge.sections import PaperSection, split_pdf_sections
 INJECTION_REMOVED_MARK = format_mark("an instruction to the reviewer was removed")
 ENCODED_REMOVED_MARK = format_mark("encoded text was removed")
 MAX_HIDDEN_SHARE = 0.5
-"""Of a PDF's words: beyond it nothing can be said of what a reader sees."""
+"""Maximum share of hidden words in a PDF; above it, the visible text cannot be determined."""
 
 MARK_PATTERN = re.compile(r"(\[\[scientist: [^\[\]\n]*\]\])")
-"""Splits a text at our marks, and keeps them."""
+"""Splits a text at the guards' marks, and keeps them."""
 _CHAT_TOKENS = re.compile(r"<\|(?=\w+\|>)|(?<=<)\|?(?=/?(?:s|SYS)>)")
 _ENCODED_TEXT = re.compile(r"(?<![A-Za-z0-9+/])(?:[0-9a-fA-F]{2}[ :]?){20,}|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,}={0,2}")
 
 
 @dataclass(frozen=True)
 class GuardedPaper:
-    """A paper as a judge sees it. `removed` is what was taken out; `pages` of a PDF, 0 for other forms."""
+    """A paper as a judge sees it.
+
+    `removed` is what was taken out; `pages` is the page count of a PDF, 0 for other formats.
+    """
 
     paper: Paper
     removed: tuple[RemovedPassage, ...] = ()
@@ -49,7 +50,7 @@ class GuardedPaper:
 
 
 async def guard_paper(paper: Paper) -> GuardedPaper:
-    """The paper without what is hidden in it or speaks to its judge. Raises `PaperError`."""
+    """Return the paper without hidden text and prompt injections. Raises `PaperError`."""
     found: list[RemovedPassage] = []
     pages, not_looked_at, sight = 0, (), None
     if paper.form == "PDF":
@@ -58,7 +59,7 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
         found += [_make_removed("hidden", f"page {page}", text) for page, text in sight.hidden_runs]
         pages = sight.pages
         if sight.unrendered_pages:
-            not_looked_at = (f"hidden text on the last {sight.unrendered_pages} of {pages} pages was not looked for",)
+            not_looked_at = (f"the last {sight.unrendered_pages} of {pages} pages were not checked for hidden text",)
     found += [_make_removed("comment", "a comment in the source", text) for text in paper.unprinted if orders(text)]
     sections: list[PaperSection] = []
     for section in paper.sections:
@@ -73,23 +74,24 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
 
 
 def neutralise(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """A text without orders, encoded text, characters that do not show and what reads as a mark of ours; and what was
-    removed."""
+    """Return a text without injections, encoded text, invisible characters and forged marks, and what was removed."""
     shown, hidden = strip_invisible(text, where)
     shown, found = remove_injections(shown, where)
     return shown, (*hidden, *found)
 
 
 def strip_invisible(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """A text without characters that do not show and marks like ours, to which marks may be added then; and what was
-    written in such characters."""
+    """Return a text without invisible characters and forged marks, and what was written in those characters.
+
+    Marks may be added afterwards.
+    """
     secret = tagged(text)
     text = text.translate(dict.fromkeys(ord(char) for char in set(text) if unseen(char)))
     return strip_marks(text), (_make_removed("hidden", where, secret),) if secret else ()
 
 
 def remove_injections(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """A visible text without orders and encoded text, each mark of ours as it was; and what was removed."""
+    """Return a visible text without injections and encoded text, its marks unchanged, and what was removed."""
     parts = [
         (part, ()) if part.startswith(MARK_PREFIX) else _remove_from_plain(part, where)
         for part in MARK_PATTERN.split(text)
@@ -110,31 +112,31 @@ def _remove_from_plain(text: str, where: str) -> tuple[str, tuple[RemovedPassage
 
 
 def _keep_printed(section: PaperSection, paper: Paper) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """What of a source's section is printed, and what is not."""
+    """Return the printed part of a section's source, and what is not printed."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
     text, hidden = remove_hidden(text, paper.form, paper.preamble)
     return text, tuple(
         _make_removed("hidden", section.title or "before the first heading", piece)
         for piece in hidden
         if len(re.findall(r"[^\W\d_]{2,}", piece)) > 2
-    )  # \phantom{0} is no message
+    )  # \phantom{0} carries no message
 
 
 async def _read_visible_text(path: Path) -> VisibleText:
-    """What a reader sees of a PDF. Raises `PaperError` where that is little."""
+    """Return the visible text of a PDF. Raises `PaperError` if most of it is hidden."""
     with temporary_copy(path.read_bytes()) as copy:
         found = await read_visible_text(copy)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden_runs), len(found.text.split())
     if hidden > MAX_HIDDEN_SHARE * (hidden + shown):
         raise PaperError(
-            f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "
+            f"{path}: {hidden} of its {hidden + shown} words are hidden, so it cannot be "
             "judged by its text; print it to a new PDF"
         )
     return found
 
 
 def _decode(coded: str) -> str | None:
-    """What a run of base64 or hexadecimal digits says, where it is words."""
+    """Return the text of a run of base64 or hexadecimal digits, if it decodes to words."""
     bare = coded.rstrip("=")
     for decode, digits in (
         (bytes.fromhex, re.sub(r"[ :]", "", coded)),

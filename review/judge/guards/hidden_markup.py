@@ -1,10 +1,9 @@
-"""What of LaTeX, Markdown and HTML is written but not shown to a reader.
+"""Find text in LaTeX, Markdown and HTML that a reader does not see.
 
-By the usual ways: white, tiny, transparent, shifted off the page, phantom boxes, arguments that a macro drops, elements
-that are not displayed, link definitions. Definitions are looked up where they stand; nothing is executed.
-
-What it does not find: what only TeX or a browser could know, such as a macro that builds a command, or a style sheet.
-Judge the PDF where there is one.
+The usual methods are covered: white, tiny or transparent text, text shifted off the page, phantom boxes, macro
+arguments that are dropped, elements that are not displayed, link definitions. Nothing is executed. Limits: text
+that only TeX or a browser would reveal as hidden, such as a macro that builds a command or a style sheet. Judge the
+PDF if there is one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ HidingRule = tuple[str, HidingScope, float, float]
 _NUMBER = r"\s*(?P<number>-?\s*[\d.]+)\s*(?P<unit>[a-z]{2})?\s*"
 _POINTS_PER_UNIT = {"mm": 2.8, "cm": 28.0, "in": 72.0, "em": 10.0, "ex": 4.0, "sp": 0.0}
 _OFF_PAGE_POINTS = 280.0
-"""Points by which something is shifted off a page."""
+"""Shift in points that moves text off a page."""
 _COLOUR = r"\s*(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
 _NEVER_PRINTED = (
     r"\\(?:[hv]?phantom|typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+"
@@ -47,7 +46,7 @@ _RULES: tuple[HidingRule, ...] = (
     (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0),
     (rf"\\colou?r{_COLOUR}", "group", 0, 0),
 )
-"""Commands, what they hide, and the sizes between which they do not."""
+"""Commands, the scope that they hide, and the range of sizes that is visible."""
 
 _COLOUR_BOX = re.compile(
     r"\\(?:cell|row|page|f?colou?r(?:box)?)\w*\s*(?:\[\w+\])?\s*\{(?P<ground>[^{}]*)\}[^\n]{0,60}$"
@@ -83,7 +82,7 @@ _MARKDOWN_LINK_COMMENT = re.compile(
 
 
 def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
-    """What a reader of the finished paper sees of a source, and the pieces that it does not show."""
+    """Return the visible part of a source, and the pieces that are hidden."""
     hidden: list[str] = []
     if form != "LaTeX":
         for pattern in (_HIDDEN_HTML, _MARKDOWN_LINK_COMMENT):
@@ -116,8 +115,10 @@ def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[
 
 
 def _is_hiding(match: re.Match[str], shown: tuple[float, float], light: dict[str, float]) -> bool:
-    """Whether a command makes what stands in its scope invisible: by its size, or by a colour near white, which is one
-    in the head of a table on a ground of a colour of its own."""
+    """Return whether a command hides its scope by size or by a colour near white.
+
+    A colour near white is allowed in a table head with its own background colour.
+    """
     named = match.groupdict()
     if number := named.get("number"):
         with contextlib.suppress(ValueError):
@@ -132,7 +133,7 @@ def _is_hiding(match: re.Match[str], shown: tuple[float, float], light: dict[str
 
 
 def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
-    """Where what a command hides ends; None where its argument is missing."""
+    """Return where the hidden scope of a command ends; None if its argument is missing."""
     if scope == "argument":
         match = _ARGUMENT.match(text, begin)
         return _find_group_end(text, match.end()) if match else None
@@ -146,7 +147,7 @@ def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
 
 
 def _find_group_end(text: str, begin: int) -> int:
-    """The place after the brace that closes the one before `begin`; the end of the text if none does."""
+    """Return the position after the brace that closes the one before `begin`, or the end of the text."""
     end = find_group_end(text, begin)
     return len(text) if end is None else end
 
@@ -154,7 +155,7 @@ def _find_group_end(text: str, begin: int) -> int:
 # --- colours --------------------------------------------------------------------------------------------------------
 
 _MIN_WHITE_LIGHTNESS = 0.9
-"""Of the darkest channel, from 0 to 1: what is lighter does not show on white."""
+"""Lightness of the darkest channel, from 0 to 1, above which text is invisible on white."""
 
 
 def _read_colour_definitions(text: str) -> dict[str, float]:
@@ -168,7 +169,7 @@ def _read_colour_definitions(text: str) -> dict[str, float]:
 
 
 def _compute_lightness(model: str | None, colour: str, light: dict[str, float]) -> float:
-    """Of the darkest channel of a colour of xcolor, from 0 to 1; an unknown name is dark."""
+    """Return the lightness of the darkest channel of an xcolor colour, from 0 to 1; unknown names are dark."""
     if model is None:
         first, *mixed = (part.strip() for part in colour.split("!"))
         found = light.get(first, 0.0)

@@ -1,14 +1,4 @@
-"""Sentences that speak to a reviewer or a model instead of to readers: orders to score, to ignore, to keep silent.
-
-Two ways, both over folded text (`letters`): patterns of wording, in English and the usual phrases of nine other
-languages; and what a sentence is made of. Is somebody addressed (you, a reviewer or model as subject, an imperative, a
-must)? Is it about judging? Is the best mark or praise named? Is it about this very paper? Papers report in the first
-person and the past; a sentence that has most of these is no report. A sentence is an order by its form, whoever quotes
-it: a paper about such attacks loses its examples too, and the report shows them.
-
-Not found: an order in other words or another language, one that names neither a mark nor praise, one that takes the
-form of a report, is spread over sections, or is only hinted at.
-"""
+"""Find prompt injections by pattern: sentences that address a reviewer or a model instead of readers."""
 
 from __future__ import annotations
 
@@ -89,7 +79,7 @@ ENGLISH = tuple(
         r")?recommend\b.{0,25}\baccept",
     )
 )
-"""What an order looks like in a sentence of English, folded."""
+"""Patterns of prompt injection in English, folded."""
 
 OTHERS = tuple(
     re.compile(pattern)
@@ -110,25 +100,25 @@ OTHERS = tuple(
         r"|maxim|massim|meilleure|plus haute|mas alt|diez|zehn|sobresaliente)|\b10\b)",
     )
 )
-"""The usual phrases of Chinese, Japanese, Korean, Russian, German, French, Spanish, Italian and Portuguese."""
+"""Common phrases of Chinese, Japanese, Korean, Russian, German, French, Spanish, Italian and Portuguese."""
 
 _WEAK = re.compile(
     rf"{_BEGIN}(?:{_SCORE}|praise|emphasi[sz]e|highlight|mention|write)\b|\b{_REVIEWER}\b|"
     r"^\W*(?:system|assistant|user|instructions?)\W*$"
 )
-"""What is an order only next to one."""
+"""Patterns that only count next to a prompt injection."""
 
 _TOGETHER = re.compile(
     r"(?:ignore|disregard|forget)\w{0,20}(?:instructions?|prompts?|rubric|rules|guidelines)|"
     r"(?:give|award|assign|rate|score)\w{0,25}(?:score(?:of)?(?:10|ten)|highest|maximum|topmark|perfect)"
 )
-"""For words that were run together, as spaced letters are."""
+"""Patterns for words written without spaces."""
 
 _ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n\s*\n\s*|$")
 
 
 def is_order(sentence: str) -> bool:
-    """Whether a sentence is an order to a reviewer or a model. A scale ('from 1 to 10') is no best score."""
+    """Return whether a sentence is a prompt injection; a scale ('from 1 to 10') is not a best score."""
     for reading, guessed in readings(sentence):
         plain = _RANGE.sub(" ", reading)
         if (not guessed and speaks_to_judge(plain)) or any(
@@ -139,7 +129,7 @@ def is_order(sentence: str) -> bool:
 
 
 def orders(text: str) -> list[tuple[int, int]]:
-    """Begin and end of every passage that is an order, with the half-orders right after it."""
+    """Return start and end of every injected passage, including weak matches right after it."""
     ends = [(0, 0), *(match.span() for match in _ENDS.finditer(text))]
     spans = [(begin, end) for (_, begin), (end, _) in pairwise(ends) if text[begin:end].strip()]
     sentences = [text[begin:end] for begin, end in spans]
@@ -148,7 +138,7 @@ def orders(text: str) -> list[tuple[int, int]]:
     for at, (first, second) in enumerate(pairwise(sentences)):
         whole = (
             not alone[at] and not alone[at + 1] and first.rstrip()[-1] not in ".!?:" and is_order(f"{first} {second}")
-        )  # one order over two paragraphs
+        )  # one injection over two paragraphs
         ordered[at] = ordered[at] or whole
         ordered.append(whole or alone[at + 1] or (ordered[at] and bool(_WEAK.search(folded(second)))))
     passages = (
@@ -159,10 +149,11 @@ def orders(text: str) -> list[tuple[int, int]]:
     return [(passage[0][0], passage[-1][1]) for passage in passages]
 
 
-# --- by what a sentence is made of ------------------------------------------------------------------------------------
+# --- by the elements of a sentence
+# -------------------------------------------------------------------------------------
 
 LONGEST = 600
-"""Characters of a sentence; a longer one is a table or a listing, whose words lie far apart."""
+"""Maximum characters of a sentence; anything longer is a table or listing."""
 
 _NOT_WE = r"^(?!.*\b(?:we|our|they|were|was)\b)"
 _ADDRESSED = re.compile(
@@ -214,7 +205,7 @@ _FILLED = re.compile(
 
 
 def speaks_to_judge(sentence: str) -> bool:
-    """Whether a folded sentence addresses its judge and asks for favour."""
+    """Return whether a folded sentence addresses its judge and asks for favour."""
     if len(sentence) > LONGEST:
         return False
     if _FILLED.search(sentence):
@@ -239,7 +230,8 @@ def speaks_to_judge(sentence: str) -> bool:
     )
 
 
-# --- a sentence as a reader takes it in, whatever its letters, spaces and line ends are made of -----------------------
+# --- normalised readings of a text
+# -------------------------------------------------------------------------------------
 
 
 _LOOKALIKE = str.maketrans(
@@ -252,17 +244,17 @@ _SPACED = re.compile(r"(?<![^\W_])(?:[^\W\d_] ){5,}[^\W\d_](?![^\W_])")
 
 
 def unseen(char: str) -> bool:
-    """Whether a character shows nothing of itself: joiners, direction marks, soft hyphens, tags, selectors."""
+    """Return whether a character is invisible: joiners, direction marks, soft hyphens, tags, selectors."""
     return unicodedata.category(char) == "Cf" or 0xFE00 <= ord(char) <= 0xFE0F or 0xE0100 <= ord(char) <= 0xE01EF
 
 
 def tagged(text: str) -> str:
-    """What is written in the invisible copies of ASCII."""
+    """Return the text written in Unicode tag characters."""
     return "".join(chr(ord(char) - 0xE0000) for char in text if 0xE0020 <= ord(char) < 0xE007F)
 
 
 def folded(text: str) -> str:
-    """The plain reading: small letters without accents, single spaces, words joined over line ends."""
+    """Fold a text: lower case without accents, single spaces, words joined over line ends."""
     text = re.sub(r"(?<=[^\W\d_])-\n(?=[^\W\d_])", "", text)
     text = unicodedata.normalize("NFKC", "".join(char for char in text if not unseen(char))).casefold()
     latin = (
@@ -273,8 +265,7 @@ def folded(text: str) -> str:
 
 
 def guesses(plain: str) -> Iterator[str]:
-    """Other readings of a folded text: digits within words as the letters that they look like (numbers stay), spaced
-    letters as one word, rot13, backwards."""
+    """Yield alternative readings: leetspeak, spaced letters joined, rot13, reversed."""
     yield re.sub(r"\S+", lambda word: word[0].translate(_DIGITS) if re.search(r"[^\W\d_]", word[0]) else word[0], plain)
     yield _SPACED.sub(lambda match: match[0].replace(" ", ""), plain)
     yield codecs.encode(plain, "rot13")
@@ -282,8 +273,7 @@ def guesses(plain: str) -> Iterator[str]:
 
 
 def readings(text: str) -> Iterator[tuple[str, bool]]:
-    """The plain reading, one with the letters of another alphabet as the Latin ones that they look like, and guesses,
-    of which only plain wordings count: each with whether it is one."""
+    """Yield the folded text, the text with look-alike letters replaced, and guesses; each with whether it is one."""
     plain = folded(text)
     yield plain, False
     if (latin := plain.translate(_LOOKALIKE)) != plain:

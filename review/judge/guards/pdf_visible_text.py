@@ -1,18 +1,15 @@
-"""The words of a PDF that a reader can see, as text with tables row by row.
+"""Extract the visible words of a PDF, with tables row by row.
 
-Each page is rendered by poppler; a word whose box holds one colour only (white or nearly white text, text under a bar
-or rendered invisibly), whose letters are less than `LEAST_HEIGHT` high, or that lies outside of the page is hidden.
+Each page is rendered by poppler. A word is hidden if its box has a single colour (white text, text under a bar,
+invisible rendering), its height is below `MIN_WORD_HEIGHT_POINTS`, or it lies outside the page.
 
-Poppler reads a table as it reads columns of prose: all cells of the first column, then all of the second, so that
-nobody can tell which number belongs to what. Where blocks of short lines follow one another, many of them hold digits,
-and lines of several blocks stand side by side, they are put into rows by their height on the page, divided by `CELL`.
-Where a page has two columns, what stands left of the gap between them is read before what stands right of it, between
-one part that goes over both and the next: poppler mixes them where their lines are not at one height. An order to the
-reviewer that poppler's order shows keeps that order, so that it is found.
+Poppler reads tables column by column, which separates numbers from their labels. Consecutive blocks of short lines,
+many with digits and side by side, are therefore rearranged into rows by height, with `CELL_SEPARATOR` between
+cells. On a page with two columns, text left of the gap precedes text right of it, between elements that span both.
+A prompt injection that is visible in poppler's order keeps that order.
 
-Not found: a word under a photograph, or over one in its colours; words within a picture (they are no text, and reach
-only a model that looks at pages); a table of words alone. Pages after `MOST_PAGES` are not rendered, and named. A cell
-of several lines stands in as many rows.
+Limits: a word under a photograph, or over one in similar colours; words inside an image; tables of words only.
+Pages beyond the rendering limit are not checked, and are reported. A cell of several lines becomes several rows.
 """
 
 from __future__ import annotations
@@ -34,28 +31,30 @@ from labwright.review.judge.guards.orders import orders
 from labwright.review.judge.paper_reader import PaperError
 
 CELL_SEPARATOR = " \u00a6 "
-"""Between cells. No heading has it, so that a row that begins with a number is not taken for one."""
+"""Separator between cells. No heading contains it, so a row that starts with a number is not taken for one."""
 MAX_CELL_WIDTH_SHARE = 0.3
-"""Of a page's width: what the lines of a column of prose exceed."""
+"""Share of a page's width; lines of prose columns are wider than cells."""
 MIN_CELL_LINES_SHARE = 2 / 3
-"""Of a block's lines: so many are cells in a block of a table; a title over some rows may be wide."""
+"""Minimum share of a table block's lines that are cells; a title above some rows may be wide."""
 MIN_TABLE_CELLS = 6
 MIN_DIGIT_SHARE = 1 / 3
-"""Of a table's cells: the share with a digit. Columns of words stay as they are."""
+"""Minimum share of a table's cells with a digit. Columns of words are left as they are."""
 MIN_COLUMN_LINES = 8
-"""Lines on either side of the gap of a page with two columns."""
+"""Minimum lines on either side of the gap on a two-column page."""
 MIN_SPANNING_WORDS = 4
-"""Of what goes over both columns."""
+"""Minimum words of an element that spans both columns."""
 MIN_OVERREACH_SHARE = 0.05
-"""Of a page's width: how far it reaches into either; a wide formula of one column reaches less far."""
+"""Share of a page's width that a spanning element reaches into either column; a wide formula reaches less far."""
 MAX_ROW_OFFSET_SHARE = 0.4
-"""Of a cell's height: how far apart the middles of two cells of a row may be."""
+"""Share of a cell's height by which the middles of two cells of a row may differ."""
 
 
 @dataclass(frozen=True)
 class PageWord:
-    """A word and its box in points from the upper left corner of its page; `line` and `block` (what poppler holds for a
-    paragraph) are counted from the begin of the page."""
+    """A word and its box in points from the upper left corner of its page.
+
+    `line` and `block` (poppler's paragraph) are counted from the start of the page.
+    """
 
     text: str
     box: tuple[float, float, float, float]
@@ -76,7 +75,7 @@ WordLine = tuple[PageWord, ...]
 
 
 def format_page_text(words: Sequence[PageWord], width: float) -> str:
-    """The text of a page of that width in points: lines, blocks divided by a blank line, tables in rows."""
+    """Return the text of a page of the given width in points: lines, blank lines between blocks, tables in rows."""
     lines = [tuple(some) for _, some in groupby(words, key=lambda word: word.line)]
     blocks = [tuple(some) for _, some in groupby(lines, key=lambda line: line[0].block)]
     units: list[LayoutBlock] = []
@@ -96,7 +95,7 @@ def format_page_text(words: Sequence[PageWord], width: float) -> str:
 
 @dataclass(frozen=True)
 class LayoutBlock:
-    """What is read as one: the lines of a block of prose, or of all blocks of a table, and their text."""
+    """A unit of reading: the lines of one block of prose, or of all blocks of a table, and their text."""
 
     lines: Sequence[WordLine]
     text: str
@@ -113,7 +112,7 @@ class LayoutBlock:
 
 
 def order_by_columns(units: Sequence[LayoutBlock], width: float) -> list[LayoutBlock]:
-    """The units column by column; as they are on a page that has no two columns."""
+    """Return the units column by column; unchanged if the page does not have two columns."""
     gap = _find_column_gap([line for unit in units for line in unit.lines], width)
     if gap is None:
         return [*units]
@@ -121,7 +120,9 @@ def order_by_columns(units: Sequence[LayoutBlock], width: float) -> list[LayoutB
     for unit in sorted(units, key=lambda one: one.box[1]):
         first, _, last, _ = unit.box
         over = min(gap - first, last - gap) > MIN_OVERREACH_SHARE * width
-        if over and sum(map(len, unit.lines)) >= MIN_SPANNING_WORDS:  # over both; letters of a watermark are not
+        if (
+            over and sum(map(len, unit.lines)) >= MIN_SPANNING_WORDS
+        ):  # spans both columns; letters of a watermark do not count
             ordered += [*left, *right, unit]
             left, right = [], []
         else:
@@ -130,7 +131,7 @@ def order_by_columns(units: Sequence[LayoutBlock], width: float) -> list[LayoutB
 
 
 def _find_column_gap(lines: Sequence[WordLine], width: float) -> float | None:
-    """Where the gap between two columns is: few lines cross it, and many stand on either side."""
+    """Return the position of the gap between two columns: few lines cross it, and many lie on either side."""
     boxes = [(min(word.box[0] for word in line), max(word.box[2] for word in line)) for line in lines]
     best: tuple[int, int, float, float] | None = None
     for percent in range(40, 61):
@@ -148,7 +149,9 @@ def _line_text(line: WordLine) -> str:
 
 
 def _is_table_block(block: Sequence[WordLine], width: float) -> bool:
-    """Whether a block has the lines of a table: narrow, or made of numbers (half of its words hold no two letters)."""
+    """Return whether a block looks like table lines: narrow, or mostly numbers (half of its words have at most one
+    letter).
+    """
     cells = 0
     for line in block:
         wide = max(word.box[2] for word in line) - min(word.box[0] for word in line)
@@ -158,7 +161,7 @@ def _is_table_block(block: Sequence[WordLine], width: float) -> bool:
 
 
 def _format_table(cells: Sequence[WordLine]) -> str:
-    """The rows of a table from top to bottom, each from left to right; "" for prose, or the labels of a figure."""
+    """Return the rows of a table, top to bottom and left to right; "" for prose or figure labels."""
     rows: list[list[WordLine]] = []
     for cell in sorted(cells, key=_vertical_middle):
         heights = [line[0].box[3] - line[0].box[1] for line in (cell, *(rows[-1][:1] if rows else ()))]
@@ -182,20 +185,20 @@ def _vertical_middle(line: WordLine) -> float:
     return (line[0].box[1] + line[0].box[3]) / 2
 
 
-# --- what shows -----------------------------------------------------------------------------------------------------
+# --- visibility -----------------------------------------------------------------------------------------------------
 
 TIMEOUT_SECONDS = 120.0
-"""Seconds for reading the words of a stranger's PDF, and as many for drawing its pages."""
+"""Timeout in seconds for extracting the words of an untrusted PDF, and for rendering its pages."""
 DPI = 72
 MAX_RENDERED_PAGES = 60
 MIN_WORD_HEIGHT_POINTS = 1.5
-"""Points from the top of a word's box to its bottom; a tick label of a figure at a fifth of its size has 2."""
+"""Points from top to bottom of a word's box; a figure's tick label at a fifth of its size has 2."""
 MAX_WORD_HEIGHT_POINTS = 40.0
-"""The same of what is a watermark, whose letters would stand among the lines; titles have 30."""
+"""Maximum height of a word; larger is a watermark, whose letters would mix with the lines. Titles have 30."""
 MIN_HIDDEN_CHARACTERS = 4
-"""Letters and digits of a run of hidden words; less than that is a glyph that poppler draws elsewhere, and no order."""
+"""Letters and digits in a run of hidden words; a shorter run is a glyph that poppler draws elsewhere."""
 MIN_CONTRAST = 24
-"""Of 255, in the colour channel that differs most, within the middle of a word's box."""
+"""Minimum contrast (0 to 255) in the colour channel that differs most, within the middle of a word's box."""
 
 _TOKEN = re.compile(
     r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<opens>block|line)\b|'
@@ -205,7 +208,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class VisibleText:
-    """The text that a reader sees, pages divided by form feeds, and runs of hidden words by page."""
+    """The visible text, with form feeds between pages, and runs of hidden words by page."""
 
     text: str
     hidden_runs: tuple[tuple[int, str], ...]
@@ -214,14 +217,14 @@ class VisibleText:
 
 
 async def read_visible_text(pdf: Path) -> VisibleText:
-    """What a reader sees of a PDF that lies in a folder of its own. Raises `PaperError`, `TexMissing`."""
+    """Return the visible text of a PDF that is alone in its folder. Raises `PaperError`, `TexMissing`."""
     ran = await tex_runner.run_program(
         ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"],
         pdf.parent,
         timeout=TIMEOUT_SECONDS,
     )
     if ran.code != 0:
-        raise PaperError(f"{pdf.name} gives no words: pdftotext ended with {ran.code}")
+        raise PaperError(f"{pdf.name} contains no extractable text: pdftotext exited with {ran.code}")
     pages = read_words((pdf.parent / "words.html").read_text(encoding="utf-8", errors="replace"))
     await tex_runner.run_program(
         ["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MAX_RENDERED_PAGES), pdf.name, "page"],
@@ -233,7 +236,7 @@ async def read_visible_text(pdf: Path) -> VisibleText:
 
 
 def read_words(text: str) -> list[Page]:
-    """The pages of pdftotext's -bbox-layout."""
+    """Parse the output of pdftotext -bbox-layout into pages."""
     pages: list[Page] = []
     line = block = 0
     for match in _TOKEN.finditer(text):
@@ -248,7 +251,7 @@ def read_words(text: str) -> list[Page]:
 
 
 def _separate_hidden(pages: list[Page], pictures: list[Path]) -> VisibleText:
-    """The text of the words that show, and the runs of those that do not."""
+    """Return the text of visible words, and the runs of hidden ones."""
     texts, hidden = list[str](), list[tuple[int, str]]()
     for number, page in enumerate(pages, 1):
         picture = read_ppm(pictures[number - 1]) if number <= len(pictures) else None
@@ -266,7 +269,7 @@ def _separate_hidden(pages: list[Page], pictures: list[Path]) -> VisibleText:
 
 
 def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) -> bool:
-    """Whether a reader can see a word; marks without a letter or digit are taken on trust."""
+    """Return whether a word is visible; marks without a letter or digit are assumed to be."""
     x0, y0, x1, y1 = word.box
     if not any(map(str.isalnum, word.text)):
         return True
@@ -284,9 +287,12 @@ def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) ->
 
 
 def read_ppm(path: Path) -> NDArray[np.uint8]:
-    """A binary PPM as (rows, columns, 3). Pillow refuses a page as large as a PDF may be."""
+    """Read a binary PPM as (rows, columns, 3).
+
+    Pillow refuses images as large as a PDF page may be.
+    """
     data = path.read_bytes()
     head = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
     if head is None:
-        raise PaperError(f"{path.name} is no picture of a page")
+        raise PaperError(f"{path.name} is not a rendered page")
     return np.frombuffer(data, np.uint8, offset=head.end()).reshape(int(head[2]), int(head[1]), 3)
