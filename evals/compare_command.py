@@ -1,4 +1,4 @@
-"""`scientist compare`: runs beside each other, and with a model their papers judged in pairs. Logs are only read."""
+"""`scientist compare`: runs side by side and, with a model, their papers judged in pairs. Logs are only read."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from labwright.stages.judgement import read_released_paper
 from labwright.stages.paper.draft_versions import select_best
 
 MAX_RUNS = 8
-"""Runs at once: 28 pairs, 56 questions."""
+"""Maximum runs at once: 28 pairs, 56 model calls."""
 
 
 class FailedPair(FrozenModel):
-    """A pair that could not be judged. `why` is the model's error."""
+    """A pair that could not be judged; `why` is the model's error."""
 
     a: str
     b: str
@@ -57,7 +57,7 @@ class FailedPair(FrozenModel):
 
 
 class RunsComparisonReport(FrozenModel):
-    """All that is printed (docs/command-line.md). `model` is empty where no pair was to be judged."""
+    """The printed report (docs/command-line.md). `model` is empty if no pair was to be judged."""
 
     sides: tuple[ComparedRun, ...]
     model: str = ""
@@ -65,7 +65,9 @@ class RunsComparisonReport(FrozenModel):
     failed: tuple[FailedPair, ...] = ()
     tally: PairTally | None = None
     took: RoleUsage = RoleUsage()
-    removed: dict[str, int] = Field(default_factory=dict[str, int], description="run -> passages kept from the judge")
+    removed: dict[str, int] = Field(
+        default_factory=dict[str, int], description="run -> passages withheld from the judge"
+    )
 
 
 def compare_runs(args: Compare) -> int:
@@ -86,18 +88,18 @@ def compare_runs(args: Compare) -> int:
 
 
 def _read_states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
-    """The runs by a name that tells them apart. Raises `WrongUse`."""
+    """Return the runs by unique names. Raises `WrongUse`."""
     if not 2 <= len(runs) <= MAX_RUNS:
         raise UsageError(f"{len(runs)} run(s) given: compare 2 to {MAX_RUNS}")
     if len({path.resolve() for path in runs}) != len(runs):
-        raise UsageError("a run is given twice: compare different ones")
+        raise UsageError("a run is given twice: give different runs")
     names = [path.resolve().name for path in runs]
     states: dict[str, tuple[RunState, Path]] = {}
     for path, name in zip(runs, names, strict=True):
         folder = open_run_folder(path)
         state = read_paper_state(folder)
         if state.started is None:
-            raise UsageError(f"{path} was cut off before it began: there is nothing to compare")
+            raise UsageError(f"{path} was interrupted before it started: there is nothing to compare")
         states[name if names.count(name) == 1 else str(path)] = state, folder
     return states
 
@@ -108,7 +110,7 @@ def _read_states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
 async def _judge_pairs(
     comparison: RunsComparisonReport, states: dict[str, tuple[RunState, Path]], flags: dict[str, Any]
 ) -> RunsComparisonReport:
-    """The comparison with its pairs judged. Raises `ModelConfigError`, `CatalogueError`."""
+    """Judge the pairs of the comparison. Raises `ModelConfigError`, `CatalogueError`."""
     log = MemoryLog()
     models = open_model(compose_settings(flags=flags).models, log)
     entrants: list[ComparedPaper] = []
@@ -116,7 +118,7 @@ async def _judge_pairs(
         try:
             clean = await guard_paper(await read_released_paper(state, RunFolder(path, state.paper_version)))
         except (JudgeError, TexError) as error:
-            raise UsageError(f"{path}: {error}; without --model the runs are compared by their records alone") from None
+            raise UsageError(f"{path}: {error}; without --model, the runs are compared by their records only") from None
         entrants.append(ComparedPaper(name, shorten_paper(clean.paper), len(clean.removed)))
     pairs, failed = list[JudgedPair](), list[FailedPair]()
     for number, (a, b) in enumerate(itertools.combinations(entrants, 2)):
@@ -143,7 +145,7 @@ async def _judge_pairs(
 
 
 def show_comparison(comparison: RunsComparisonReport, console: Console) -> None:
-    """The sides as columns, their claims, then the pairs."""
+    """Print the runs as columns, their claims, then the pairs."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
     table.add_column("")
     for side in comparison.sides:
@@ -170,14 +172,11 @@ def _build_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
     yield "title", *(to_plain(side.title) for side in sides)
     yield (
         "released",
-        *(
-            "not at its end" if side.released is None else "yes" if side.released else "no: draft only"
-            for side in sides
-        ),
+        *("not finished" if side.released is None else "yes" if side.released else "no: draft only" for side in sides),
     )
     yield "nodes (failed)", *(f"{one.nodes} ({one.failed})" for one in facts)
     yield "replicates (failed)", *(f"{one.replicates} ({one.replicates_failed})" for one in facts)
-    yield "fewest seeds of a value", *(str(one.fewest_seeds) for one in facts)
+    yield "fewest seeds per value", *(str(one.fewest_seeds) for one in facts)
     yield "datasets, ablations", *(f"{one.datasets}, {one.ablations}" for one in facts)
     yield "values by grade", *(", ".join(f"{count} {grade}" for grade, count in one.grades) or "none" for one in facts)
     yield "pages, references", *(f"{one.pages if one.pages is not None else '-'}, {one.references}" for one in facts)
@@ -191,7 +190,7 @@ def _build_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
 
 
 def _score_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
-    """A line a dimension. Scores of other rubrics or models are set beside each other all the same: both are named."""
+    """Yield one row per dimension; scores from other rubrics or models are included, with both named."""
     given = [
         {one.dimension: f"{one.score}/{one.highest}" for one in side.judgement.scores} if side.judgement else {}
         for side in sides
@@ -233,7 +232,7 @@ def _format_verdicts(comparison: RunsComparisonReport) -> Iterator[Text]:
             yield Text(f"  {to_plain(first)} shown first: {one.better}: {to_plain(one.deciding)}", style="dim")
     for name, count in comparison.removed.items():
         yield Text(
-            f"{to_plain(name)}: {count} passage(s) that are hidden or speak to the judge were kept from it; to "
+            f"{to_plain(name)}: {count} hidden or injected passage(s) were withheld from the judge; to "
             "see them: scientist judge RUN",
             style="yellow",
         )
@@ -244,7 +243,7 @@ def _format_verdicts(comparison: RunsComparisonReport) -> Iterator[Text]:
         followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
         took = comparison.took
         yield Text(
-            f"judged by {to_plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
+            f"judged by {to_plain(comparison.model)}, which saw only the papers: wins {wins}; ties "
             f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
             f"{took.calls} calls, {format_dollars(took.usd, took.unpriced)}"
         )

@@ -1,9 +1,7 @@
-"""How well a figure tells invented papers from measured ones: AUROC, recall and false alarms, each with its interval,
-beside what somebody gets who cannot know.
+"""Detection of fabricated papers by a score: AUROC, recall and false alarms, with intervals and a constant baseline.
 
-A figure is a number a paper, higher for more suspicion. Papers are taken as independent of one another; papers that
-were made from one base are not, and their intervals are too narrow. Nothing is corrected for several figures over the
-same papers.
+Each paper has one score, higher for more suspicion. Papers are treated as independent; for papers derived from one
+original the intervals are too narrow. Several scores on the same papers are not corrected for multiple comparisons.
 """
 
 from __future__ import annotations
@@ -19,41 +17,44 @@ from labwright.evals.proportions import Interval, Proportion, Z, compute_proport
 from labwright.record.schema.frozen_model import FrozenModel
 
 SHUFFLES, GRID_POINTS = 10_000, 4001
-"""Deals of the labels; places from 0 to 1 that are tried as ends of an interval."""
+"""Permutations of the labels; grid points from 0 to 1 that are tried as ends of an interval."""
 SIGNIFICANCE_LEVEL = 0.05
 
 
 class DetectionThreshold(FrozenModel):
-    """What comes of calling every paper invented whose figure says `said`."""
+    """Result of calling every paper fabricated whose score means `said`."""
 
     threshold: str
     recall: Proportion = Field(description="invented papers that are called so")
     false_alarms: Proportion = Field(description="measured papers that are called invented")
-    right: Proportion = Field(description="papers that are called what they are")
+    right: Proportion = Field(description="papers classified correctly")
 
 
 class Detection(FrozenModel):
-    """How well one figure tells the papers apart."""
+    """How well a score separates fabricated from measured papers."""
 
     figure: str
     papers: int
     invented: int
-    missing: int = Field(default=0, description="labelled papers without this figure")
+    missing: int = Field(default=0, description="labelled papers without this score")
     auroc: float | None = Field(
-        description="chance that of two papers the invented one is the more suspect; ties are "
-        "halves; None: papers of one kind alone"
+        description="probability that of two papers the invented one has the higher suspicion; ties count "
+        "half; None: papers of one kind only"
     )
     interval: Interval | None = Field(default=None, description="95 %, of the AUROC")
-    p: float | None = Field(default=None, description="share of shuffled labels whose AUROC is as high")
+    p: float | None = Field(default=None, description="share of label permutations whose AUROC is as high")
     cuts: tuple[DetectionThreshold, ...] = ()
-    constant: float = Field(description="share that is called right by always saying the same")
+    constant: float = Field(description="accuracy of always giving the same answer")
     findings: tuple[str, ...] = ()
 
 
 def compute_detection(
     figure: str, suspicion: Mapping[str, float], invented: Mapping[str, bool], cuts: Sequence[tuple[str, float]]
 ) -> Detection:
-    """The telling of a figure by paper. A cut is what a figure of at least its number says."""
+    """Return how well the score `figure` detects fabrication.
+
+    Each cut has a minimum score and what scores above it mean.
+    """
     names = sorted(name for name in invented if name in suspicion)
     values = np.array([suspicion[name] for name in names], dtype=np.float64)
     truth = np.array([invented[name] for name in names], dtype=np.bool_)
@@ -84,7 +85,7 @@ def _compute_threshold(said: str, called: NDArray[np.bool_], truth: NDArray[np.b
 
 
 def compute_auroc(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> float | None:
-    """The chance that one of the true ones has the higher value, ties counted half; None where a side is empty."""
+    """Return the probability that a true item has the higher value, ties counted half; None if a class is empty."""
     bad, good = int(truth.sum()), int((~truth).sum())
     if not bad or not good:
         return None
@@ -93,7 +94,7 @@ def compute_auroc(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> floa
 
 
 def compute_auroc_interval(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> Interval | None:
-    """The 95 % interval of the AUROC, which has a width also where the two sides do not overlap.
+    """Return the 95 % interval of the AUROC, which has a positive width even if the classes do not overlap.
 
     Source: Newcombe 2006, Statistics in Medicine 25:559, method 5.
     """
@@ -107,7 +108,7 @@ def compute_auroc_interval(values: NDArray[np.float64], truth: NDArray[np.bool_]
 
 
 def permutation_p(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> float | None:
-    """The share of shuffled labels with an AUROC as high, this one counted."""
+    """Return the share of label permutations with an AUROC as high, including the observed one."""
     found = compute_auroc(values, truth)
     if found is None:
         return None
@@ -119,14 +120,12 @@ def permutation_p(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> floa
 
 
 def _format_findings(one: Detection) -> list[str]:
-    """What the figures allow to say, most telling first."""
+    """Return the conclusions that the numbers support, most important first."""
     if one.auroc is None or one.p is None:
-        return ["papers of one kind alone: nothing can be told apart"]
+        return ["only papers of one kind: detection cannot be measured"]
     said: list[str] = []
     if one.p > SIGNIFICANCE_LEVEL:
-        said.append(
-            f"not shown to tell invented from measured: labels dealt by chance do as well in {one.p:.4f} of deals"
-        )
+        said.append(f"not shown to detect invented papers: permuted labels do as well in {one.p:.4f} of permutations")
     if all(cut.right.k <= one.constant * one.papers for cut in one.cuts):
-        said.append(f"always saying the same is right as often ({one.constant:.2f})")
+        said.append(f"always giving the same answer is right as often ({one.constant:.2f})")
     return said

@@ -1,12 +1,11 @@
-"""`python -m evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: hostile papers
-against a gullible judge; or with `--orders FILE` passages by somebody who has not seen the guards
-(`evals.injection_passages`).
+"""`python -m evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: test the guards
+with hostile papers and a gullible judge; with `--orders FILE`, with passages by an author who has not seen the
+guards (`evals.injection_passages`).
 
-The judge is a script that gives every paper the same scores, and the highest wherever it can read the planted order,
-however it is written. Three ways to it: the file's own text, our reading without guards, and with them; with a model
-that reads for influence a fourth one, after the guards. With DATA (the
-public papers of MLR-Bench) and `--honest FILE...` also what the guards take out of papers that attack nobody. Kinds
-that were held out of the tuning, and plain orders in new words, are sets of their own.
+The scripted judge gives every paper the same scores, and the highest if it can read the planted instruction in any
+form. It reads the raw file, the text without guards and the text with guards; if a model screens for injection,
+also the screened text. With DATA (the public papers of MLR-Bench) and `--honest FILE...`, the passages that the
+guards remove from honest papers are reported. Held-out attack kinds and paraphrased injections are separate sets.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ATTACK_SETS = {
 
 @dataclass(frozen=True)
 class AttackOutcome:
-    """Whether the scores of a hostile paper changed, by how it came to the judge."""
+    """Whether an attack changed the scores, by the text that the judge read."""
 
     kind: str
     form: str
@@ -53,11 +52,11 @@ class AttackOutcome:
     guarded: bool
     reported: bool
     screened: bool | None = None
-    """None: no model read the paper."""
+    """None if no model screened the paper."""
 
 
 async def measure_attack(attack: Attack, folder: Path, reader: Models | None = None) -> AttackOutcome:
-    """The outcome of one attack; a `reader` plays role `influence`."""
+    """Return the outcome of one attack; `reader` plays role `influence`."""
     path = await write_paper(attack, folder)
     paper = await read_paper(path)
     whole = () if paper.form == "PDF" else (PaperSection("", path.read_text()),)
@@ -79,7 +78,7 @@ async def measure_attack(attack: Attack, folder: Path, reader: Models | None = N
 
 
 async def is_obeyed(attack: Attack, paper: Paper) -> bool:
-    """Whether the gullible judge, asked through the door, gives the highest scores."""
+    """Return whether the gullible judge gives the highest scores."""
     models = Models(make_gullible_judge(attack.payload), MemoryLog(), ModelSettings(), lambda: 0.0)
     rubric = read_rubric()
     answer = await models.make_client(0, 0).ask(JUDGE, build_judge_inputs(paper, rubric))
@@ -87,13 +86,13 @@ async def is_obeyed(attack: Attack, paper: Paper) -> bool:
 
 
 async def measure_attacks(attacks: tuple[Attack, ...], reader: Models | None = None) -> list[AttackOutcome]:
-    """Every outcome, one after the other."""
+    """Return the outcomes of all attacks in turn."""
     with tempfile.TemporaryDirectory(prefix="injection-") as name:
         return [await measure_attack(one, Path(name) / str(at), reader) for at, one in enumerate(attacks)]
 
 
 async def find_false_alarms(paths: list[Path], reader: Models | None = None) -> dict[str, list[str]]:
-    """What is taken out of each paper that attacks nobody."""
+    """Return the passages removed from each honest paper."""
     found: dict[str, list[str]] = {}
     for path in paths:
         case = JudgeCase(await guard_paper(await read_paper(path)), read_rubric(), path.name)
@@ -103,7 +102,7 @@ async def find_false_alarms(paths: list[Path], reader: Models | None = None) -> 
 
 
 def format_table(found: list[AttackOutcome]) -> str:
-    """Scores changed, by form."""
+    """Format how many attacks changed the scores, by format."""
     lines = ["| form | papers | bare | read | guarded | screened | reported |", "|---|---:|---:|---:|---:|---:|---:|"]
     for form in ("md", "tex", "pdf", "all"):
         some = [one for one in found if form in (one.form, "all")]
@@ -116,7 +115,7 @@ def format_table(found: list[AttackOutcome]) -> str:
 
 
 def _format_count(found: Sequence[bool | None]) -> str:
-    """How many are true; a dash where nobody looked."""
+    """Return how many are true; a dash if none was measured."""
     return "-" if None in found else str(sum(map(bool, found)))
 
 
@@ -125,8 +124,8 @@ def main() -> None:
     parser.add_argument("--set", choices=ATTACK_SETS, default="tuned")
     parser.add_argument("--papers", type=Path, help="a folder with papers/AGENT/TASK/results/paper.md")
     parser.add_argument("--honest", type=Path, nargs="*", default=[])
-    parser.add_argument("--orders", type=Path, help="a set of passages, as evals/hostile/third.json")
-    parser.add_argument("--model", help="reads for influence after the patterns")
+    parser.add_argument("--orders", type=Path, help="a set of passages, such as evals/hostile/third.json")
+    parser.add_argument("--model", help="screens papers after the patterns")
     parser.add_argument("--base-url")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Passages by somebody who has not seen the guards, orders and honest ones: which are taken out, and by whom.
+"""Measure the guards on passages, injections and honest ones, by an author who has not seen the guards.
 
-A set is JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and stand, twenty a
-paper, as paragraphs between the sentences of a small honest paper, so that one question shows the reader several. A
-passage counts as caught where any part of it was taken out, and as gone where nothing of it is left. Patterns and
-reader are measured by themselves; `both` is what one of them caught, which is what a run does, where the reader comes
-after the patterns. What a reader makes of a passage may depend on those beside it.
+A set is JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and inserted,
+twenty per paper, as paragraphs between the sentences of a small honest paper, so that one call shows the reader
+several. A passage is caught if any part of it is removed, and gone if nothing of it is left. Patterns and reader
+are measured separately; `both` counts what either catches, as in a run, where the reader follows the patterns. The
+reader's decision on a passage may depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from labwright.record.schema.paper import RemovedPassage
 from labwright.review.judge import GuardedPaper, JudgeCase, guard_paper, read_paper, read_rubric, screen_case
 
 PASSAGES_PER_PAPER = 20
-"""Passages of one paper."""
+"""Passages per paper."""
 
 
 @dataclass(frozen=True)
 class PassageOutcome:
-    """A passage, and what became of it. None: nobody read it, the reader is missing or gave no answer."""
+    """A passage and its outcome. None: not screened, or the reader gave no answer."""
 
     text: str
     manner: str
@@ -42,12 +42,12 @@ class PassageOutcome:
 
     @property
     def by_both(self) -> bool:
-        """Whether one of the two caught it."""
+        """Return whether patterns or reader caught it."""
         return self.by_patterns or bool(self.by_reader)
 
 
 async def measure_set(path: Path, reader: Models | None, out: Path | None = None) -> list[PassageOutcome]:
-    """What became of the passages of a set; printed, and written to a file."""
+    """Return the outcomes of a set of passages; print them, and write them to a file."""
     rng, found = random.Random(0), list[PassageOutcome]()
     passages = read_set(path)
     rng.shuffle(passages)
@@ -66,7 +66,7 @@ async def measure_set(path: Path, reader: Models | None, out: Path | None = None
 
 
 def read_set(path: Path) -> list[PassageOutcome]:
-    """The passages of a set, orders first."""
+    """Read the passages of a set, injections first."""
     given: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8"))
     return [
         PassageOutcome(_normalize_words(str(one["text"])), str(one.get("manner", "")), kind == "orders")
@@ -76,12 +76,12 @@ def read_set(path: Path) -> list[PassageOutcome]:
 
 
 def _parse_entry(given: Any) -> dict[str, Any]:
-    """A passage of a set, which may be its text alone."""
+    """Parse a passage of a set, which may be a plain string."""
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {"text": given}
 
 
 async def place_passages(passages: Sequence[PassageOutcome], reader: Models | None) -> list[PassageOutcome]:
-    """What becomes of some passages in one paper."""
+    """Return the outcomes of some passages placed in one paper."""
     with tempfile.TemporaryDirectory(prefix="orders-") as name:
         path = Path(name) / "paper.md"
         path.write_text(interleave([one.text for one in passages]), encoding="utf-8")
@@ -109,7 +109,7 @@ def _measure_passage(one: PassageOutcome, patterns: GuardedPaper, reader: Guarde
 
 
 def _is_in_removed(text: str, removed: Sequence[RemovedPassage]) -> bool:
-    """Whether a part of a passage is among what was removed."""
+    """Return whether a part of a passage was removed."""
     return any(
         taken in text or any(piece in taken for piece in _split_five_grams(text))
         for taken in (_normalize_words(one.text) for one in removed)
@@ -121,13 +121,13 @@ def _normalize_words(text: str) -> str:
 
 
 def _split_five_grams(text: str, least: int = 5) -> list[str]:
-    """Runs of five words: what is left of a passage shows at least one of them."""
+    """Return runs of five words; any remainder of a passage contains at least one."""
     words = text.split()
     return [" ".join(words[at : at + least]) for at in range(max(1, len(words) - least + 1))]
 
 
 def summarize(found: Sequence[PassageOutcome]) -> dict[str, Any]:
-    """Recall and false alarms with their intervals, for patterns, reader and both; recall by manner."""
+    """Return recall and false alarms with intervals, for patterns, reader and both, and recall by manner."""
     read = [one for one in found if one.by_reader is not None]
     ways = {"patterns": (found, "by_patterns"), "reader": (read, "by_reader"), "both": (found, "by_both")}
     manners: dict[str, list[PassageOutcome]] = defaultdict(list)
@@ -157,17 +157,18 @@ def _count_caught(found: Iterable[PassageOutcome], way: str, *, hostile: bool) -
 
 
 def format_summary(found: Sequence[PassageOutcome]) -> list[str]:
-    """The summary as a table, then what got through and what was taken out in vain."""
+    """Format the summary as a table, then missed injections and false alarms."""
     told = summarize(found)
-    made = ["| guard | orders caught | honest passages caught |", "|---|---|---|"]
+    made = ["| guard | injections caught | honest passages caught |", "|---|---|---|"]
     made += [
         f"| {way} | {Proportion(**told[way]['recall'])} | {Proportion(**told[way]['false_alarms'])} |"
         for way in ("patterns", "reader", "both")
     ]
     made.append(
-        f"orders of which nothing is left: {Proportion(**told['gone'])}; passages that no model read: {told['unread']}"
+        f"injections removed completely: {Proportion(**told['gone'])}; "
+        f"passages not screened by a model: {told['unread']}"
     )
-    made += [f"- got through ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.by_both]
+    made += [f"- missed ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.by_both]
     return made + [
         f"- false alarm ({one.manner}): {one.text[:200]}" for one in found if not one.hostile and one.by_both
     ]

@@ -1,10 +1,10 @@
 """`python -m evals.invented_papers PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`:
-our judge, or without a model the audit alone, over papers of which it is known whether their results were invented.
+test the judge, or without a model the audit, on papers known to be fabricated or honest.
 
-PAPERS has a folder a paper (`paper.md`, `code/`, `results/`, perhaps `*.log`), and `truth.json`: a list of `{name,
-honest, kind, ...}`. Reported are AUROC, recall and false alarms of what the judge says of the results, of the overall
-score and of that of the text alone, and what was called invented by kind. `--out FILE` is written after each paper;
-those that it holds are not judged again. A paper without a judgement is counted as missing, never guessed.
+PAPERS has one folder per paper (`paper.md`, `code/`, `results/`, optionally `*.log`), and `truth.json`: a list of
+`{name, honest, kind, ...}`. The report has AUROC, recall and false alarms for the judge's statement on the results,
+its overall score and its score from the text alone, and the papers called fabricated by kind. `--out FILE` is
+written after each paper; papers in it are not judged again. A paper without a judgement counts as missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOG_PATTERNS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "cod
 
 
 async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgement:
-    """The judgement of a paper in its folder. Raises `ModelError`, `JudgeError`, `ResultsError`, `TexError`."""
+    """Judge the paper in a folder. Raises `ModelError`, `JudgeError`, `ResultsError`, `TexError`."""
     paper = folder / "paper.md"
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
@@ -52,7 +52,7 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
 
 
 def compute_suspicions(rows: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
-    """Figure -> paper -> suspicion."""
+    """Return the suspicion by score and paper."""
     found: dict[str, dict[str, float]] = {RESULTS_COLUMN: {}, OVERALL_FIGURE: {}, TEXT_ALONE_FIGURE: {}}
     for name, one in rows.items():
         if one.results is not None:
@@ -66,7 +66,7 @@ def compute_suspicions(rows: Mapping[str, Judgement]) -> dict[str, dict[str, flo
 
 
 def measure_figures(rows: Mapping[str, Judgement], labels: Mapping[str, bool]) -> list[Detection]:
-    """How well each figure tells the papers apart."""
+    """Return how well each score detects fabrication."""
     return [
         compute_detection(figure, values, labels, list_thresholds(figure, ScaleRange()))
         for figure, values in compute_suspicions(rows).items()
@@ -74,7 +74,7 @@ def measure_figures(rows: Mapping[str, Judgement], labels: Mapping[str, bool]) -
 
 
 def format_kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """How many papers of each kind were called invented."""
+    """Return how many papers of each kind were called fabricated."""
     found: dict[str, list[bool]] = {}
     for one in entries:
         if (judgement := rows.get(str(one["name"]))) is not None and judgement.results is not None:
@@ -84,7 +84,7 @@ def format_kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, A
 
 
 def format_report(found: Sequence[Detection]) -> list[str]:
-    """The report as a table."""
+    """Format the report as a table."""
     made = [
         "| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
         "|---|---:|---:|---:|---|---|---|---|",
@@ -102,7 +102,7 @@ def format_report(found: Sequence[Detection]) -> list[str]:
 
 
 def read_stored(out: Path | None) -> dict[str, Judgement]:
-    """The judgements that a file of ours holds."""
+    """Read the judgements stored in an output file."""
     if out is None or not out.exists():
         return {}
     found = cast("Mapping[str, Any]", json.loads(out.read_text(encoding="utf-8")))["judgements"]
@@ -112,7 +112,7 @@ def read_stored(out: Path | None) -> dict[str, Judgement]:
 async def judge_papers(
     folder: Path, names: Sequence[str], models: Models, view: JudgeView, out: Path | None
 ) -> dict[str, Judgement]:
-    """The judgements of these papers, kept after each."""
+    """Judge the papers, saving after each."""
     rows = read_stored(out)
     for name in names:
         if name in rows:
@@ -133,7 +133,7 @@ def _save_rows(out: Path | None, rows: Mapping[str, Judgement], **more: Any) -> 
 
 
 async def audit_papers(folder: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, ExternalPaperAudit]:
-    """The audit of each paper, by its name. Raises `PaperError`, `ResultsError`."""
+    """Audit each paper, by name. Raises `PaperError`, `ResultsError`."""
     papers = {str(one["name"]): folder / str(one["name"]) for one in entries}
     return {name: await audit_paper(path / "paper.md", **_find_inputs(path)) for name, path in papers.items()}
 
@@ -145,7 +145,7 @@ def _find_inputs(folder: Path) -> dict[str, Path | None]:
 def measure_audit(
     found: Mapping[str, ExternalPaperAudit], entries: Sequence[Mapping[str, Any]]
 ) -> tuple[Detection, list[str]]:
-    """How well the audit tells the papers apart, and a line for each that it has wrong."""
+    """Return how well the audit detects fabrication, and one line per misclassified paper."""
     labels = {str(one["name"]): not one["honest"] for one in entries}
     telling = compute_detection(
         AUDIT_FIGURE, {name: one.suspicion for name, one in found.items()}, labels, (("speaks against", FINDING),)
@@ -165,10 +165,10 @@ AUDIT_FIGURE = "audit alone"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("papers", type=Path)
-    parser.add_argument("--model", help="the judge; without it the audit alone is measured")
+    parser.add_argument("--model", help="the judge; without it only the audit is measured")
     parser.add_argument("--base-url")
     parser.add_argument("--view", choices=get_args(JudgeView), default="all")
-    parser.add_argument("--limit", type=int, help="judge the first N papers of truth.json alone")
+    parser.add_argument("--limit", type=int, help="judge only the first N papers of truth.json")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[: given.limit]

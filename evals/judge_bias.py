@@ -1,10 +1,11 @@
-"""`python -m evals.judge_bias PAPER... [--model M --base-url URL] [--repeats N] [--out FILE]`: what moves a judge.
+"""`python -m evals.judge_bias PAPER... [--model M --base-url URL] [--repeats N] [--out FILE]`: measure biases of a
+judge.
 
-Each paper is judged as it is, padded (every section gets paragraphs that say nothing new), and inflated (every section
-gets boasts without a number); and each pair of papers is shown in both orders. The guards go over the papers first.
-Reported are differences of mean scores between each change and the original, and how often the preferred place stays
-the same when the papers change places. Without `--model` three scripted judges with a known leaning, and one without,
-show that the harness finds a bias that is there and none that is not; nothing follows from them for a real model.
+Each paper is judged unchanged, padded (paragraphs without content in every section) and inflated (boasts without
+numbers in every section); each pair of papers is judged in both orders. The guards clean the papers first. The
+report has the difference in mean scores between each change and the original, and how often the preferred position
+stays the same when the papers swap places. Without `--model`, three scripted judges with a known bias and one
+without validate the method; they say nothing about a real model.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ class JudgeBias:
 
 
 def pad_paper(paper: Paper) -> Paper:
-    """The paper with paragraphs that say nothing new in every section of its main text."""
+    """Add paragraphs without content to every section of the main text."""
     return _change_sections(paper, lambda text: f"{text}\n\n{FILLER}")
 
 
 def inflate_paper(paper: Paper) -> Paper:
-    """The paper with boasts at the head and end of every section of its main text."""
+    """Add boasts at the start and end of every section of the main text."""
     return _change_sections(paper, lambda text: f"{BOAST}\n\n{text}\n\n{BOAST}")
 
 
@@ -76,7 +77,7 @@ def _change_sections(paper: Paper, change: Callable[[str], str]) -> Paper:
 
 
 async def measure_bias(name: str, models: Models, papers: Sequence[Paper], repeats: int) -> JudgeBias:
-    """What moves one judge. A judgement or preference that is not had is counted as missing."""
+    """Measure the biases of one judge; failed judgements and preferences count as missing."""
     desk, missing = models.make_client(0, 0), 0
     found: dict[str, list[float]] = {"padded": [], "inflated": []}
 
@@ -121,19 +122,19 @@ def _shorten_paper(paper: Paper) -> ShownPaper:
 
 
 def make_scripted_judges() -> dict[str, Backend]:
-    """Judges whose leaning is known."""
+    """Return judges with a known bias."""
     return {
-        "scripted, no leaning": make_leaning_judge(),
-        "scripted, likes length": make_leaning_judge(to_length=0.2),
-        "scripted, likes boasts": make_leaning_judge(to_claims=0.1),
-        "scripted, likes the first": make_leaning_judge(to_first=True),
+        "scripted, no bias": make_leaning_judge(),
+        "scripted, prefers length": make_leaning_judge(to_length=0.2),
+        "scripted, prefers boasts": make_leaning_judge(to_claims=0.1),
+        "scripted, prefers the first": make_leaning_judge(to_first=True),
     }
 
 
 async def measure_biases(
     paths: Sequence[Path], backends: dict[str, Backend], settings: ModelSettings, repeats: int
 ) -> list[JudgeBias]:
-    """One row a judge."""
+    """Return one row per judge."""
     papers = [(await guard_paper(await read_paper(path))).paper for path in paths]
     return [
         await measure_bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)

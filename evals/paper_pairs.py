@@ -1,8 +1,8 @@
-"""Runs beside each other: what their records say of each, and which of two papers a judge prefers, in both orders.
+"""Compare runs by their records, and pairs of papers by a judge's preference in both orders.
 
-Each pair of papers is judged twice, in either order, and a verdict counts where both agree. A verdict that follows the
-position and not the paper is a tie, counted as order bias. Not guaranteed: that a judge without order bias is right, or
-that one who likes a style likes it any less in either position.
+Each pair is judged in both orders, and a verdict counts if both agree. A verdict that follows the position is a
+tie, counted as order bias. Limits: a judge without order bias may still be wrong, or prefer a style in either
+position.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ class KeyClaim(FrozenModel):
     low: float | None
     high: float | None
     n: int
-    called: DifferenceOutcome = Field(
-        description="of `condition`, corrected for the comparisons of its own paper alone"
+    called: DifferenceOutcome = Field(description="of `condition`, corrected for the comparisons of its own paper only")
+    verdict: str = Field(
+        description="the verdict in words, with the number of comparisons in its correction, and `caveats`"
     )
-    verdict: str = Field(description="`called` in words, with the comparisons that it was corrected for and `caveats`")
-    caveats: tuple[str, ...] = Field(default=(), description="what stands beside it, as stale tuning")
+    caveats: tuple[str, ...] = Field(default=(), description="caveats, such as stale tuning")
 
 
 class ComparedRun(FrozenModel):
-    """One run. Nothing in it is an opinion but `judgement`."""
+    """A run. All fields except `judgement` are facts from the record."""
 
     run: str
     idea: str
-    title: str = Field(description="of the paper; of the idea where there is no paper yet")
-    released: bool | None = Field(description="None: not at its end yet")
+    title: str = Field(description="of the paper; of the idea if there is no paper yet")
+    released: bool | None = Field(description="None: not finished")
     reasons: tuple[str, ...] = Field(default=(), description="why it was not released")
     facts: RecordFacts
     claims: tuple[KeyClaim, ...] = Field(default=(), description=f"at most {MAX_CLAIMS}")
     claims_left_out: int = 0
     judgement: Judgement | None = None
-    seconds: float = Field(description="that the run was worked on")
-    calls: int = Field(description="of models, as `status` counts them: unlike in facts, the judge's own too")
+    seconds: float = Field(description="time spent on the run")
+    calls: int = Field(description="of models, as counted by `status`: unlike `facts`, including the judge's own")
     usd: float
-    unpriced: int = Field(description="calls whose price is unknown")
+    unpriced: int = Field(description="calls of unknown price")
 
 
 def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedRun:
-    """The side of a run that has begun; `draft` is what its paper was made from."""
+    """Build the row of a started run; `draft` is the source of its paper."""
     assert state.started is not None
     idea, released = state.started.idea, state.released
     plan, claims = state.data_plan, list[KeyClaim]()
@@ -108,7 +108,7 @@ def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedR
 # --- pairs -----------------------------------------------------------------------------------------------------------
 
 MAX_CHARACTERS = 40_000
-"""Of each paper that is shown, about 10,000 tokens."""
+"""Characters shown of each paper, about 10,000 tokens."""
 
 PairOutcome = Literal["a", "b", "tie", "order bias"]
 AskPreference = Callable[[PreferInputs], Awaitable[PaperPreference]]
@@ -116,16 +116,16 @@ AskPreference = Callable[[PreferInputs], Awaitable[PaperPreference]]
 
 @dataclass(frozen=True)
 class ComparedPaper:
-    """A paper that enters a comparison, under the name of its run."""
+    """A paper to compare, named after its run."""
 
     name: str
     paper: ShownPaper
     removed: int = 0
-    """Passages that the judge's guards took out of it."""
+    """Passages that the guards removed from it."""
 
 
 class JudgedPair(FrozenModel):
-    """Two papers, judged with `a` first and with `b` first. `outcome` is a win where both orders name one paper."""
+    """Two papers, judged with `a` first and with `b` first. `outcome` is a win if both orders prefer the same paper."""
 
     a: str
     b: str
@@ -135,22 +135,24 @@ class JudgedPair(FrozenModel):
 
 
 class PairTally(FrozenModel):
-    """The outcomes of all pairs. `followed` is the position that flipped verdicts named."""
+    """The outcomes of all pairs. `followed` is the position that inconsistent verdicts preferred."""
 
     wins: dict[str, int]
     ties: int
-    flipped: int = Field(description="pairs whose verdict turned with the order: order bias")
-    followed: Literal["", "first", "second", "both"] = Field(description="the position that flipped verdicts named")
+    flipped: int = Field(description="pairs whose verdict changed with the order: order bias")
+    followed: Literal["", "first", "second", "both"] = Field(
+        description="the position that inconsistent verdicts preferred"
+    )
 
 
 def shorten_paper(paper: Paper) -> ShownPaper:
-    """What of a paper is shown to a judge of two."""
+    """Return the part of a paper that is shown when judging a pair."""
     shortened = make_excerpt(paper.sections, MAX_CHARACTERS)
     return ShownPaper(text=shortened.text, characters=paper.characters, left_out=shortened.left_out)
 
 
 async def judge_pair(a: ComparedPaper, b: ComparedPaper, ask: AskPreference) -> JudgedPair:
-    """The pair, judged in both orders. Raises what `ask` raises."""
+    """Judge a pair in both orders. Raises what `ask` raises."""
     straight = await ask(PreferInputs(first=a.paper, second=b.paper))
     reverse = await ask(PreferInputs(first=b.paper, second=a.paper))
     return JudgedPair(
@@ -159,14 +161,14 @@ async def judge_pair(a: ComparedPaper, b: ComparedPaper, ask: AskPreference) -> 
 
 
 def decide_outcome(a_first: Better, b_first: Better) -> PairOutcome:
-    """The outcome of two verdicts: a win where both name one paper, order bias where both name one position."""
+    """Return the outcome of two verdicts: a win if both prefer one paper, order bias if both prefer one position."""
     if a_first == b_first:
         return "tie" if a_first == "neither" else "order bias"
     return {("first", "second"): "a", ("second", "first"): "b"}.get((a_first, b_first), "tie")  # pyright: ignore
 
 
 def tally_pairs(names: Sequence[str], pairs: Sequence[JudgedPair]) -> PairTally:
-    """Wins by paper, ties, and the effect of the order."""
+    """Return wins by paper, ties, and the effect of the order."""
     wins = Counter(pair.a if pair.outcome == "a" else pair.b for pair in pairs if pair.outcome in ("a", "b"))
     flipped = [pair.a_first.better for pair in pairs if pair.outcome == "order bias"]
     positions = set(flipped)

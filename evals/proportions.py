@@ -1,4 +1,4 @@
-"""Shares of a count, each with its 95 % interval."""
+"""Proportions with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Interval = tuple[float, float]
 
 
 def wilson_interval(k: int, n: int) -> Interval | None:
-    """The 95 % interval of a share; None of nothing. Source: Wilson 1927."""
+    """Return the 95 % interval of a proportion; None if n is 0.
+
+    Source: Wilson 1927.
+    """
     if not n:
         return None
     found, z = k / n, Z * Z / n
@@ -20,7 +23,7 @@ def wilson_interval(k: int, n: int) -> Interval | None:
 
 
 class Proportion(FrozenModel):
-    """How many of how many, with the 95 % interval of the share."""
+    """A count out of a total, with the 95 % interval of the proportion."""
 
     k: int
     n: int
@@ -32,5 +35,5 @@ class Proportion(FrozenModel):
 
 
 def compute_proportion(k: int, n: int) -> Proportion:
-    """A share with its interval."""
+    """Return a proportion with its interval."""
     return Proportion(k=k, n=n, interval=wilson_interval(k, n))

@@ -1,4 +1,4 @@
-"""Judges that are scripts, for tests and benchmarks: one obeys whatever reaches it, one has known leanings."""
+"""Scripted judges for tests and benchmarks: one obeys any injection that reaches it, others have known biases."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ _ENCODED_TEXT = re.compile(r"[A-Za-z0-9+/]{20,}={0,2}")
 
 
 def make_gullible_judge(payload: str) -> ScriptedModel:
-    """A judge that gives `CALM` for everything, and `OBEYED` where it can read `payload`, however it is written."""
+    """Make a judge that answers `CALM`, or `OBEYED` if it can read `payload` in any form."""
     return _make_scoring_judge(
         lambda request: OBEYING_SCORE if is_readable(payload, request.prompt.user) else HONEST_SCORE
     )
 
 
 def make_leaning_judge(*, to_length: float = 0.0, to_claims: float = 0.0, to_first: bool = False) -> ScriptedModel:
-    """A judge whose score grows by `to_length` a thousand characters of the paper and by `to_claims` a boast; of two
-    papers it prefers the longer one, or with `to_first` whichever comes first."""
+    """Make a judge with known biases.
+
+    Its score grows by `to_length` per thousand characters and by `to_claims` per boast. Of two papers it prefers
+    the longer one, or with `to_first` the first.
+    """
 
     def score(request: ModelRequest) -> int:
         text = request.inputs.paper if isinstance(request.inputs, JudgeInputs) else ""
@@ -80,7 +83,7 @@ def _make_scoring_judge(score: Callable[[ModelRequest], int], *, prefers_first: 
 
 
 def is_readable(payload: str, text: str) -> bool:
-    """Whether a reader who decodes everything can read one sentence of the payload in a text."""
+    """Return whether a reader who decodes everything can read one sentence of the payload in a text."""
     wanted = [_letters_and_digits(one) for one in re.split(r"(?<=[.!?。])\s*", payload)]
     wanted = [one for one in wanted if len(one) >= 12 or (not one.isascii() and len(one) >= 5)] or [
         _letters_and_digits(payload)
@@ -102,5 +105,5 @@ def _iter_readings(text: str) -> Iterator[str]:
 
 
 def _letters_and_digits(text: str) -> str:
-    """Letters and digits alone, in one case."""
+    """Return the letters and digits of a text, in lower case."""
     return "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())

@@ -1,1 +1,1 @@
-"""What is held against AblateCell: its worked cases (`golden`), its printed numbers (`published`), `recovery`."""
+"""Comparisons with AblateCell: worked cases (`golden`), published numbers (`published_numbers`), and `recovery`."""

@@ -1,7 +1,7 @@
-"""`python -m evals.ablatecell.golden FILE`: the worked cases of reproduce-then-ablate, held against what we compute.
+"""`python -m evals.ablatecell.golden FILE`: check worked cases of reproduce-then-ablate against this implementation.
 
-Prints `N of M agree` and what does not; exits 1 then. Floats agree to 1e-6; of a message the words are asked that the
-case names.
+Prints `N of M agree` and the disagreements; exits 1 if there are any. Floats must agree to 1e-6; messages must
+contain the words of the case.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CaseResult = dict[str, Any]
 
 
 def find_disagreements(cases: Iterable[Case]) -> list[str]:
-    """A line for each case that comes out otherwise, or that nothing here computes."""
+    """Return a line for each case that disagrees or has no implementation."""
     return [f"{case['id']}: {why}" for case in cases if (why := _check_case(case))]
 
 
 def _check_case(case: Case) -> str:
     compute = COMPUTE.get(case["what"])
     if compute is None:
-        return f"nothing computes {case['what']!r}"
+        return f"there is no implementation for {case['what']!r}"
     found = compute(case["given"])
     wrong = [key for key, value in case["expect"].items() if key not in found or not _is_same(found[key], value, key)]
     return "; ".join(f"{key} is {found.get(key)!r}, not {case['expect'][key]!r}" for key in wrong)
@@ -191,7 +191,7 @@ def _compute_interaction(given: Case) -> CaseResult:
 
 
 def _run_group_test(given: Case) -> CaseResult:
-    """Each subset shows the excess where it holds all of the parts that cause it."""
+    """Simulate group tests: a subset shows the excess if it contains all parts that cause it."""
     cause, subsets = set(given["joint_excess_of"]), list[str]()
     search = ablation_bandit.run_group_test(given["parts"])
     try:
@@ -287,15 +287,15 @@ COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
     "patch effect": _compute_patch_effect,
     "floor": _compute_floor,
 }
-"""What a case is about -> how it is computed."""
+"""Function that computes each kind of case."""
 
 
 def main(file: str) -> int:
-    """0 where all agree, 1 where one does not."""
+    """Return 0 if all cases agree, otherwise 1."""
     try:
         cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"{file} is no file of cases ({type(error).__name__}: {error}): give a golden.json")
+        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
         return 1
     wrong = find_disagreements(cases)
     print(f"{len(cases) - len(wrong)} of {len(cases)} agree")

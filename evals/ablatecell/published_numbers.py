@@ -1,4 +1,4 @@
-"""AblateCell's printed numbers, computed again from what stands beside them: which follow, and which cannot.
+"""Recompute AblateCell's published numbers from their inputs in the paper.
 
 Source: AblateCell, Eq. 3 and its tables of intervals, trials, and success by phase.
 """
@@ -14,7 +14,7 @@ from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quan
 from labwright.search.ablation_bandit import compute_reward
 
 ROUNDING_TOLERANCE = 0.005
-"""By which a printed bound may be off: means are printed to two digits."""
+"""Tolerance of a printed bound: means are printed to two digits."""
 
 
 class PrintedRow(NamedTuple):
@@ -29,7 +29,7 @@ class PrintedRow(NamedTuple):
 
 
 class FollowingRow(NamedTuple):
-    """The interval that follows from a row's own mean, deviation and count, to three digits."""
+    """The interval recomputed from a row's mean, deviation and count, to three digits."""
 
     row: str
     low: float
@@ -39,7 +39,7 @@ class FollowingRow(NamedTuple):
 
 
 def compute_interval(row: PrintedRow) -> FollowingRow:
-    """Whether the printed t interval follows from its row."""
+    """Recompute the t interval of a row."""
     half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, row.n - 1) * row.sd / sqrt(row.n)
     low, high = row.mean - half, row.mean + half
     agrees = max(abs(low - row.low), abs(high - row.high)) <= ROUNDING_TOLERANCE
@@ -47,33 +47,33 @@ def compute_interval(row: PrintedRow) -> FollowingRow:
 
 
 class Trials(NamedTuple):
-    """By repository: all trials, and whether so many fit into the rounds."""
+    """Trials by repository, and whether they fit into the rounds."""
 
     sums: dict[str, int]
     possible: dict[str, bool]
 
 
 def sum_trials(by_component: Mapping[str, Sequence[int]], rounds: int, most_a_round: int) -> Trials:
-    """The trials of a repository's components, added up."""
+    """Add up the trials of a repository's components."""
     sums = {name: sum(each) for name, each in by_component.items()}
     return Trials(sums, {name: total <= rounds * most_a_round for name, total in sums.items()})
 
 
 class EndToEnd(NamedTuple):
-    """Percent, to a tenth."""
+    """Success rates in percent, to a tenth."""
 
     end_to_end: list[float]
     mean: float
 
 
 def compute_end_to_end(reproduction: Sequence[float], ablation: Sequence[float]) -> EndToEnd:
-    """Success of both phases; the mean is of products, not the product of means."""
+    """Return the success rate of both phases; the mean is of products, not the product of means."""
     both = [one * other / 100 for one, other in zip(reproduction, ablation, strict=True)]
     return EndToEnd([round(one, 1) for one in both], round(fmean(both), 1))
 
 
 PRINTED_REWARDS = {"CPA unified": 4.92, "GEARS pert. GNN": 6.7, "BioLORD zu": 5.25}
-"""What the paper prints as the reward of these rows."""
+"""Rewards that the paper prints for these rows."""
 
 
 class RewardRow(NamedTuple):
@@ -86,7 +86,7 @@ class RewardRow(NamedTuple):
 
 
 class Rewards(NamedTuple):
-    """By the equation, as printed, and whether what is printed can come from the equation at all."""
+    """Rewards from the equation and as printed, and whether the equation can give the printed ones."""
 
     reward: list[float]
     published: list[float]
@@ -94,7 +94,10 @@ class Rewards(NamedTuple):
 
 
 def compute_rewards(rows: Sequence[RewardRow], weight: float) -> Rewards:
-    """The size of a difference between correlations of one sign passes 1 nowhere, and cost only takes away."""
+    """Compute rewards.
+
+    The difference between correlations of one sign is at most 1, and cost only reduces the reward.
+    """
     printed = [PRINTED_REWARDS[row.row] for row in rows]
     computed = [compute_reward(row.baseline, row.ablated, row.hours, weight=weight) for row in rows]
     return Rewards(computed, printed, max(printed) <= 1.0)

@@ -1,4 +1,4 @@
-"""How well the parts that matter most were found: Acc@k against known importances."""
+"""Measure how well the most important parts were found: Acc@k against known importances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Recovery(NamedTuple):
-    """`acc`: right ones of k; `exact`: all; `regret`: importance that the right ones have beyond those found."""
+    """`acc`: correct parts of k; `exact`: whether all are; `regret`: importance lost relative to the correct parts."""
 
     acc: float
     exact: bool
@@ -15,7 +15,10 @@ class Recovery(NamedTuple):
 
 
 def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
-    """By the size of the importance. What ties with the k-th is right; a place that is not filled is a miss."""
+    """Compute recovery by absolute importance.
+
+    Parts tied with the k-th are correct; an unfilled place is a miss.
+    """
     sizes = {name: abs(value) for name, value in importance.items()}
     best = sorted(sizes.values(), reverse=True)[:k]
     taken = [sizes.get(name, 0.0) for name in dict.fromkeys(found[:k])]
@@ -24,5 +27,5 @@ def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: i
 
 
 def chance_recovery(k: int, parts: int) -> float:
-    """Acc@k of k parts that are drawn blindly."""
+    """Return the Acc@k of k randomly drawn parts."""
     return min(1.0, k / parts)

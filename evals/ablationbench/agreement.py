@@ -1,7 +1,7 @@
-"""How far a judge agrees with people on labelled plans (JudgeEval).
+"""Agreement of a judge with humans on labelled plans (JudgeEval).
 
-An item is a gold ablation (matched at all?) or, for reviewers, an entry (asked for?). Means are over the plans in
-which people found a match, for every judge alike: without one there is no recall. Pooled figures keep all items.
+An item is a gold ablation (is it matched?) or, for reviewers, an entry (is it requested?). Means are over the plans
+in which humans found a match, for every judge; without one, recall is undefined. Pooled figures include all items.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from statistics import fmean
 
 from labwright.evals.ablationbench.rows import Row, parse_names
 
-NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
+NO_MATCH, NO_ANSWER = "humans found no match in this plan", "the judge gave no answer for this plan"
 
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """Items of one or more plans, by what people and the judge say."""
+    """Counts of items of one or more plans, by the answers of humans and judge."""
 
     tp: int = 0
     fp: int = 0
@@ -37,12 +37,12 @@ class LabelAgreement:
 
     @property
     def recall(self) -> float:
-        """Sensitivity: of what people matched, how much the judge does."""
+        """Sensitivity: share of the humans' matches that the judge finds."""
         return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
 
     @property
     def specificity(self) -> float | None:
-        """Of what people did not match, how much the judge does not either."""
+        """Share of the items unmatched by humans that the judge does not match either; None without such items."""
         return self.tn / (self.tn + self.fp) if self.tn + self.fp else None
 
     @property
@@ -51,7 +51,7 @@ class LabelAgreement:
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's; None where both give all items the same."""
+        """Cohen's kappa; None if both give all items the same label."""
         expected = (self.tp + self.fn) * (self.tp + self.fp) + (self.tn + self.fp) * (self.tn + self.fn)
         chance = expected / self.item_count**2 if self.item_count else 1.0
         return None if chance == 1.0 else ((self.tp + self.tn) / self.item_count - chance) / (1 - chance)
@@ -59,8 +59,11 @@ class LabelAgreement:
 
 @dataclass(frozen=True)
 class PlanLabels:
-    """What people and a judge say of the items of one plan; `judge` is None where it gave no answer. `upstream` is
-    what the public code reads there: rows of an author judge that are null throughout are matches to it."""
+    """Labels of humans and a judge for the items of a plan; `judge` is None if it gave no answer.
+
+    `upstream` is how the public code reads the rows: rows of an author judge that are entirely null count as
+    matches.
+    """
 
     id: str
     human: tuple[bool, ...]
@@ -82,7 +85,10 @@ def count_agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) ->
 def build_labels(
     task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None, *, id: str = ""
 ) -> PlanLabels:
-    """The items of a plan in people's order. `plan`: names of its entries; None: every name counts as one."""
+    """Return the items of a plan in the humans' order.
+
+    `plan` has the names of its entries; with None, every name counts as one.
+    """
     said = _find_matched(task, human, plan)
     if rows is None:
         return PlanLabels(id, tuple(said.values()), None)
@@ -93,7 +99,7 @@ def build_labels(
 
 
 def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
-    """Item -> whether the rows match it. Of contradicting rows on an entry the answer is no."""
+    """Return whether the rows match each item; contradictory rows on an entry count as no match."""
     found: dict[str, bool] = {}
     for row in rows:
         if task == "author":
@@ -108,8 +114,11 @@ def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) ->
 
 @dataclass(frozen=True)
 class JudgeFigures:
-    """A judge over labelled plans. `left_out`: plans in which people found no match; `macro_upstream`: mean F1 as the
-    public code has it, by which published figures are."""
+    """Results of a judge on labelled plans.
+
+    `left_out` counts plans in which humans found no match; `macro_upstream` is the mean F1 by the public code,
+    which published figures use.
+    """
 
     precision: float
     recall: float
@@ -121,7 +130,7 @@ class JudgeFigures:
 
 
 def compute_judge_figures(task: str, plans: Sequence[PlanLabels]) -> JudgeFigures:
-    """The figures of a judge over plans. Those that it did not answer are left out, and counted."""
+    """Return the results of a judge on plans; unanswered plans are excluded and counted."""
     answered = [one for one in plans if one.judge is not None]
     counted = [one.agreement for one in answered if any(one.human)]
     pooled = sum((one.agreement for one in answered), LabelAgreement())
@@ -141,6 +150,6 @@ def compute_judge_figures(task: str, plans: Sequence[PlanLabels]) -> JudgeFigure
 
 
 def _upstream_f1(task: str, one: PlanLabels) -> float:
-    """F1 with the public code's error: labels of an author plan that are null throughout count as matches."""
+    """Return F1 with the bug of the public code: entirely null labels of an author plan count as matches."""
     human = (True,) * len(one.human) if task == "author" and not any(one.human) else one.human
     return count_agreement(human, one.upstream or one.judge or ()).f1

@@ -1,4 +1,4 @@
-"""`scientist bench ablation`: a planner of ablations on the papers of a benchmark, judged and scored."""
+"""`scientist bench ablation`: run a planner of ablations on the papers of a benchmark, judge and score its plans."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
 class AblationBenchConfig(FrozenModel):
-    """What a bench was begun with; it goes on with the same alone."""
+    """Options that a benchmark was created with; it can only be continued with the same ones."""
 
     data: str
     split: str
@@ -58,7 +58,7 @@ def run_ablation_bench(args: BenchAblation) -> int:
         print_result(found, format_comparison(found), json=args.json)
         return DONE
     if args.outs:
-        raise UsageError("folders of results are only read by --compare: name where to write with --out")
+        raise UsageError("folders of results are only read with --compare: give --out for the output folder")
     if args.data is None:
         raise UsageError("Missing option '--data': give a folder with author/test.jsonl or reviewer/test.jsonl")
     tasks = choose_tasks(args.task, args.data)
@@ -90,25 +90,25 @@ def run_ablation_bench(args: BenchAblation) -> int:
 
 
 def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
-    """The tasks that are asked for, or those that there are tables of. Raises `WrongUse`."""
+    """Return the requested tasks, or those with tables. Raises `WrongUse`."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     if any(name not in TASKS for name in named):
-        raise UsageError(f"--task {text!r}: name author, reviewer, or both separated by a comma")
+        raise UsageError(f"--task {text!r}: give author, reviewer, or both separated by a comma")
     return tuple(task for task in TASKS if task in named) or find_tasks(data)
 
 
 def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) -> AblationBenchWork:
-    """What the bench does. Raises `WrongUse`."""
+    """Build the work of the benchmark. Raises `WrongUse`."""
     if args.plans is None and args.planner not in PLANNERS:
         raise UsageError(
-            f"--planner {args.planner!r}: there are {', '.join(PLANNERS)}; with --plans DIR it names a "
+            f"--planner {args.planner!r}: choose from {', '.join(PLANNERS)}; with --plans DIR it names a "
             "folder of plans there"
         )
     if args.answers is not None and args.plans is None:
-        raise UsageError("--answers are about plans that are stored: give these with --plans DIR")
+        raise UsageError("--answers are about stored plans: add --plans DIR")
     for folder, option in ((args.plans, "--plans"), (args.answers, "--answers"), (args.papers, "--papers")):
         if folder is not None and not folder.is_dir():
-            raise UsageError(f"{option} {folder} is no folder")
+            raise UsageError(f"{option} {folder} is not a folder")
     planner = args.planner
     if args.plans is not None and planner in PLANNERS:
         planner = args.plans.name
@@ -121,12 +121,12 @@ def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) 
         args.controls,
     )
     if args.plans is None and planner in MODEL_PLANNERS and _is_offline(settings.models):
-        raise UsageError(f"the offline model reads no papers; use --planner headings, or {CONFIGURE_MODEL_HINT}")
+        raise UsageError(f"the offline model cannot read papers; use --planner headings, or {CONFIGURE_MODEL_HINT}")
     return work
 
 
 def choose_judges(named: str, answers: Path | None, tasks: Sequence[Task], models: ModelSettings) -> tuple[str, ...]:
-    """The judges by name: those whose rows are stored, or models. Raises `WrongUse`."""
+    """Return the judges by name: those with stored rows, or models. Raises `WrongUse`."""
     judges = tuple(name.strip() for name in named.split(",") if name.strip())
     if len(set(judges)) < len(judges):
         raise UsageError(f"--judges {named}: name each judge once")
@@ -135,14 +135,14 @@ def choose_judges(named: str, answers: Path | None, tasks: Sequence[Task], model
         if not there or not set(judges) <= set(there):
             raise UsageError(
                 f"--answers {answers} has rows of {', '.join(there) or 'no judge'}: it needs TASK/JUDGE/, "
-                "and --judges names some of them"
+                "and --judges must name some of these judges"
             )
         return judges or there
     if judges:
         return judges
     if _is_offline(models):
         raise UsageError(
-            f"a judge has to read: name models with --judges, give stored rows with --answers, or "
+            f"a judge must read the plans: name models with --judges, give stored rows with --answers, or "
             f"{CONFIGURE_MODEL_HINT}"
         )
     return (models.list_candidates(PAPER_ABLATIONS)[0].name,)
@@ -153,7 +153,7 @@ def _is_offline(models: ModelSettings) -> bool:
 
 
 def make_opener(settings: Settings, own: str) -> OpenModels:
-    """Opens the planner's models, and each judge as the only model of its settings; all within one budget."""
+    """Return a function that opens the planner's models, or one judge's model, within one shared budget."""
 
     def open_models(judge: str | None, log: Recorder) -> Models:
         models = settings.models if judge is None or judge == own else settings.models.select_model(judge)
@@ -165,7 +165,7 @@ def make_opener(settings: Settings, own: str) -> OpenModels:
 def _run_work(
     args: BenchAblation, bench: AblationBenchWork, papers: Sequence[BenchPaper], settings: Settings
 ) -> list[PaperResult] | None:
-    """The results of the work, done in the folder of the bench; None where it was interrupted."""
+    """Run the work in the benchmark's folder and return the results; None if interrupted."""
     own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
     begun = AblationBenchConfig(
         data=args.data or "",
@@ -191,18 +191,18 @@ def _run_work(
 
 
 def check_out(out: Path) -> None:
-    """Refuse what cannot be a folder of results. Raises `WrongUse`."""
+    """Reject a path that cannot be an output folder. Raises `WrongUse`."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: choose a folder")
     check_writable(out, "--out")
 
 
 def check_config(out: Path, config: AblationBenchConfig) -> None:
-    """Refuse a folder that was begun with something else. Raises `WrongUse`."""
+    """Reject a folder that was created with different options. Raises `WrongUse`."""
     kept = out / CONFIG_FILE
     if not kept.exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UsageError(f"{out} is not empty and holds no bench of ablations: choose another --out")
+            raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
         return
     try:
         before = AblationBenchConfig.model_validate_json(kept.read_bytes())
@@ -211,7 +211,7 @@ def check_config(out: Path, config: AblationBenchConfig) -> None:
     other = [name for name in AblationBenchConfig.model_fields if getattr(before, name) != getattr(config, name)]
     if other:
         was, now = (", ".join(f"{name} {getattr(one, name)!r}" for name in other) for one in (before, config))
-        raise UsageError(f"{out} was begun with {was}, and now it is {now}: choose another --out")
+        raise UsageError(f"{out} was created with {was}, but now it is {now}: choose another --out")
 
 
 def _read_calibration(path: Path | None) -> JudgeEval | None:
@@ -220,4 +220,4 @@ def _read_calibration(path: Path | None) -> JudgeEval | None:
     try:
         return read_judge_eval(path)
     except (OSError, ValueError):
-        raise UsageError(f"--calibration {path}: give the folder that scientist bench ablation-judge wrote") from None
+        raise UsageError(f"--calibration {path}: give the output folder of scientist bench ablation-judge") from None

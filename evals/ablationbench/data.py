@@ -1,7 +1,7 @@
-"""The benchmark's tables: papers with their gold, and judges' labelled plans.
+"""Read the benchmark's tables: papers with their gold ablations, and plans labelled for judges.
 
-A folder of `author/test.jsonl` (or .parquet; `researcher/` is the paper's "author"), or `hf:OWNER` for the public
-tables of the Hugging Face hub. Papers lie below the folder, or below another one that is named (a checkout).
+The source is a folder with `author/test.jsonl` (or .parquet; `researcher/` is the paper's "author"), or `hf:OWNER`
+for the public tables on the Hugging Face hub. Papers are below that folder, or below a given one (a checkout).
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ Task = Literal["author", "reviewer"]
 TASKS: tuple[Task, ...] = get_args(Task)
 TASK_FOLDERS: dict[Task, tuple[str, ...]] = {"author": ("author", "researcher"), "reviewer": ("reviewer",)}
 PUBLISHED_NAMES: dict[Task, str] = {"author": "researcher", "reviewer": "reviewer"}
-"""Task -> its name on the hub."""
+"""Name of each task on the hub."""
 MAX_BYTES = 500_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
 @dataclass(frozen=True)
 class BenchPaper:
-    """A paper of one task. `gold` in order of appearance (author); `reviews` and what they ask for (reviewer)."""
+    """A paper of one task.
+
+    `gold` is in order of appearance (author); `reviews` and their requests (reviewer).
+    """
 
     task: Task
     id: str
@@ -43,13 +46,13 @@ class BenchPaper:
 
     @property
     def target_count(self) -> int:
-        """Gold ablations, or requests of the reviews: 0 is not scorable."""
+        """Return the number of gold ablations, or of requests in the reviews; 0 cannot be scored."""
         return len(self.gold) if self.task == "author" else self.requests
 
 
 @dataclass(frozen=True)
 class LabelledPlan:
-    """A plan that people labelled, as PLANNER/PAPER."""
+    """A plan labelled by humans, as PLANNER/PAPER."""
 
     planner: str
     paper: str
@@ -59,7 +62,7 @@ class LabelledPlan:
 def read_papers(
     data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()
 ) -> tuple[BenchPaper, ...]:
-    """The papers of a split, or those that `only` names. Raises `WrongUse`."""
+    """Read the papers of a split, or those that `only` names. Raises `WrongUse`."""
     rows = _read_table(data, task, split)
     below = papers or (Path() if data.startswith("hf:") else Path(data))
     read = [_parse_paper(task, row, number, below) for number, row in enumerate(rows, 1)]
@@ -68,12 +71,12 @@ def read_papers(
         raise UsageError(f"--data {data}: {task}/{split} has the id {min(twice)} twice: remove one of its rows")
     for pattern in only:
         if not any(fnmatch(one.id, pattern) for one in read):
-            raise UsageError(f"--only {pattern}: none of the {len(read)} papers of {task}/{split} is named so")
+            raise UsageError(f"--only {pattern} matches none of the {len(read)} papers of {task}/{split}")
     return tuple(one for one in read if not only or any(fnmatch(one.id, pattern) for pattern in only))
 
 
 def find_tasks(data: str) -> tuple[Task, ...]:
-    """The tasks that a folder has tables of. Raises `WrongUse`."""
+    """Return the tasks for which a folder has tables. Raises `WrongUse`."""
     if data.startswith("hf:"):
         return TASKS
     found: tuple[Task, ...] = tuple(
@@ -87,7 +90,7 @@ def find_tasks(data: str) -> tuple[Task, ...]:
 
 
 def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
-    """The plans that people labelled. Raises `WrongUse`."""
+    """Read the plans labelled by humans. Raises `WrongUse`."""
     if data.startswith("hf:"):
         rows = _read_from_hub(f"{data.removeprefix('hf:')}/{PUBLISHED_NAMES[task]}-ablation-judge-eval", "test")
     else:
@@ -111,7 +114,7 @@ def _read_table(data: str, task: Task, split: str) -> list[Row]:
         return _read_from_hub(f"{data.removeprefix('hf:')}/{PUBLISHED_NAMES[task]}-ablation-bench", split)
     if not Path(data).is_dir():
         raise UsageError(
-            f"--data {data} is no folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or hf:OWNER"
+            f"--data {data} is not a folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or hf:OWNER"
         )
     return _read_first_file(
         [Path(data) / name / f"{split}{end}" for name in TASK_FOLDERS[task] for end in (".jsonl", ".parquet")]
@@ -119,17 +122,17 @@ def _read_table(data: str, task: Task, split: str) -> list[Row]:
 
 
 def _read_first_file(candidates: Sequence[Path]) -> list[Row]:
-    """The rows of the first file that is there."""
+    """Return the rows of the first file that exists."""
     path = next((one for one in candidates if one.is_file()), None)
     if path is None:
-        raise UsageError(f"there is no {candidates[0]} (nor as .parquet): see docs/benchmarks.md for the layout")
+        raise UsageError(f"{candidates[0]} does not exist (nor as .parquet): see docs/benchmarks.md for the layout")
     if path.stat().st_size > MAX_BYTES:
         raise UsageError(f"{path} is larger than {MAX_BYTES // 10**6} MB: give a part of it")
     return _read_parquet(path) if path.suffix == ".parquet" else list(read_json_lines(path))
 
 
 def read_json_lines(path: Path) -> Iterable[Row]:
-    """The objects of a file of JSON lines. Raises `WrongUse`."""
+    """Read the objects of a JSON lines file. Raises `WrongUse`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +144,7 @@ def read_json_lines(path: Path) -> Iterable[Row]:
             except ValueError:
                 row = None
             if not isinstance(row, dict):
-                raise UsageError(f"{path}, line {number}: not a JSON object: mend or remove it")
+                raise UsageError(f"{path}, line {number}: not a JSON object: fix or remove it")
             yield cast(Row, row)
 
 
@@ -149,7 +152,7 @@ def _read_parquet(path: Path) -> list[Row]:
     try:
         return cast(list[Row], import_pyarrow("parquet").read_table(path).to_pylist())
     except (import_pyarrow().ArrowException, OSError) as error:
-        raise UsageError(f"{path} is no Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"{path} is not a readable Parquet file: {' '.join(str(error).split())[:200]}") from None
 
 
 def _read_from_hub(name: str, split: str) -> list[Row]:
@@ -158,12 +161,12 @@ def _read_from_hub(name: str, split: str) -> list[Row]:
     except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
         raise UsageError(
             f"the datasets library cannot read {name} ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network"
+            f"{' '.join(str(error).split())[:200]}): fetch it once with network access"
         ) from None
 
 
 def _parse_paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
-    """A row as a paper. Raises `WrongUse`."""
+    """Parse a row as a paper. Raises `WrongUse`."""
     try:
         id = str(row["id"])
         if not _ID.fullmatch(id):
@@ -185,12 +188,12 @@ def _parse_paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
             requests,
         )
     except (LookupError, ValueError, TypeError) as error:
-        what = f"there is no {error}" if isinstance(error, LookupError) else str(error)
+        what = f"{error} does not exist" if isinstance(error, LookupError) else str(error)
         raise UsageError(f"row {number} of the {task} papers cannot be used: {what}") from None
 
 
 def _parse_gold(given: object, number: int) -> PlannedAblation:
-    """A gold ablation, whatever people left out of it: it counts all the same."""
+    """Parse a gold ablation; incomplete ones count, too."""
     fields = cast(dict[str, object], given) if isinstance(given, dict) else {"name": given}
     action = str(fields.get("action") or "").strip().upper()
     return parse_entry(
@@ -203,11 +206,11 @@ def _parse_gold(given: object, number: int) -> PlannedAblation:
 
 
 def _parse_list(value: object) -> list[Any]:
-    """A list, or JSON text of one."""
+    """Return a list, or parse one from JSON text."""
     found: object = json.loads(value) if isinstance(value, str) else value
     if isinstance(found, list):
         return cast(list[Any], found)
-    raise ValueError(f"a list is expected, not {str(found)[:60]!r}")
+    raise ValueError(f"expected a list, not {str(found)[:60]!r}")
 
 
 def _parse_label_rows(value: object) -> Iterable[Row]:

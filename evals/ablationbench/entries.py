@@ -1,6 +1,6 @@
-"""An ablation as plans, gold tables and judges of AblationBench have it, and files of plans, read leniently.
+"""Ablations in the format of AblationBench's plans, gold tables and judges, parsed leniently.
 
-Source: AblationBench, appendix A.1. `record.ablation.Ablation` is what a run of ours carries out; this form is looser.
+Source: AblationBench, appendix A.1. Runs of this program execute `record.ablation.Ablation`, which is stricter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERBS = {"REMOVE": "remove", "REPLACE": "replace", "ADD": "add"}
 
 
 class PlannedAblation(FrozenModel):
-    """One ablation. The benchmark's field names; `replacement` is empty for REMOVE."""
+    """An ablation with the benchmark's field names; `replacement` is empty for REMOVE."""
 
     name: str
     ablated_part: str = ""
@@ -31,21 +31,21 @@ class PlannedAblation(FrozenModel):
 
     @property
     def description(self) -> str:
-        """The entry in one line, without its metrics."""
+        """Return the entry in one line, without its metrics."""
         by = f": {'; '.join(self.replacement)}" if self.replacement else ""
         return f"{self.name} ({self.action} {self.ablated_part}{by})"
 
 
 @dataclass(frozen=True)
 class AblationPlanFile:
-    """The entries of a plan, best first, and what could not be read, a line each."""
+    """The entries of a plan, best first, and one line per fault."""
 
     entries: tuple[PlannedAblation, ...] = ()
     faults: tuple[str, ...] = ()
 
 
 def read_plan(lines: Iterable[str]) -> AblationPlanFile:
-    """A plan from lines of JSON. A line that is no entry costs that line alone."""
+    """Read a plan from JSON lines; an invalid line is reported and skipped."""
     entries, faults = list[PlannedAblation](), list[str]()
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -59,7 +59,7 @@ def read_plan(lines: Iterable[str]) -> AblationPlanFile:
 
 
 def parse_entry(given: object) -> PlannedAblation:
-    """An entry from what a file or a model has. Raises `ValueError` where there is no name or no action."""
+    """Parse an entry from a file or a model. Raises `ValueError` if it has no name or action."""
     if not isinstance(given, Mapping):
         raise ValueError("not an object")
     fields = cast(Mapping[str, Any], given)
@@ -67,7 +67,7 @@ def parse_entry(given: object) -> PlannedAblation:
     if not name:
         raise ValueError("no name")
     if action not in ACTIONS:
-        raise ValueError(f"action {action!r} is none of {', '.join(ACTIONS)}")
+        raise ValueError(f"action {action!r} is not one of {', '.join(ACTIONS)}")
     return PlannedAblation(
         name=name,
         ablated_part=_to_text(fields.get("ablated_part")),
@@ -78,7 +78,7 @@ def parse_entry(given: object) -> PlannedAblation:
 
 
 def entries_to_lines(entries: Iterable[PlannedAblation]) -> str:
-    """The entries as a file of a plan."""
+    """Format the entries as a plan file."""
     return "".join(one.model_dump_json() + "\n" for one in entries)
 
 
@@ -87,7 +87,7 @@ def _to_text(value: object) -> str:
 
 
 def _to_texts(value: object) -> tuple[str, ...]:
-    """A list of texts from a text, a list of anything, or an object (`key: value`)."""
+    """Return a tuple of texts from a text, a list, or an object (`key: value`)."""
     if isinstance(value, Mapping):
         return tuple(f"{key}: {one}" for key, one in cast(Mapping[str, object], value).items())
     listed = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
@@ -95,7 +95,7 @@ def _to_texts(value: object) -> tuple[str, ...]:
 
 
 class RepeatedAblation(FrozenModel):
-    """An entry that asks for what an earlier one asks for."""
+    """An entry that requests the same as an earlier one."""
 
     entry: PlannedAblation
     like: str = Field(description="name of the earlier entry")
@@ -104,7 +104,7 @@ class RepeatedAblation(FrozenModel):
 def split_repeats(
     entries: Iterable[PlannedAblation],
 ) -> tuple[tuple[PlannedAblation, ...], tuple[RepeatedAblation, ...]]:
-    """The entries that are new, and those that repeat an earlier one in other words."""
+    """Return the new entries, and those that repeat an earlier one in other words."""
     kept, repeats = list[PlannedAblation](), list[RepeatedAblation]()
     for entry in entries:
         earlier = next((one for one in kept if is_same_change(one, entry)), None)
@@ -116,13 +116,15 @@ def split_repeats(
 
 
 def is_same_change(one: PlannedAblation, other: PlannedAblation) -> bool:
-    """Whether two entries make the same change: by part, action and replacement. Names say nothing here: real plans
-    call every entry "Ablation A"."""
+    """Return whether two entries make the same change: by part, action and replacement.
+
+    Names are ignored, since real plans call every entry "Ablation A".
+    """
     return is_same_ablation(_to_ablation(one, "first"), _to_ablation(other, "second"))
 
 
 def _to_ablation(entry: PlannedAblation, name: str) -> Ablation:
-    """The entry as the record has ablations; entries without a replacement are taken by their part alone."""
+    """Convert the entry to the record's form; entries without a replacement are identified by their part."""
     bare = not entry.replacement
     return Ablation(
         name=name,

@@ -1,7 +1,8 @@
-"""`python -m evals.ablationbench.golden FILE`: the worked cases of AblationBench, held against what we compute.
+"""`python -m evals.ablationbench.golden FILE`: check worked cases of AblationBench against this implementation.
 
-Prints `N of M agree` and what does not; exits 1 then. Wanted is the public code's value, and ours where a case says
-that the public code is wrong. Floats agree to 1e-5; of faults in a plan the number counts, of rows what they match.
+Prints `N of M agree` and the disagreements; exits 1 if there are any. The expected value is the public code's, or
+the corrected one if a case says that the public code is wrong. Floats must agree to 1e-5; for plans, the number of
+faults is compared, for rows, what they match.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ CaseResult = dict[str, Any]
 
 
 def find_disagreements(cases: Iterable[Case]) -> list[str]:
-    """A line for each case that comes out otherwise, or that nothing here computes."""
+    """Return a line for each case that disagrees or has no implementation."""
     return [f"{case['id']}: {why}" for case in cases if (why := _check_case(case))]
 
 
 def _check_case(case: Case) -> str:
     compute = COMPUTE.get(case["kind"])
     if compute is None:
-        return f"nothing computes {case['kind']!r}"
+        return f"there is no implementation for {case['kind']!r}"
     given = case["input"]
     found, wanted = compute(given), case.get("definition", case.get("upstream", {})) | case.get("extras", {})
     wrong = [key for key, value in wanted.items() if not _is_agreeing(key, value, found, given)]
@@ -59,7 +60,7 @@ def _is_agreeing(key: str, wanted: Any, found: CaseResult, given: Case) -> bool:
 
 
 def _parse_matches(rows: Sequence[Case], given: Case) -> Any:
-    """What rows match, of what there is."""
+    """Parse what rows match."""
     if "gold" in given:
         return parse_pairs(rows, given["gold"], given["plan"])
     return find_requested_entries(rows, given["plan"])
@@ -177,15 +178,15 @@ COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
     "paired": _compute_paired,
     "overall": _compute_overall,
 }
-"""Kind of a case -> how it is computed."""
+"""Function that computes each kind of case."""
 
 
 def main(file: str) -> int:
-    """0 where all agree, 1 where one does not."""
+    """Return 0 if all cases agree, otherwise 1."""
     try:
         cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"{file} is no file of cases ({type(error).__name__}: {error}): give a golden.json")
+        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
         return 1
     wrong = find_disagreements(cases)
     print(f"{len(cases) - len(wrong)} of {len(cases)} agree")

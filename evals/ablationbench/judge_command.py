@@ -1,4 +1,4 @@
-"""`scientist bench ablation-judge`: judges of plans held against people's labels."""
+"""`scientist bench ablation-judge`: compare plan judges with human labels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run_judge_eval(args: BenchAblationJudge) -> int:
 def _build_tables(
     args: BenchAblationJudge, task: Task, judges: Sequence[str], settings: Settings
 ) -> Iterator[JudgeTable]:
-    """A table for each judge on one task, and for their majority."""
+    """Yield a table for each judge on one task, and for their majority."""
     plans = read_labels(args.data, task)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.answers is not None:
@@ -91,7 +91,7 @@ def _build_tables(
 def _ask_judge(
     args: BenchAblationJudge, task: Task, plans: Sequence[LabelledPlan], judges: Sequence[str], settings: Settings
 ) -> dict[str, list[PlanLabels]]:
-    """What models say of the labelled plans."""
+    """Ask models to judge the labelled plans."""
     folder = args.plans or Path(args.data) / "plans"
     papers = _read_all_papers(args, task)
     rows: dict[tuple[str, str, str], list[Row]] = {}
@@ -137,21 +137,21 @@ def _ask_judge(
 
 
 def _read_all_papers(args: BenchAblationJudge, task: Task) -> dict[str, BenchPaper]:
-    """The papers of both splits, as far as there are tables."""
+    """Read the papers of both splits that have tables."""
     found: dict[str, BenchPaper] = {}
     for split in ("test", "dev"):
         with suppress(UsageError):
             found |= {paper.id: paper for paper in read_papers(args.data, task, split, papers=args.papers)}
     if not found:
         raise UsageError(
-            f"--data {args.data}: there is neither {task}/dev.jsonl nor {task}/test.jsonl, whose papers "
+            f"--data {args.data}: there is neither {task}/dev.jsonl nor {task}/test.jsonl with the papers that "
             "judges have to see"
         )
     return found
 
 
 def _verdict_to_rows(task: Task, verdict: PlanVerdict, paper: BenchPaper, names: Sequence[str]) -> list[Row]:
-    """A verdict as rows by name, as people's labels are."""
+    """Convert a verdict to rows by name, as in the human labels."""
     if task == "author":
         return [
             {"name_in_paper": one.name, "name_in_plan": [names[at] for gold, at in verdict.pairs if gold == place]}
@@ -161,7 +161,7 @@ def _verdict_to_rows(task: Task, verdict: PlanVerdict, paper: BenchPaper, names:
 
 
 def format_judge_eval(found: JudgeEval) -> Iterator[Text | Table]:
-    """A row a judge: means over plans, then figures over all items with intervals."""
+    """Format one row per judge: means over plans, then figures over all items with intervals."""
     for task in dict.fromkeys(one.task for one in found.judges):
         here = [one for one in found.judges if one.task == task]
         yield Text(f"{task}: {here[0].plans} labelled plans, {max(one.items for one in here)} items", style="bold")
@@ -184,7 +184,7 @@ def format_judge_eval(found: JudgeEval) -> Iterator[Text | Table]:
             if one.not_judged:
                 yield format_line(f"{one.judge} gave no answer for {one.not_judged} of {one.plans} plans", "yellow")
     yield format_line(
-        "F1: mean over plans in which people found a match; the rest over all items, 95 % intervals over "
+        "F1: mean over plans in which humans found a match; the rest over all items, 95 % intervals over "
         "papers; published F1 is macro_upstream in the JSON",
         "dim",
     )

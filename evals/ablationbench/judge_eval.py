@@ -1,8 +1,8 @@
-"""Judges held against people on labelled plans (JudgeEval): figures, intervals over papers, and what they do to scores.
+"""Compare judges with humans on labelled plans (JudgeEval): figures, intervals over papers, and corrected scores.
 
-A score that a judge gives is corrected by its errors on labelled plans (Rogan and Gladen 1978): with sensitivity s and
-specificity t, a share q that the judge finds is (q + t - 1) / (s + t - 1). It holds as far as the labelled plans are
-like those that are scored.
+A judge's score is corrected for its errors on labelled plans (Rogan and Gladen 1978): with sensitivity s and
+specificity t, a share q found by the judge becomes (q + t - 1) / (s + t - 1). This assumes that the labelled plans
+resemble those that are scored.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ class PooledFigure(FrozenModel):
 
 
 class JudgeTable(FrozenModel):
-    """One judge on one task. `macro_*`: means over plans in which people found a match."""
+    """A judge on one task. `macro_*`: means over plans in which humans found a match."""
 
     task: Task
     judge: str
     plans: int
     items: int
     not_judged: int
-    left_out: int = Field(description="plans in which people found no match: no recall, pooled figures keep them")
+    left_out: int = Field(
+        description="plans in which humans found no match: recall is undefined, pooled figures include them"
+    )
     macro_precision: float
     macro_recall: float
     macro_f1: float
-    macro_upstream: float = Field(description="mean F1 as the public code has it, by which published figures are")
+    macro_upstream: float = Field(description="mean F1 by the public code, which published figures use")
     precision: PooledFigure
     sensitivity: PooledFigure
     specificity: PooledFigure
@@ -69,7 +71,10 @@ FIGURES: dict[str, Callable[[LabelAgreement], float | None]] = {
 
 
 def build_judge_table(task: Task, judge: str, plans: Sequence[PlanLabels]) -> JudgeTable:
-    """The figures of a judge. Intervals resample papers: plans of one paper are not independent."""
+    """Build the results of a judge.
+
+    Intervals resample papers, since plans of one paper are not independent.
+    """
     found = compute_judge_figures(task, plans)
     papers: dict[str, list[PlanLabels]] = {}
     for one in plans:
@@ -98,12 +103,12 @@ def build_judge_table(task: Task, judge: str, plans: Sequence[PlanLabels]) -> Ju
 
 
 def label_plan(task: Task, plan: LabelledPlan, rows: Sequence[Row] | None) -> PlanLabels:
-    """The items of a plan, people's answers and a judge's."""
+    """Return the items of a plan with the answers of humans and a judge."""
     return build_labels(task, plan.rows, rows, id=f"{plan.planner}/{plan.paper}")
 
 
 def vote_majority(judges: Sequence[Sequence[PlanLabels]]) -> list[PlanLabels]:
-    """The majority of judges, item by item; the judges have the same plans in the same order."""
+    """Return the majority of judges for each item; all judges must have the same plans in the same order."""
     found = list[PlanLabels]()
     for same in zip(*judges, strict=True):
         said = find_majority(
@@ -119,7 +124,7 @@ def vote_majority(judges: Sequence[Sequence[PlanLabels]]) -> list[PlanLabels]:
 
 
 def correct_share(share: float, judge: JudgeTable) -> float | None:
-    """A share of matches as it would be without the judge's errors, within 0 and 1; None where it tells nothing."""
+    """Return a share of matches corrected for the judge's errors, within 0 and 1; None if it cannot be corrected."""
     sensitivity, specificity = judge.sensitivity.value, judge.specificity.value
     if sensitivity is None or specificity is None or sensitivity + specificity <= 1.0:
         return None
@@ -127,5 +132,5 @@ def correct_share(share: float, judge: JudgeTable) -> float | None:
 
 
 def read_judge_eval(path: Path) -> JudgeEval:
-    """The file that `bench ablation-judge` wrote. Raises `OSError`, `ValueError`."""
+    """Read the output file of `bench ablation-judge`. Raises `OSError`, `ValueError`."""
     return JudgeEval.model_validate_json((path / "results.json" if path.is_dir() else path).read_bytes())

@@ -1,4 +1,4 @@
-"""Figures over papers: means with intervals, differences between planners, and what a judge's errors do to a score."""
+"""Statistics over papers: means with intervals, differences between planners, and intervals of pooled figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MeanWithInterval(FrozenModel):
 
 
 def compute_mean(values: Sequence[float]) -> MeanWithInterval | None:
-    """The mean of some papers' values; None where there are none."""
+    """Return the mean of the papers' values; None without values."""
     if not values:
         return None
     low, high = bootstrap_interval(values)
@@ -38,7 +38,7 @@ def compute_mean(values: Sequence[float]) -> MeanWithInterval | None:
 
 
 def bootstrap_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """A 95 % interval of the mean, papers resampled with a fixed seed."""
+    """Return a 95 % interval of the mean, resampling papers with a fixed seed."""
     if len(values) < 2:
         return None, None
     drawn = np.random.default_rng(SEED).choice(np.asarray(values, dtype=np.float64), (RESAMPLES, len(values)))
@@ -47,8 +47,10 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float | None, float | N
 
 
 class PairedPlannerDifference(FrozenModel):
-    """The difference of two planners on the papers that both have, first minus second. `p`: paired t test, two-sided,
-    None where all differences are equal."""
+    """The difference of two planners on their common papers, first minus second.
+
+    `p`: paired t test, two-sided, None if all differences are equal.
+    """
 
     first: str
     second: str
@@ -73,7 +75,7 @@ def compute_paired_difference(
 def bootstrap_groups(
     groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]
 ) -> tuple[float | None, float | None]:
-    """A 95 % interval of a pooled figure, groups (papers) resampled; None where it cannot be computed."""
+    """Return a 95 % interval of a pooled figure, resampling groups (papers); None if it cannot be computed."""
     rng, found = random.Random(SEED), list[float]()
     for _ in range(2_000 if len(groups) > 1 else 0):
         drawn = figure([item for group in rng.choices(groups, k=len(groups)) for item in group])

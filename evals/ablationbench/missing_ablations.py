@@ -1,7 +1,7 @@
-"""`scientist missing-ablations`: which ablations a draft reports, which of its parts never are, and what to add.
+"""`scientist missing-ablations`: list the ablations in a draft, the parts without one, and the ablations to add.
 
-Quotes are looked up in the paper, and one that does not stand there says so. Not guaranteed: that a part which is
-called never ablated is not, in a figure or in what was left out of a long paper.
+Quotes are looked up in the paper, and marked if they are not in it. Limits: a part listed as never ablated may be
+ablated in a figure, or in the omitted part of a long paper.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
 
 @dataclass(frozen=True)
 class _PaperToCheck:
-    """The paper with the settings that its reader gets."""
+    """The paper with the settings for reading it."""
 
     path: Path
     settings: Settings
@@ -73,21 +73,21 @@ class _PaperToCheck:
 def find_missing_ablations(args: MissingAblations) -> int:
     if args.view not in ("author", "reviewer"):
         raise UsageError(
-            f"--as {args.view!r}: give reviewer, which sees the whole paper, or author, which sees it up to its method"
+            f"--as {args.view!r}: give reviewer (sees the whole paper) or author (sees it up to its method)"
         )
     if ((args.gold or args.reviews) and args.plan is None) or (args.gold and args.reviews):
-        raise UsageError("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
+        raise UsageError("--gold and --reviews score the list from --plan: give --plan and one of the two")
     if args.until and args.view != "author":
-        raise UsageError("--until belongs to --as author: a reviewer sees the whole paper")
+        raise UsageError("--until requires --as author: a reviewer sees the whole paper")
     if args.out is not None:
         check_output(args.out, args.paper, args.plan, args.gold, *(args.reviews or ()))
         if not args.out.absolute().parent.is_dir():
-            raise UsageError(f"--out {args.out} cannot be a file: name one in a folder that is there")
+            raise UsageError(f"--out {args.out} cannot be written: give a file in an existing folder")
     plan = _read_own_plan(args.plan)
     try:
         draft = _open_paper(args)
         if draft.settings.models.list_candidates(PAPER_ABLATIONS)[0].name == "offline":
-            raise UsageError(f"the offline model reads no papers: {CONFIGURE_MODEL_HINT}")
+            raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
         check_prices_known(draft.settings)
         found = asyncio.run(_ask_report(args, draft, plan))
     except (TexError, RecordError) as error:
@@ -101,13 +101,13 @@ def find_missing_ablations(args: MissingAblations) -> int:
 
 
 def _read_own_plan(path: Path | None) -> AblationPlanFile:
-    """The list of the person. Raises `WrongUse`."""
+    """Read the user's list. Raises `WrongUse`."""
     if path is None:
         return AblationPlanFile()
     found = read_plan(_read_text(path, "--plan").splitlines())
     if not found.entries or len(found.entries) > MAX_LISTED:
-        why = "; ".join(found.faults[:3]) or f"{len(found.entries)} entries, from 1 to {MAX_LISTED} can be read"
-        raise UsageError(f"--plan {path}: {why}: give a line of JSON each, with name, ablated_part and action")
+        why = "; ".join(found.faults[:3]) or f"{len(found.entries)} readable entries, not from 1 to {MAX_LISTED}"
+        raise UsageError(f"--plan {path}: {why}: give one JSON object per line, with name, ablated_part and action")
     return found
 
 
@@ -119,9 +119,9 @@ def _read_text(path: Path, option: str) -> str:
 
 
 def _open_paper(args: MissingAblations) -> _PaperToCheck:
-    """The paper, or the paper of a run with the run's own models. Raises `WrongUse`, `RecordError`, `JudgeError`."""
+    """Open the paper, or the paper of a run with its models. Raises `WrongUse`, `RecordError`, `JudgeError`."""
     if not args.paper.exists():
-        raise UsageError(f"there is no {args.paper}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
+        raise UsageError(f"{args.paper} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
     run = open_run_folder(args.paper)
     if not (run.is_dir() and is_run(run)):
         return _PaperToCheck(args.paper, compose_settings(config=args.config, flags=args.flags))
@@ -133,7 +133,7 @@ def _open_paper(args: MissingAblations) -> _PaperToCheck:
 
 
 async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: AblationPlanFile) -> MissingReport:
-    """What a model says of the paper, its quotes looked up. Raises `ModelError`, `JudgeError`."""
+    """Ask a model for the report, and look up its quotes. Raises `ModelError`, `JudgeError`."""
     seen = await read_visible_paper(draft.path, show_all=args.view == "reviewer", until=args.until)
     log = MemoryLog()
     models = open_budgeted_models(draft.settings, log)
@@ -177,7 +177,7 @@ def _check_part_quotes(one: AblatedPart, text: str) -> CheckedPart:
 
 
 def read_title_and_abstract(paper: Paper) -> tuple[str, str]:
-    """Title and abstract of a paper, as far as its form tells them apart."""
+    """Return title and abstract of a paper, as far as its format distinguishes them."""
     sections = paper.sections
     first = sections[0] if sections else PaperSection("", "")
     title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n\n")[0]
@@ -205,7 +205,10 @@ async def _score_own_plan(
     entries: Sequence[PlannedAblation],
     seen: VisiblePaper,
 ) -> PlanScore | None:
-    """The list against gold or reviews, by the majority of judges; None where neither is given. Raises `ModelError`."""
+    """Score the list against gold or reviews, by the majority of judges; None if neither is given.
+
+    Raises `ModelError`.
+    """
     if not args.gold and not args.reviews:
         return None
     named = tuple(one.strip() for one in args.judges.split(",") if one.strip())
@@ -222,7 +225,7 @@ async def _score_own_plan(
     if args.gold:
         gold = read_plan(_read_text(args.gold, "--gold").splitlines()).entries
         if not gold:
-            raise UsageError(f"--gold {args.gold} holds no ablation: give a line of JSON each, as for --plan")
+            raise UsageError(f"--gold {args.gold} contains no ablation: give one JSON object per line, as for --plan")
         return await _score_against_gold(
             judges, BenchPaper("author", paper.id, paper.title, paper.abstract, paper.folder, gold), entries
         )
@@ -258,11 +261,11 @@ async def _score_against_gold(
 async def _score_against_reviews(
     judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation], seen: VisiblePaper
 ) -> PlanScore:
-    """Against what the first judge lists, so that all judges vote on the same requests."""
+    """Score against the first judge's list of requests, so that all judges vote on the same requests."""
     first = next(iter(judges.values()))
     requests = await ask_review_requests(first.make_client(1, 0), paper)
     if not requests:
-        raise UsageError("the reviews ask for no ablation: there is nothing to score the list against")
+        raise UsageError("the reviews request no ablation, so the list cannot be scored")
     said = [
         frozenset(
             int(one.entry[1:]) - 1

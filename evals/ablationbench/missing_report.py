@@ -1,4 +1,4 @@
-"""What `scientist missing-ablations` found, and how it is shown: quotes that do not stand in the paper say so."""
+"""Report of `scientist missing-ablations`, and its format; quotes that are not in the paper are marked."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from labwright.record.schema.paper import RemovedPassage
 
 
 class CheckedPart(FrozenModel):
-    """A part of the method; `quoted` says whether its passages stand in the paper."""
+    """A part of the method; `quoted` says whether its passages are in the paper."""
 
     part: AblatedPart
     quoted: bool
 
 
 class CheckedAblation(FrozenModel):
-    """An ablation that is asked for."""
+    """A requested ablation."""
 
     ablation: WantedAblation
     quoted: bool
 
 
 class PlanScore(FrozenModel):
-    """A plan against gold ablations or reviews. `found`: of each gold ablation, or empty for reviews."""
+    """Score of a plan against gold ablations or reviews.
+
+    `found` has one value per gold ablation, and is empty for reviews.
+    """
 
     against: str
     judges: tuple[str, ...]
@@ -45,18 +48,18 @@ class PlanScore(FrozenModel):
 
 
 class MissingReport(FrozenModel):
-    """What a paper ablates, what it does not, and what is missing, best first."""
+    """Which parts a paper ablates, which it does not, and which ablations are missing, best first."""
 
     paper: str
     view: str
     model: str
     shown: tuple[str, ...] = Field(description="titles of the sections that were shown")
-    cut: tuple[str, ...] = Field(default=(), description="titles of those that were not, in author mode")
+    cut: tuple[str, ...] = Field(default=(), description="titles of the sections that were withheld, in author mode")
     left_out: tuple[str, ...] = ()
     parts: tuple[CheckedPart, ...]
     missing: tuple[CheckedAblation, ...]
     reasoning: str
-    remarks: tuple[Remark, ...] = Field(default=(), description="on the plan that was handed in, entry by entry")
+    remarks: tuple[Remark, ...] = Field(default=(), description="for the given plan, entry by entry")
     repeats: tuple[str, ...] = Field(default=(), description="entries of that plan that repeat an earlier one")
     faults: tuple[str, ...] = ()
     score: PlanScore | None = None
@@ -65,10 +68,10 @@ class MissingReport(FrozenModel):
 
 
 def format_report(found: MissingReport) -> Iterator[Text | Table]:
-    """What is ablated, what is not and carries a claim, then what is missing, best first."""
+    """Yield what is ablated, what is not but carries a claim, then what is missing, best first."""
     yield format_line(f"{found.paper}, read by {found.model} as its {found.view}", "bold")
     there = [one for one in found.parts if one.part.ablated]
-    yield format_line(f"ablated already: {len(there)}" if there else "ablated already: nothing that was found", "bold")
+    yield format_line(f"ablated already: {len(there)}" if there else "ablated already: none found", "bold")
     yield from (_format_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
     never = [one for one in found.parts if not one.part.ablated]
     yield format_line(f"never ablated: {len(never)}", "bold")
@@ -80,7 +83,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
     for number, one in enumerate(found.missing, 1):
         wanted = one.ablation
         yield format_line(
-            f"{wanted.name}: {_format_change(wanted)} (likely to be asked for: {wanted.probability:.2f})",
+            f"{wanted.name}: {_format_change(wanted)} (probability of being requested: {wanted.probability:.2f})",
             "bold",
             label=f"{number}. ",
         )
@@ -89,7 +92,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
             yield format_line(f"measured by {', '.join(wanted.metrics)}", "dim")
     yield from _format_plan_score(found)
     if found.cut:
-        yield format_line(f"not shown to the author: {', '.join(one for one in found.cut if one)}", "dim")
+        yield format_line(f"withheld from the author: {', '.join(one for one in found.cut if one)}", "dim")
     yield from (format_line(f"not shown: {one}", "dim") for one in found.left_out)
     yield from format_removed(found.removed)
     yield format_line(
@@ -102,7 +105,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
 def _format_change(wanted: WantedAblation) -> str:
     others = "; or ".join(wanted.replacement)
     return {
-        "REMOVE": f"take out {wanted.ablated_part}",
+        "REMOVE": f"remove {wanted.ablated_part}",
         "REPLACE": f"replace {wanted.ablated_part} by {others}",
         "ADD": f"add {others} to {wanted.ablated_part}",
     }[wanted.action]
@@ -119,7 +122,7 @@ def _format_item(head: str, text: str, quote: str, quoted: bool, style: str) -> 
 
 
 def _format_plan_score(found: MissingReport) -> Iterator[Text]:
-    """What the paper says to the person's own list, and its score."""
+    """Yield how the paper covers the user's list, and the score of the list."""
     if found.remarks:
         yield format_line("your list", "bold")
     for one in found.remarks:

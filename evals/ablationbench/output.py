@@ -1,4 +1,4 @@
-"""The figures of a bench of plans on the screen."""
+"""Print the results of an ablation benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labwright.inspector.safe_text import format_dollars, format_duration, to_pl
 
 
 def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None) -> Iterator[Text | Table]:
-    """Figures of each task with intervals over papers, judges, controls and costs."""
+    """Yield the figures of each task with intervals over papers, judges, controls and costs."""
     for one in found.tasks:
         yield Text(f"{one.task}@{found.k[one.task]}, {found.split}: {to_plain(found.planner)}", style="bold")
         yield format_line(_format_counts(one))
@@ -62,7 +62,7 @@ PLAN_NAMES = {
     "plan": "the plan",
     "gold": "gold as the plan",
     "other": "another paper's plan",
-    "headings": "each named part taken out",
+    "headings": "each named part removed",
 }
 
 
@@ -71,13 +71,13 @@ def _format_counts(one: TaskTable) -> str:
         (one.not_scorable, "not scorable"),
         (one.not_judged, "not judged"),
         (one.no_plan, "without a plan"),
-        (one.empty_plans, "of them with an empty plan"),
+        (one.empty_plans, "of which empty plans"),
     ]
     return f"{one.scored} of {one.papers} papers scored" + "".join(f", {count} {what}" for count, what in rest if count)
 
 
 def _find_calibration(one: TaskTable, found: AblationBenchTable, calibration: JudgeEval | None) -> JudgeTable | None:
-    """The figures against people of whoever judged: the majority, or the one judge."""
+    """Return the agreement with humans of the majority of judges, or of the only judge."""
     return (
         None
         if calibration is None
@@ -86,7 +86,9 @@ def _find_calibration(one: TaskTable, found: AblationBenchTable, calibration: Ju
 
 
 def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
-    share = {"author": "recall", "reviewer": "precision_plan"}[one.task]  # what items of labelled plans are shares of
+    share = {"author": "recall", "reviewer": "precision_plan"}[
+        one.task
+    ]  # the share that items of labelled plans represent
     rows = list[tuple[str, ...]]()
     for name in FIGURES[one.task]:
         if (mean := one.figures.get(name)) is not None:
@@ -101,7 +103,7 @@ def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
                 )
             )
     return build_table(
-        "figure", "mean", "95 % interval", "sd", "" if judge is None else "by the judge's errors", rows=rows
+        "figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors", rows=rows
     )
 
 
@@ -111,7 +113,7 @@ def format_interval(mean: MeanWithInterval) -> str:
 
 def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
     if judge is not None and judge.kappa.value is not None:
-        yield format_line(f"kappa of {judge.judge} with people, on labelled plans: {judge.kappa.value:.3f}")
+        yield format_line(f"kappa of {judge.judge} with humans, on labelled plans: {judge.kappa.value:.3f}")
     if len(one.judges) > 1:
         yield build_table(
             "judge",
@@ -130,7 +132,7 @@ def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | 
         )
         yield format_line("kappa between judges: " + ("-" if one.kappa is None else f"{one.kappa:.3f}"))
     elif judge is None:
-        yield format_line("one judge: how far it is to be believed, bench ablation-judge tells", "dim")
+        yield format_line("only one judge: measure its reliability with bench ablation-judge", "dim")
 
 
 def _format_costs(found: AblationBenchTable, one: TaskTable) -> Iterator[Text]:
@@ -150,7 +152,7 @@ def _format_costs(found: AblationBenchTable, one: TaskTable) -> Iterator[Text]:
 
 
 def format_planned_work(bench: AblationBenchWork, papers: Sequence[BenchPaper]) -> Iterator[Text]:
-    """What would be asked, at most."""
+    """Yield the maximum work that would be done."""
     for task in TASKS:
         here = [paper for paper in papers if paper.task == task]
         if here:
@@ -159,7 +161,7 @@ def format_planned_work(bench: AblationBenchWork, papers: Sequence[BenchPaper]) 
             kinds = 1 + (3 if bench.controls else 0)
             calls = 0 if bench.answers is not None else scorable * len(bench.judges) * (kinds + (task == "reviewer"))
             yield format_line(
-                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to ask for"
-                f"{' (up to four questions each)' if bench.planner == 'agent' and plans else ''}, and {calls} "
-                f"questions to {', '.join(bench.judges)}"
+                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to request"
+                f"{' (up to four calls each)' if bench.planner == 'agent' and plans else ''}, and {calls} "
+                f"calls of {', '.join(bench.judges)}"
             )

@@ -1,8 +1,8 @@
-"""A paper as a planner or a judge sees it: read by `review.judge`, and in author mode cut behind its method.
+"""A paper as a planner or a judge sees it: read by `review.judge`, and in author mode cut after its method.
 
-Author mode shows the sections up to and with the method: no experiments, no ablations, nothing that follows, no
-appendix. Comments are no part of a paper that is read. Where the method ends is told by the titles of sections; where
-they leave it open, the person is asked. Not guaranteed: that no result is told within what is shown.
+Author mode shows the sections up to and including the method: no experiments, ablations, later sections or
+appendix. Comments are dropped. The end of the method is found by section titles; if they are ambiguous, the user
+must name it. Limits: the sections shown may mention results.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from labwright.review.judge import Paper, PaperError, guard_paper, read_paper
 from labwright.review.judge.sections import PaperSection, make_excerpt, split_pdf_sections
 
 MAX_CHARACTERS = 100_000
-"""Of a paper that is shown, as a judge of papers is shown."""
+"""Characters shown of a paper, as for a judge of papers."""
 MAX_FILES = 60
-"""Of a folder without a main file, in which sections are files of their own."""
+"""Maximum files read from a folder without a main file, in which sections are separate files."""
 _NUMBER = re.compile(r"^(?:section\s+)?(\d+|[IVX]+)((?:\.\d+)*)[.:)]?\s+", re.IGNORECASE)
 _BEFORE_METHOD = re.compile(
     r"introduction|related|background|preliminar|motivat|abstract|prior work|notation", re.IGNORECASE
@@ -36,17 +36,17 @@ _METHOD = re.compile(
 )
 _SURELY_AFTER_METHOD = re.compile(r"experiment|result|ablat|conclu|appendi", re.IGNORECASE)
 _THEORY = re.compile(r"theor|complexity|convergence|gradient analys", re.IGNORECASE)
-"""An analysis of the method that is no measurement."""
+"""An analysis of the method that is not a measurement."""
 _SURELY_METHOD = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
 
 
 class MethodEndUnclear(PaperError):
-    """Nobody can tell from its titles where the method of a paper ends."""
+    """The titles do not show where the method of a paper ends."""
 
 
 @dataclass(frozen=True)
 class VisiblePaper:
-    """What is shown of a paper, which titles were kept and cut, and what the guards took out."""
+    """The part of a paper that is shown, the titles kept and cut, and what the guards removed."""
 
     paper: Paper
     kept: tuple[str, ...]
@@ -56,14 +56,14 @@ class VisiblePaper:
     @property
     def shown_paper(self) -> ShownPaper:
         found = make_excerpt(self.paper.sections, MAX_CHARACTERS)
-        missing = tuple(f"included file {name!r}: not there" for name in self.paper.missing_files[:20])
+        missing = tuple(f"included file {name!r}: missing" for name in self.paper.missing_files[:20])
         return ShownPaper(text=found.text, characters=self.paper.characters, left_out=(*found.left_out, *missing))
 
 
 def find_paper_files(folder: Path) -> tuple[Path, ...]:
-    """What to read of a paper's folder: its main LaTeX file alone, else every text of the same form by name.
+    """Return the files to read from a paper's folder: its main LaTeX file, otherwise all texts of one format by name.
 
-    Raises: `PaperError`.
+    Raises `PaperError`.
     """
     if folder.is_file():
         return (folder,)
@@ -79,7 +79,7 @@ def find_paper_files(folder: Path) -> tuple[Path, ...]:
         if found:
             return tuple(found[:MAX_FILES])
     raise PaperError(
-        f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
+        f"{folder} contains no paper: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
         "the benchmark; see docs/benchmarks.md)"
     )
 
@@ -90,7 +90,7 @@ def _read_head(path: Path) -> str:
 
 
 async def _read_paper(path: Path) -> Paper:
-    """The paper in a file or a folder. Raises `PaperError`."""
+    """Read the paper in a file or a folder. Raises `PaperError`."""
     files = find_paper_files(path)
     if len(files) == 1:
         return _split_by_numbers(await read_paper(files[0]))
@@ -101,13 +101,16 @@ async def _read_paper(path: Path) -> Paper:
 
 
 async def read_visible_paper(path: Path, *, show_all: bool, until: str = "", already_cut: bool = False) -> VisiblePaper:
-    """The whole paper, or what an author planner may see of it. `until` names the last section that is shown;
-    `already_cut`: the folder may hold no more than that, as those of the benchmark do. Raises `PaperError`."""
+    """Return the whole paper, or the part that an author planner may see.
+
+    `until` names the last section that is shown. `already_cut` means that the folder may contain only this part, as
+    in the benchmark. Raises `PaperError`.
+    """
     found = await guard_paper(await _read_paper(path))
     sections = found.paper.sections
     if not show_all:
         sections = sections[: _find_method_end(sections, until, path, already_cut)]
-        scattered = len(find_paper_files(path)) > 1  # files in the order of their names, which may put results first
+        scattered = len(find_paper_files(path)) > 1  # files in order of name, which may put results first
         sections = tuple(
             one
             for one in sections
@@ -122,7 +125,7 @@ async def read_visible_paper(path: Path, *, show_all: bool, until: str = "", alr
 
 
 def _split_by_numbers(paper: Paper) -> Paper:
-    """A paper in Markdown or text without marked headings, by its numbered lines as those of a PDF."""
+    """Split a paper in Markdown or text without marked headings by numbered lines, as in a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(one.title) for one in paper.sections) < 2:
         found = split_pdf_sections("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
         return replace(paper, sections=found)
@@ -130,21 +133,24 @@ def _split_by_numbers(paper: Paper) -> Paper:
 
 
 def _is_always_shown(section: PaperSection) -> bool:
-    """Floats of a LaTeX preamble, and the like, which no order tells to be of the method."""
+    """Return whether a section is always shown, such as floats of a LaTeX preamble, whose place is unknown."""
     return section.title == "Tables and figures"
 
 
 def _find_method_end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: bool) -> int:
-    """How many sections are shown. Raises `MethodEndUnsure`, and `PaperError` where `until` names none."""
+    """Return how many sections are shown.
+
+    Raises `MethodEndUnclear`, and `PaperError` if `until` matches no section.
+    """
     titles = [_SectionTitle.from_section(section) for section in sections]
     if len(titles) > 1 and titles[0].kind in ("method", "after") and not _NUMBER.match(sections[0].title):
-        titles[0] = _SectionTitle(titles[0].text, "before")  # of Markdown, the title of the paper
+        titles[0] = _SectionTitle(titles[0].text, "before")  # the paper's title in Markdown
     if until:
         wanted = " ".join(until.casefold().split())
         named = [at for at, one in enumerate(titles) if wanted in one.text.casefold()]
         if not named:
             raise PaperError(
-                f"--until {until!r}: {path} has no section with this in its title; there are: {_format_titles(titles)}"
+                f"--until {until!r}: no section title in {path} contains this; the titles are: {_format_titles(titles)}"
             )
         return named[-1] + 1
     methods = [at for at, one in enumerate(titles) if one.kind == "method"]
@@ -156,14 +162,14 @@ def _find_method_end(sections: Sequence[PaperSection], until: str, path: Path, a
     if already_cut and not any(one.kind == "after" for one in titles):
         return len(titles)
     raise MethodEndUnclear(
-        f"{path}: its titles do not say where the method ends: name the last section to show with "
-        f"--until SECTION; there are: {_format_titles(titles)}"
+        f"{path}: the titles do not show where the method ends: name the last section to show with "
+        f"--until SECTION; the titles are: {_format_titles(titles)}"
     )
 
 
 @dataclass(frozen=True)
 class _SectionTitle:
-    """A title of a section: `kind` is before, method, after, or other (a part of a section too)."""
+    """A section title. `kind` is before, method, after, or other (including subsections)."""
 
     text: str
     kind: str
@@ -174,7 +180,7 @@ class _SectionTitle:
         number = _NUMBER.match(section.title)
         text = section.title[number.end() :] if number else section.title
         within = number is not None and bool(number[2])
-        after = _SURELY_AFTER_METHOD if within else _AFTER_METHOD  # "3.2 Evaluation module" is a part of a method
+        after = _SURELY_AFTER_METHOD if within else _AFTER_METHOD  # "3.2 Evaluation module" is part of a method
         if section.is_back_matter or (after.search(text) and not _THEORY.search(text)):
             return cls(text, "after")
         if _BEFORE_METHOD.search(text) or not text:

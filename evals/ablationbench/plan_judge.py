@@ -1,7 +1,7 @@
-"""Judges of plans: which entries match gold ablations (author), or what reviews ask for (reviewer).
+"""Judges of plans: which entries match gold ablations (author), or requests in reviews (reviewer).
 
-An author judge is blind: both sides are shuffled and called A or B by chance, by a seed of the question's own, and the
-order stands with the verdict. A reviewer judge first lists what reviews ask for, then matches entries to it.
+An author judge is blind: both sides are shuffled and named A or B at random, seeded by the question, and the order
+is stored with the verdict. A reviewer judge first lists the requests in the reviews, then matches entries to them.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class PresentationOrder(FrozenModel):
 
 
 class PlanMatch(FrozenModel):
-    """A pair of a gold ablation or a request (`g1`, `r1`) and an entry (`e1`)."""
+    """A match of a gold ablation or request (`g1`, `r1`) and an entry (`e1`)."""
 
     gold: str
     entry: str
     why: str = ""
     quotes: tuple[str, ...] = ()
-    quoted: bool = Field(default=True, description="whether the quotes stand where they are said to")
+    quoted: bool = Field(default=True, description="whether the quotes were found in the cited text")
 
 
 class PlanVerdict(FrozenModel):
-    """What one judge says of one plan. `failed`: there is no answer, which is not the same as no match."""
+    """One judge's verdict on a plan. `failed` means that there is no answer, which differs from no match."""
 
     judge: str
     state: str = "done"
@@ -68,7 +68,7 @@ class PlanVerdict(FrozenModel):
 
     @property
     def pairs(self) -> frozenset[tuple[int, int]]:
-        """Positions from 0 of gold or requests, and of entries."""
+        """Return positions from 0 of gold or requests, and of entries."""
         return frozenset((int(one.gold[1:]) - 1, int(one.entry[1:]) - 1) for one in self.matches)
 
     @property
@@ -78,14 +78,14 @@ class PlanVerdict(FrozenModel):
 
 @dataclass(frozen=True)
 class BlindedLists:
-    """A question about two lists, and how to read its answer."""
+    """A question about two lists, and how to decode its answer."""
 
     inputs: AblationMatchInputs
     order: PresentationOrder
 
 
 def blind_lists(paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str) -> BlindedLists:
-    """Both sides shuffled, under ids that do not tell them apart."""
+    """Shuffle both sides and give them neutral ids."""
     rng = random.Random(seed)
     gold, plan = list(range(len(paper.gold))), list(range(len(entries)))
     rng.shuffle(gold)
@@ -111,7 +111,7 @@ def _to_listed(one: PlannedAblation, id: str) -> ListedAblation:
 async def ask_author_matches(
     client: ModelClient, paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str
 ) -> tuple[tuple[PlanMatch, ...], PresentationOrder | None]:
-    """The pairs that a judge finds, and the order in which it saw the sides. Raises `ModelError`."""
+    """Return the pairs that a judge finds, and the order in which it saw the sides. Raises `ModelError`."""
     if not entries or not paper.gold:
         return (), None
     asked = blind_lists(paper, entries[:MAX_LISTED], seed)
@@ -135,12 +135,12 @@ async def ask_author_matches(
 
 
 def _is_quoted(quote: str, words: str) -> bool:
-    """Whether some words of an entry are quoted; these are too short for `stands_in`."""
+    """Return whether words of an entry are quoted; they are too short for `quote_is_in`."""
     return bool(squeeze(quote)) and squeeze(quote) in squeeze(words)
 
 
 async def ask_review_requests(client: ModelClient, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
-    """What the reviews ask for, as a judge reads them. Raises `ModelError`."""
+    """Return the requests that a judge finds in the reviews. Raises `ModelError`."""
     if not paper.reviews:
         return ()
     answer = await client.ask(
@@ -157,7 +157,7 @@ async def ask_reviewer_matches(
     requests: Sequence[ReviewRequest],
     entries: Sequence[PlannedAblation],
 ) -> tuple[PlanMatch, ...]:
-    """The entries that a judge finds asked for, with the requests. Raises `ModelError`."""
+    """Return the entries that a judge finds requested, with the requests. Raises `ModelError`."""
     if not entries or not requests:
         return ()
     quotes = {f"r{number}": one for number, one in enumerate(requests[:MAX_LISTED], 1)}
@@ -188,7 +188,7 @@ async def ask_reviewer_matches(
 
 
 def requests_to_entries(requests: Sequence[ReviewRequest]) -> tuple[PlannedAblation, ...]:
-    """Requests as a plan that asks for just them: the ceiling of a reviewer judge."""
+    """Convert requests to a plan with exactly these entries: the upper bound for a reviewer judge."""
     return tuple(
         PlannedAblation(
             name=one.part,

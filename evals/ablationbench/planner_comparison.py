@@ -1,4 +1,4 @@
-"""Planners of ablations against each other, paper by paper, from the results of finished benches."""
+"""Compare planners of ablations paper by paper, from the results of finished benchmarks."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ RESULTS_FILE = "results.json"
 
 
 class PlannerComparison(FrozenModel):
-    """Planners on the papers that both have, each pair of them; p adjusted after Holm over all pairs of a figure."""
+    """All pairs of planners on their common papers; p is adjusted with Holm over all pairs of a figure."""
 
     planners: tuple[str, ...]
     paired: tuple[PairedPlannerDifference, ...]
 
 
 def compare_planners(outs: Sequence[Path]) -> PlannerComparison:
-    """Every pair of benches on the papers that both scored. Raises `WrongUse`."""
+    """Compare every pair of benchmarks on the papers that both scored. Raises `WrongUse`."""
     if len(outs) < 2:
-        raise UsageError("--compare needs the folders of two benches or more")
+        raise UsageError("--compare needs the folders of at least two benchmarks")
     tables = [(_planner_name(out, outs), _read_results(out)) for out in outs]
     found: list[PairedPlannerDifference] = []
     for task, figure in itertools.product(TASKS, ("precision", "recall", "f1")):
@@ -44,7 +44,7 @@ def compare_planners(outs: Sequence[Path]) -> PlannerComparison:
         adjusted = adjust_p_values([one.p for one in family])
         found += [one.model_copy(update={"adjusted": p}) for one, p in zip(family, adjusted, strict=True)]
     if not found:
-        raise UsageError("these benches have no paper in common that each of two scored")
+        raise UsageError("no two of these benchmarks have scored a common paper")
     return PlannerComparison(planners=tuple(name for name, _ in tables), paired=tuple(found))
 
 
@@ -57,7 +57,7 @@ def _read_results(out: Path) -> AblationBenchTable:
         return AblationBenchTable.model_validate_json((out / RESULTS_FILE).read_bytes())
     except (OSError, ValidationError):
         raise UsageError(
-            f"{out} holds no results of scientist bench ablation: run the bench to its end first"
+            f"{out} contains no results of scientist bench ablation: finish that benchmark first"
         ) from None
 
 

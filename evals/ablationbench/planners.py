@@ -1,7 +1,7 @@
-"""Planners: a language model that reads the paper once (`lm`) or section by section (`agent`), and `headings`.
+"""Planners: a language model that reads the paper at once (`lm`) or by section (`agent`), and `headings`.
 
-`headings` takes out each part that the method names, without a model: what a plan is worth that nobody thought about.
-A plan is cut where the expected F1 falls, by the planner's own probabilities, and at k; repeats go before the cut.
+`headings` removes each part that the method names, without a model, as a trivial baseline. Repeats are dropped; a
+plan is then cut where the expected F1 decreases, by the planner's own probabilities, and at k.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from labwright.models.roles.ablations import PAPER_ABLATIONS, PaperAblations, Pa
 from labwright.review.judge.sections import PaperSection, make_excerpt
 
 MEAN_GOLD_COUNT = {"author": 3.7, "reviewer": 1.8}
-"""Gold ablations, and requests of reviews, of a paper on average (AblationBench, section 3)."""
+"""Mean number of gold ablations, and of requests in reviews, per paper (AblationBench, section 3)."""
 MAX_ROUNDS, FIRST_CHARACTERS, MAX_HITS = 3, 12_000, 6
-"""Of the agent: how often it may ask for more, characters that it sees first, and passages a search gives."""
+"""Limits of the agent: requests for more text, characters shown first, passages per search."""
 _PASSAGE_HEADS = re.compile(
     r"\*\*([^*\n]{2,80}?)[.:]?\*\*|\\(?:sub)*(?:section|paragraph)\*?\{([^{}\n]{2,80}?)[.:]?\}"
     r"|^#{3,}[ \t]+(?:\d[\d.]*[ \t]+)?(.{2,80}?)$",
@@ -32,7 +32,7 @@ _GENERIC_TITLES = re.compile(
 
 @dataclass(frozen=True)
 class PlanToJudge:
-    """A plan as it is judged. `repeats` went before the cut, `beyond` with it."""
+    """A plan to be judged. `repeats` were removed before the cut, `beyond` by the cut."""
 
     entries: tuple[PlannedAblation, ...]
     repeats: tuple[RepeatedAblation, ...] = ()
@@ -41,18 +41,18 @@ class PlanToJudge:
 
 
 def cut_plan(entries: Sequence[PlannedAblation], k: int, *, faults: tuple[str, ...] = ()) -> PlanToJudge:
-    """The first k entries that are no repeats."""
+    """Return the first k entries that are not repeats."""
     kept, repeats = split_repeats(entries)
     return PlanToJudge(kept[:k], repeats, kept[k:], faults)
 
 
 async def ask_at_once(client: ModelClient, inputs: PaperAblationsInputs) -> PaperAblations:
-    """The answer of a model that reads the paper at once. Raises `ModelError`."""
+    """Return the answer of a model that reads the paper at once. Raises `ModelError`."""
     return await client.ask(PAPER_ABLATIONS, inputs)
 
 
 async def ask_by_section(client: ModelClient, inputs: PaperAblationsInputs, seen: VisiblePaper) -> PaperAblations:
-    """The answer of a model that asks for sections and searches. Raises `ModelError`."""
+    """Return the answer of a model that requests sections and searches. Raises `ModelError`."""
     sections = seen.paper.sections
     contents = tuple(f"{one.title or 'beginning'} ({len(one.text)} characters)" for one in sections[:200])
     shown, left = make_excerpt(sections, FIRST_CHARACTERS).text, MAX_ROUNDS
@@ -72,7 +72,7 @@ def replace_text(inputs: PaperAblationsInputs, text: str) -> PaperAblationsInput
 
 
 def find_passage(sections: Sequence[PaperSection], want: str) -> str:
-    """The section of that title, or else the paragraphs that hold the words."""
+    """Return the section with a title, otherwise the paragraphs with the words."""
     words = " ".join(want.casefold().split())
     for section in sections:
         if words and words in section.title.casefold():
@@ -83,11 +83,11 @@ def find_passage(sections: Sequence[PaperSection], want: str) -> str:
         for paragraph in section.text.split("\n\n")
         if words and words in paragraph.casefold()
     ]
-    return "\n\n".join(hits[:MAX_HITS]) or f"[nothing in the paper has the words {want[:100]!r}]"
+    return "\n\n".join(hits[:MAX_HITS]) or f"[nothing in the paper contains the words {want[:100]!r}]"
 
 
 def choose_likely(ablations: Sequence[WantedAblation], gold: float) -> list[WantedAblation]:
-    """The first entries up to where expected F1, 2 TP / (entries + gold), is highest; one at least."""
+    """Return the first entries that maximise expected F1, 2 TP / (entries + gold); at least one."""
     best, most, hits = 0.0, 1, 0.0
     for count, one in enumerate(ablations, 1):
         hits += one.probability
@@ -107,7 +107,7 @@ def to_entry(one: WantedAblation) -> PlannedAblation:
 
 
 def plan_from_headings(seen: VisiblePaper) -> tuple[PlannedAblation, ...]:
-    """REMOVE for each part that the method names: by a heading, or by words in bold that begin a passage."""
+    """Return REMOVE for each part that the method names in a heading, or in bold at the start of a passage."""
     named = (
         match
         for section in seen.paper.sections

@@ -1,4 +1,4 @@
-"""What a bench of plans keeps of a paper: its plan, and what each judge says of it and of the controls."""
+"""Stored results for a paper: its plan, and each judge's verdict on the plan and the controls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 PlanSource = Literal["plan", "gold", "other", "headings"]
 CONTROLS: tuple[PlanSource, ...] = ("gold", "other", "headings")
-"""Gold as the plan, another paper's plan, and each named part of the method taken out."""
+"""Gold as the plan, another paper's plan, and each named part of the method removed."""
 
 
 class PlanResult(FrozenModel):
-    """The plan of a paper. `missing` and `failed` plans are none; an empty one that was handed in is done."""
+    """The plan of a paper.
+
+    `missing` and `failed` mean that there is no plan; a submitted empty plan is `done`.
+    """
 
     state: Literal["done", "missing", "failed"] = "done"
     why: str = ""
@@ -26,8 +29,8 @@ class PlanResult(FrozenModel):
     beyond: int = 0
     faults: tuple[str, ...] = ()
     probabilities: tuple[float, ...] = ()
-    cut: tuple[str, ...] = Field(default=(), description="titles of sections that an author planner was not shown")
-    left_out: tuple[str, ...] = Field(default=(), description="what of a long paper was not shown")
+    cut: tuple[str, ...] = Field(default=(), description="titles of sections withheld from an author planner")
+    left_out: tuple[str, ...] = Field(default=(), description="omitted parts of a long paper")
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -36,7 +39,7 @@ class PlanResult(FrozenModel):
 
 
 class JudgedPlan(FrozenModel):
-    """A plan or a control, and what each judge says of it."""
+    """A plan or a control, and each judge's verdict on it."""
 
     what: PlanSource
     entries: tuple[PlannedAblation, ...]
@@ -44,7 +47,7 @@ class JudgedPlan(FrozenModel):
 
 
 class PaperResult(FrozenModel):
-    """One paper of one task: its plan and what judges say."""
+    """A paper of one task: its plan and the verdicts."""
 
     task: Task
     id: str

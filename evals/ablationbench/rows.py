@@ -1,7 +1,7 @@
-"""Judges' answers in the benchmark's own files: rows by name, as pairs of positions and votes on entries.
+"""Convert judges' answers in the benchmark's files (rows by name) to pairs of positions and votes on entries.
 
-Rows name ablations by their names, which repeat, or stand in no list. Known names count for every ablation that has
-them, unknown ones for nothing, and null, an empty list and a missing side say: no match.
+Rows refer to ablations by name. A repeated name counts for every ablation that has it, an unknown one for none;
+null, an empty list and a missing side mean no match.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Pairs = frozenset[tuple[int, int]]
 
 
 def parse_names(value: object) -> tuple[str, ...]:
-    """The names in a field that holds one, several or none."""
+    """Return the names in a field, which may have one, several or none."""
     if value is None:
         return ()
     listed = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
@@ -23,7 +23,7 @@ def parse_names(value: object) -> tuple[str, ...]:
 
 
 def parse_pairs(rows: Iterable[Row], gold: Sequence[str], plan: Sequence[str]) -> Pairs:
-    """The pairs that an author judge's rows name."""
+    """Return the pairs that an author judge's rows name."""
     return frozenset(
         (of_gold, of_plan)
         for row in rows
@@ -38,7 +38,7 @@ def _find_positions(value: object, names: Sequence[str]) -> list[int]:
 
 
 def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
-    """Rows by paper and plan from a blinded answer; those without a gold ablation are left out."""
+    """Return rows by paper and plan from a blinded answer; rows without a gold ablation are dropped."""
     other = "B" if gold_side == "A" else "A"
     rows = [
         {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
@@ -48,7 +48,9 @@ def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
 
 
 def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
-    """Positions of the entries that a reviewer judge's rows find in the reviews; rows that contradict say no."""
+    """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
+    no.
+    """
     said: dict[str, bool] = {}
     for row in rows:
         for name in parse_names(row.get("name_in_plan")):

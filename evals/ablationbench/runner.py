@@ -1,8 +1,8 @@
-"""The work on a bench of plans: each paper planned, each plan judged, and the controls judged beside it.
+"""Run an ablation benchmark: plan for each paper, judge each plan, and judge the controls.
 
-A model's answer is committed to the log of the bench's folder when it comes, under a key of its own question; a bench
-that goes on asks no committed answer again, and keeps its budget. What is read from answers is put together anew each
-time, and written as a file a paper.
+Each model answer is committed to the log in the benchmark's folder under a key of its question. A resumed benchmark
+does not repeat committed calls, and keeps its budget. Results are derived from the answers each time, and written
+to one file per paper.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from labwright.record.run_folder import write_file
 from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
-"""Papers that are worked on at the same time."""
+"""Papers processed concurrently."""
 MODEL_PLANNERS = ("lm", "agent")
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
 Answer = TypeVar("Found")
 
 
 class OpenModels(Protocol):
-    """Opens the models of a role: those of the planner for None, else of a judge by its name."""
+    """Opens the models of the planner (for None) or of a judge, by name."""
 
     def __call__(self, judge: str | None, log: Recorder) -> Models: ...
 
 
 @dataclass(frozen=True)
 class AblationBenchWork:
-    """What a bench does. `plans` and `answers` are folders of what is stored; None: models are asked."""
+    """The work of a benchmark. `plans` and `answers` are folders with stored data; with None, models are called."""
 
     planner: str
     judges: tuple[str, ...]
@@ -79,7 +79,7 @@ class AblationBenchWork:
 async def run_bench(
     bench: AblationBenchWork, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels
 ) -> list[PaperResult]:
-    """The results of all papers, in their order. Raises `ModelConfigError`."""
+    """Return the results of all papers, in order. Raises `ModelConfigError`."""
     desk = _BenchRunner(bench, log, models)
     room = asyncio.Semaphore(MAX_PARALLEL)
 
@@ -102,14 +102,14 @@ async def run_bench(
 
 
 def _find_other_plan(papers: Sequence[BenchPaper], plans: Sequence[PlanResult], at: int) -> tuple[PlannedAblation, ...]:
-    """The plan of the next paper of the task that has one."""
+    """Return the plan of the next paper of the task that has one."""
     order = [*range(at + 1, len(papers)), *range(at)]
     return next((plans[one].entries for one in order if papers[one].task == papers[at].task and plans[one].entries), ())
 
 
 @dataclass
 class _BenchRunner:
-    """Asks for one bench."""
+    """Makes the model calls of one benchmark."""
 
     bench: AblationBenchWork
     log: Recorder
@@ -125,7 +125,7 @@ class _BenchRunner:
     # --- plans --------------------------------------------------------------------------------------------------------
 
     async def make_plan(self, paper: BenchPaper) -> PlanResult:
-        """The plan of a paper: stored, made of headings, or asked for."""
+        """Return the plan of a paper: stored, from headings, or from a model."""
         began = time.monotonic()
         try:
             if self.bench.plans is not None:
@@ -142,9 +142,9 @@ class _BenchRunner:
     def _read_stored_plan(self, paper: BenchPaper) -> PlanResult:
         path = find_plan_file(self.bench.plans or Path(), paper.task, self.bench.planner, paper.id)
         if path is None:
-            return PlanResult(state="missing", why=f"there is no plan {paper.id}.jsonl")
+            return PlanResult(state="missing", why=f"{paper.id}.jsonl does not exist")
         plan = read_plan(path.read_text(encoding="utf-8-sig").splitlines())
-        if self.bench.answers is not None:  # stored rows are about the plan as it was judged: cut, with its repeats
+        if self.bench.answers is not None:  # stored rows refer to the plan as judged: cut, with its repeats
             most = self.bench.max_entries(paper.task)
             whole = cut_plan(plan.entries, most, faults=plan.faults)
             return _to_result(PlanToJudge(plan.entries[:most], whole.repeats, plan.entries[most:], plan.faults), 0.0)
@@ -173,7 +173,7 @@ class _BenchRunner:
         )
 
     async def _plan_from_headings(self, paper: BenchPaper) -> tuple[PlannedAblation, ...]:
-        """By the method alone, where its end can be told."""
+        """Return the plan from the method's headings, if the end of the method is known."""
         try:
             return plan_from_headings(
                 await read_visible_paper(paper.folder, show_all=False, already_cut=paper.task == "author")
@@ -184,7 +184,7 @@ class _BenchRunner:
     # --- verdicts -----------------------------------------------------------------------------------------------------
 
     async def judge_paper(self, paper: BenchPaper, plan: PlanResult, other: tuple[PlannedAblation, ...]) -> PaperResult:
-        """What every judge says of a plan and of the controls."""
+        """Return every judge's verdict on a plan and on the controls."""
         result = PaperResult(task=paper.task, id=paper.id, wanted=paper.target_count, plan=plan)
         if not paper.target_count:
             return result
@@ -259,12 +259,12 @@ async def _read_visible_paper(paper: BenchPaper) -> VisiblePaper:
 
 
 def item_number(*item: str) -> int:
-    """The number under which the answers on an item are kept: the same in every call of the bench."""
+    """Return the stable number under which the answers on an item are stored."""
     return int.from_bytes(hashlib.sha256("\0".join(item).encode()).digest()[:7], "big")
 
 
 def _sum_costs(log: Recorder, *decisions: int) -> dict[str, float]:
-    """What the answers on some items took."""
+    """Return the cost of the answers on some items."""
     answers = [one for key, one in log.state.answers.items() if key.decision in decisions]
     usages = [one.usage for one in answers]
     return {

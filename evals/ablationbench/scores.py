@@ -1,7 +1,7 @@
-"""Scores of a plan: against the ablations of a paper (author), or against what its reviews ask for (reviewer).
+"""Score a plan against the ablations of a paper (author), or against the requests of its reviews (reviewer).
 
 Only the first k entries count. Precision is over gold, as in figure 5 and the public code: an entry that covers two
-gold ablations counts twice, two entries for one gold ablation once. A part over nothing is 0.
+gold ablations counts twice, two entries for one gold ablation count once. A ratio over nothing is 0.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ Vote = TypeVar("Vote")
 
 
 class PlanFigures(FrozenModel):
-    """The score of one plan. `true` and `pred` are its labels: one a gold ablation, then one a false positive."""
+    """The score of a plan. `true` and `pred` are its labels: one per gold ablation, then one per false positive."""
 
     precision: float
     recall: float
     f1: float
-    precision_plan: float | None = Field(description="matched entries over entries; None of an empty plan")
+    precision_plan: float | None = Field(description="matched entries over entries; None for an empty plan")
     true: tuple[int, ...]
     pred: tuple[int, ...]
 
 
 class AuthorScore(PlanFigures):
-    """nDCG goes by the paper's order: hits over gold, the first k of them. `ndcg_plan` by the plan's: a gain at each
-    entry that finds new gold."""
+    """Author score. nDCG uses the paper's order: hits over gold, the first k of them.
+
+    `ndcg_plan` uses the plan's order, with a gain at each entry that finds new gold.
+    """
 
     ndcg: float
     ndcg_plan: float
-    f1_one_to_one: float = Field(description="where an entry may have one gold ablation alone")
+    f1_one_to_one: float = Field(description="if each entry may match only one gold ablation")
     found: tuple[bool, ...] = Field(description="of each gold ablation, in the paper's order")
 
 
 def compute_author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None = None) -> AuthorScore:
-    """The score of a plan's first k entries (None: all of them; nDCG is cut at 5 then)."""
+    """Score a plan's first k entries (None: all of them; nDCG is then cut at 5)."""
     kept, depth = entries if k is None else min(k, entries), K_AUTHOR if k is None else k
     pairs = frozenset(pair for pair in pairs if pair[1] < kept)
     found = [any(one == at for one, _ in pairs) for at in range(gold)]
@@ -59,7 +61,7 @@ def compute_author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None
 
 
 def compute_reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int | None = None) -> PlanFigures:
-    """The score of a plan's first k entries against `count` requests; which request an entry meets is not asked."""
+    """Score a plan's first k entries against `count` requests, regardless of which request an entry matches."""
     kept = entries if k is None else min(k, entries)
     hits = sum(at < kept for at in matched)
     met = min(hits, count)
@@ -91,7 +93,7 @@ def _compute_dcg(hits: Sequence[bool]) -> float:
 
 
 def _find_new_hits(pairs: Pairs, entries: int) -> list[bool]:
-    """Of each entry, whether it finds gold that no earlier one did."""
+    """Return for each entry whether it finds gold that no earlier entry did."""
     seen, news = set[int](), list[bool]()
     for at in range(entries):
         here = {gold for gold, entry in pairs if entry == at}
@@ -101,7 +103,7 @@ def _find_new_hits(pairs: Pairs, entries: int) -> list[bool]:
 
 
 def count_one_to_one(pairs: Pairs) -> int:
-    """The most pairs that share neither gold nor entry (a maximum matching, by augmenting paths)."""
+    """Return the size of a maximum matching, in which gold and entries are used at most once (by augmenting paths)."""
     partner: dict[int, int] = {}
 
     def takes(gold: int, tried: set[int]) -> bool:
@@ -119,7 +121,7 @@ def count_one_to_one(pairs: Pairs) -> int:
 
 
 def find_majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | None:
-    """What more than half of the judges that answered say; None unless more than half of those asked answered."""
+    """Return the votes of more than half of the answering judges; None if at most half of the judges answered."""
     given = [one for one in answers if one is not None]
     if 2 * len(given) <= len(answers):
         return None
@@ -135,7 +137,7 @@ def format_not_judged(answers: Sequence[object | None]) -> str:
 def score_separate_votes(
     gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
 ) -> PlanFigures:
-    """The score where gold ablations and entries are voted on by themselves, whatever they are matched with."""
+    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
     kept = entries if k is None else min(k, entries)
     cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
     found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()

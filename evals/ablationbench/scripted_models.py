@@ -1,4 +1,4 @@
-"""Planners and judges of ablations that are scripts: what controls have to tell from one that reads."""
+"""Scripted planners and judges of ablations, which the controls must distinguish from a real reader."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EMPTY = frozenset("the a an of is in on and please ablate ablation i miss we wa
 def make_scripted_model(
     leaning: JudgeBehaviour = "reads", *, on_question: Callable[[], None] = lambda: None
 ) -> ScriptedModel:
-    """A model that plans by words in bold, and judges by the words of parts, or by a leaning without reading."""
+    """Make a model that plans from bold words, and judges by the words of parts, or by a bias without reading."""
 
     def matches(inputs: AblationMatchInputs) -> AblationMatch:
         return _answer_matches(inputs, leaning)
@@ -120,7 +120,7 @@ def _is_match(leaning: JudgeBehaviour, same_place: bool, same_part: bool) -> boo
 
 
 def _is_same_part(one: str, other: str) -> bool:
-    """Whether the words of the shorter text all stand in the other."""
+    """Return whether all words of the shorter text are in the other."""
     words = sorted((_split_words(one), _split_words(other)), key=len)
     return bool(words[0]) and words[0] <= words[1]
 

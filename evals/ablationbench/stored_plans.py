@@ -1,4 +1,4 @@
-"""Plans and judges' rows that are stored: in the benchmark's own files, below folders of tasks, judges and planners."""
+"""Stored plans and judges' rows: in the benchmark's files, in folders by task, judge and planner."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from labwright.record.errors import UsageError
 
 
 def find_plan_file(folder: Path, task: str, planner: str, id: str) -> Path | None:
-    """The file of a stored plan: `FOLDER/TASK/PLANNER/ID.jsonl`, or with fewer folders."""
+    """Return the file of a stored plan: `FOLDER/TASK/PLANNER/ID.jsonl`, or with fewer folders."""
     places = (folder / task / planner, folder / task, folder / planner, folder)
     return next((path for place in places if (path := place / f"{id}.jsonl").is_file()), None)
 
 
 def check_plans(folder: Path, planner: str, papers: Sequence[BenchPaper]) -> None:
-    """Refuse a folder without a plan of any of the papers. Raises `WrongUse`."""
+    """Reject a folder without a plan for any of the papers. Raises `WrongUse`."""
     if papers and not any(find_plan_file(folder, one.task, planner, one.id) for one in papers):
         names = sorted({path.parent.name for path in folder.rglob("*.jsonl")} - {folder.name})[:12]
         more = f"; there are plans in {', '.join(names)}: name one with --planner" if names else ""
-        raise UsageError(
-            f"--plans {folder}: there is no plan of these papers by {planner}, as {papers[0].id}.jsonl{more}"
-        )
+        raise UsageError(f"--plans {folder}: {planner} has no plan of these papers, such as {papers[0].id}.jsonl{more}")
 
 
 def list_stored_judges(answers: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The judges whose rows a folder has, by `ANSWERS/TASK/JUDGE/`."""
+    """Return the judges whose rows are in a folder, by `ANSWERS/TASK/JUDGE/`."""
     return tuple(sorted({path.name for task in tasks for path in (answers / task).glob("*") if path.is_dir()}))
 
 
 def read_stored_rows(answers: Path, task: str, judge: str, planner: str, id: str) -> list[dict[str, object]] | None:
-    """The rows of a judge on a plan; None where there is no file. Raises `WrongUse`."""
+    """Return the rows of a judge on a plan; None if there is no file. Raises `WrongUse`."""
     path = find_plan_file(answers / task / judge, task, planner, id)
     return None if path is None else [dict(row) for row in read_json_lines(path)]
 
@@ -44,7 +42,7 @@ def read_stored_verdict(
 ) -> PlanVerdict:
     rows = read_stored_rows(answers, paper.task, judge, planner, paper.id)
     if rows is None:
-        return PlanVerdict(judge=judge, state="failed", why="there is no file of this judge's rows")
+        return PlanVerdict(judge=judge, state="failed", why="there is no file with this judge's rows")
     names = [one.name for one in entries]
     if paper.task == "author":
         pairs = sorted(parse_pairs(rows, [one.name for one in paper.gold], names))

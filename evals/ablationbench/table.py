@@ -1,7 +1,7 @@
-"""A bench of plans in figures: a row a paper, means with intervals, judges beside each other, controls, costs.
+"""Tables of an ablation benchmark: one row per paper, means with intervals, judges, controls, costs.
 
-What is not judged or not scorable has no score: it is counted beside the mean, and is no zero in it. An empty plan
-that was handed in scores 0.
+Papers that are not judged or cannot be scored have no score; they are counted separately, not as zero. A submitted
+empty plan scores 0.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FIGURES = {
     "author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
     "reviewer": ("precision", "recall", "f1", "f1_unique", "precision_plan"),
 }
-"""Figures of a task; `f1_unique` is against the requests as the judges list them, equal ones merged."""
+"""Figures of a task; `f1_unique` is against the requests as the judges list them, with equal ones merged."""
 
 
 class PaperRow(FrozenModel):
-    """One paper. `why` says what is missing where there is no score, `found` which gold ablations were found."""
+    """A paper. `why` says what is missing if there is no score, `found` which gold ablations were found."""
 
     task: Task
     id: str
@@ -51,8 +51,8 @@ class PaperRow(FrozenModel):
     faults: tuple[str, ...] = ()
     figures: dict[str, float] = Field(default_factory=dict[str, float])
     found: tuple[bool, ...] = ()
-    unquoted: int = Field(default=0, description="matches whose quotes do not stand where they are said to")
-    by_judge: dict[str, float] = Field(default_factory=dict[str, float], description="F1 by each judge alone")
+    unquoted: int = Field(default=0, description="matches whose quotes were not found in the cited text")
+    by_judge: dict[str, float] = Field(default_factory=dict[str, float], description="F1 by each judge separately")
     planner_usd: float = 0.0
     judge_usd: float = 0.0
     planner_unpriced: int = 0
@@ -66,7 +66,7 @@ class PaperRow(FrozenModel):
 
 
 class JudgeRow(FrozenModel):
-    """One judge over all papers of a task, and its kappa with the majority, over pairs or entries."""
+    """A judge over all papers of a task, and its kappa with the majority, over pairs or entries."""
 
     judge: str
     papers: int
@@ -75,7 +75,7 @@ class JudgeRow(FrozenModel):
 
 
 class ControlFigures(FrozenModel):
-    """What the same judges give a plan whose worth is known."""
+    """The same judges' scores for a plan of known quality."""
 
     what: PlanSource
     papers: int
@@ -99,7 +99,7 @@ class TaskTable(FrozenModel):
 
 
 class AblationBenchTable(FrozenModel):
-    """The whole bench. `overall`: the mean of both tasks, where both are scored."""
+    """The whole benchmark. `overall`: the mean of both tasks, if both are scored."""
 
     split: str
     planner: str
@@ -111,7 +111,7 @@ class AblationBenchTable(FrozenModel):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every paper that can be scored is."""
+        """Return whether every scorable paper has a score."""
         return all(one.state in ("scored", "not scorable") for one in self.rows)
 
 
@@ -163,7 +163,7 @@ def compute_means(rows: Sequence[PaperRow]) -> dict[str, MeanWithInterval]:
 
 
 def build_row(result: PaperResult, k: int) -> PaperRow:
-    """The row of a paper."""
+    """Build the row of a paper."""
     plan, judged = result.plan, result.find_judged("plan")
     verdicts = judged.verdicts if judged else ()
     common = PaperRow(
@@ -216,7 +216,10 @@ def build_row(result: PaperResult, k: int) -> PaperRow:
 
 
 def score_plan(result: PaperResult, judged: JudgedPlan, k: int) -> PlanFigures | None:
-    """The score by the majority of judges; None where too few answered. Gold as the plan is not cut."""
+    """Return the score by the majority of judges; None if too few answered.
+
+    Gold used as the plan is not cut.
+    """
     return _score_verdicts(result, judged, judged.verdicts, k)
 
 
@@ -240,7 +243,7 @@ def _build_judge_row(judge: str, results: Sequence[PaperResult], rows: Sequence[
 
 
 def _item_labels(result: PaperResult, said: Collection[object]) -> list[bool]:
-    """What is said of every pair of a plan (author), or of every entry (reviewer)."""
+    """Return the labels of every pair of a plan (author), or of every entry (reviewer)."""
     entries = range(len(result.plan.entries))
     if result.task == "author":
         return [(gold, entry) in said for gold in range(result.wanted) for entry in entries]
@@ -264,7 +267,7 @@ def _kappa_with_majority(judge: str, results: Sequence[PaperResult]) -> float | 
 
 
 def _mean_pairwise_kappa(results: Sequence[PaperResult], judges: Sequence[str]) -> float | None:
-    """Mean kappa of two judges over the same items."""
+    """Return the mean kappa of two judges over the same items."""
     found = list[float]()
     for first, second in itertools.combinations(judges, 2):
         sides: tuple[list[bool], list[bool]] = ([], [])
@@ -280,7 +283,10 @@ def _mean_pairwise_kappa(results: Sequence[PaperResult], judges: Sequence[str]) 
 
 
 def _build_control(what: PlanSource, results: Sequence[PaperResult]) -> ControlFigures | None:
-    """The figures of a control. The k of a task does not cut it: it was made as long as it is judged."""
+    """Build the figures of a control.
+
+    It is not cut at the task's k, because it already has the length to judge.
+    """
     scores = [
         score
         for result in results
@@ -296,7 +302,7 @@ def _build_control(what: PlanSource, results: Sequence[PaperResult]) -> ControlF
 
 
 def table_to_csv(found: AblationBenchTable) -> str:
-    """One row a paper; an empty cell is no score."""
+    """Return one row per paper; an empty cell means no score."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
     plain = ("task", "id", "state", "wanted", "entries")
     costs = (

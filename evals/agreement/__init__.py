@@ -1,4 +1,4 @@
-"""How a judge agrees with people who read the same papers, beside controls that a useless judge would pass.
+"""Agreement of a judge with humans who read the same papers, with controls that a useless judge would pass.
 
-docs/judge.md says what each figure is worth.
+docs/judge.md explains how to interpret each number.
 """

@@ -1,4 +1,4 @@
-"""`scientist judge-agreement`: a judge's scores held against people's, beside controls. No model is asked."""
+"""`scientist judge-agreement`: compare a judge's scores with human scores and controls. No model is called."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def run_judge_agreement(args: JudgeAgreement) -> int:
         return DONE
     show_agreement(found, Console())
     if plot is not None:
-        print(f"drawn in {plot}")
+        print(f"figure written to {plot}")
     return DONE
 
 
 def _show_detection(told: InventedDetection | None, args: JudgeAgreement) -> int:
-    """The answer to the second question alone."""
+    """Show only how well the judge detects fabrication."""
     if told is None:
         raise UsageError(
             "Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with --invented TRUTH"
         )
     if args.plot is not None:
-        raise UsageError("--plot draws a judge beside people: give HUMAN.csv and JUDGE.csv")
+        raise UsageError("--plot compares a judge with humans: give HUMAN.csv and JUDGE.csv")
     print_result(told, format_detection(told), json=args.json)
     return DONE
 
 
 def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
-    """How well each figure tells invented papers from measured ones, beside always saying the same."""
+    """Yield how well each score detects fabrication, next to a constant answer."""
     yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
     yield from (format_line(one, label="warning: ") for one in detection.warnings)
     yield build_table(
@@ -98,7 +98,7 @@ def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     )
     for one in detection.figures:
         yield format_line(
-            f"{one.invented} of {one.papers} papers are invented; always saying the same is right in "
+            f"{one.invented} of {one.papers} papers are invented; always giving the same answer is right in "
             f"{one.constant:.2f} of them",
             label=f"{to_plain(one.figure)}: ",
         )
@@ -109,13 +109,13 @@ def _parse_scale(text: str) -> ScaleRange:
     match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", text)
     if match is None or not 0 < int(match[2]) - int(match[1]) < MAX_SCALE_STEPS:
         raise UsageError(
-            f"--scale {text!r} is no scale of at most {MAX_SCALE_STEPS} scores: give it as LOWEST-HIGHEST, as 1-10"
+            f"--scale {text!r} is not a scale of at most {MAX_SCALE_STEPS} scores: give LOWEST-HIGHEST, such as 1-10"
         )
     return ScaleRange(int(match[1]), int(match[2]))
 
 
 def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
-    """The agreement as four tables, then what they allow to say."""
+    """Print the agreement as four tables, then the conclusions."""
     console.print(
         Text(
             f"{to_plain(found.judge)} against {to_plain(found.humans)}: {found.papers} papers, {found.reviews} "
@@ -139,7 +139,9 @@ def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
         if not one.findings:
             console.print(
                 Text(f"{to_plain(one.dimension)}: ", style="bold")
-                + Text("the judge is about as near to people as people are, nearer than every control"),
+                + Text(
+                    "the judge is about as close to humans as humans are to each other, and closer than every control"
+                ),
                 soft_wrap=True,
             )
 
@@ -176,7 +178,7 @@ def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
         ),
     )
     yield (
-        "Controls: the judge's scores dealt by chance; a judge that always says the same",
+        "Controls: the judge's scores permuted; a judge that always gives the same score",
         _build_table(
             ("dealt", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
             found,
@@ -192,7 +194,7 @@ def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
         ),
     )
     yield (
-        "The human side: ICC(1), distance when dealt by chance, p of agreeing so by chance; the bias U would find",
+        "Humans: ICC(1), distance when permuted, p of the agreement under permutation; the bias that U would detect",
         _build_table(
             ("ICC", "dealt", "p", "found from"),
             found,
@@ -219,7 +221,7 @@ def _build_table(
 
 
 def _format_passing(one: DimensionAgreement) -> str:
-    """Constants that the U test passes: `4-8`, or `2,4-5`."""
+    """Format the constant scores that pass the U test: `4-8`, or `2,4-5`."""
     runs: list[list[int]] = []
     for score in (constant.score for constant in one.constants if constant.passes):
         if runs and score == runs[-1][-1] + 1:

@@ -1,7 +1,7 @@
-"""Controls: what judges score that cannot know the papers, how far people agree, and what could have been found.
+"""Controls for judge agreement: uninformed judges, agreement between humans, and detectable bias.
 
-The U test alone asks whether a judge is further from people than they are from one another. Where people are far apart,
-or few, every judge passes, one that always says 5 among them. These controls say so.
+The U test only asks whether a judge is further from humans than they are from one another. If humans disagree
+widely, or are few, every judge passes, even one that always answers 5. These controls reveal such cases.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ SIGNIFICANCE_LEVEL = 0.05
 POWER = 0.8
 SHUFFLES = 10_000
 MAX_SHUFFLES_TESTED = 1000
-"""Shuffles that also go through the U test."""
+"""Permutations to which the U test is also applied."""
 BISECTION_STEPS = 18
-"""Of the scale, in which a detectable bias is looked for: half points from 1 to 10."""
+"""Bisection steps on the scale when searching for a detectable bias: half points from 1 to 10."""
 
 
 @dataclass(frozen=True)
 class ConstantJudge:
-    """A judge that gives every paper the same score. `passes`: the U test does not find it further than people."""
+    """A judge that gives every paper the same score.
+
+    `passes`: the U test does not find it further from humans.
+    """
 
     score: int
     distance: float
@@ -37,10 +40,10 @@ class ConstantJudge:
 
 @dataclass(frozen=True)
 class ShuffledJudge:
-    """The judge's own scores, dealt to the papers by chance.
+    """The judge's own scores, permuted over the papers.
 
-    `p` is the share of deals that come as near to the humans as the judge did, itself counted; `passing` the share
-    that the U test passes.
+    `p` is the share of permutations as close to the humans as the judge, including its own; `passing` is the share
+    that passes the U test.
     """
 
     distance: float
@@ -50,11 +53,10 @@ class ShuffledJudge:
 
 @dataclass(frozen=True)
 class HumanSide:
-    """How far people agree at all, on papers with the usual number of reviews.
+    """How far humans agree, on papers with the usual number of reviews.
 
-    `icc` is ICC(1), one-way: the share of variance that is the papers'. `elsewhere` is their mean distance when the
-    reviews are dealt to papers by chance, and `p` the share of deals in which they come as near to one another as
-    they did.
+    `icc` is ICC(1), one-way: the share of variance between papers. `elsewhere` is the mean distance when reviews
+    are permuted over papers, and `p` the share of permutations with a distance as small as the observed one.
     """
 
     icc: float | None
@@ -63,12 +65,12 @@ class HumanSide:
 
 
 def test_passes(judge: Floats, human: Floats, p: Floats) -> NDArray[np.bool_]:
-    """Whether the U test passes each row of `judge`: no difference found, or found to be the nearer one."""
+    """Return whether each row of `judge` passes the U test: no difference found, or the judge is closer."""
     return np.asarray((p >= SIGNIFICANCE_LEVEL) | (judge.mean(axis=1) < human.mean()), dtype=np.bool_)
 
 
 def score_constant_judges(subjects: tuple[ScoredPaper, ...], scale: ScaleRange) -> tuple[ConstantJudge, ...]:
-    """The judges that always say the same, one for each whole score."""
+    """Return constant judges, one for each whole score."""
     scores = np.array([score for one in subjects for score in one.humans])
     distances = measures.score_distances(np.array(scale.scores, dtype=np.float64)[:, None], scores[None, :])
     human = measures.compute_human_distances(subjects)
@@ -81,7 +83,7 @@ def score_constant_judges(subjects: tuple[ScoredPaper, ...], scale: ScaleRange) 
 
 
 def score_shuffled_judge(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ShuffledJudge:
-    """The permutation control."""
+    """Compute the permutation control."""
     judge = np.array([one.judge for one in subjects])
     owner = np.array([index for index, one in enumerate(subjects) for _ in one.humans])
     scores = np.array([score for one in subjects for score in one.humans])
@@ -97,7 +99,7 @@ def score_shuffled_judge(subjects: tuple[ScoredPaper, ...], rng: np.random.Gener
 
 
 def measure_human_side(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> HumanSide:
-    """How far the humans agree with one another on papers, and on papers dealt by chance."""
+    """Measure how far humans agree on papers, and under permutation."""
     scores = np.array([one.humans for one in subjects if one.paired])
     papers, reviews = scores.shape
     means = np.concatenate(
@@ -115,10 +117,10 @@ def measure_human_side(subjects: tuple[ScoredPaper, ...], rng: np.random.Generat
 def find_detectable_bias(
     subjects: tuple[ScoredPaper, ...], scale: ScaleRange, rng: np.random.Generator
 ) -> float | None:
-    """The smallest bias, in points, with which the U test would find a judge that is otherwise like a human.
+    """Return the smallest bias, in points, at which the U test would detect a judge that is otherwise like a human.
 
-    Found in POWER of `TESTED` simulations with as many pairs as there are, drawn as if they were independent, which
-    they are not: the true figure is larger. None where no bias on the scale would be found.
+    Detected in POWER of `TESTED` simulations with as many pairs. They are drawn as if independent, which they are
+    not, so the true bias is larger. None if no bias on the scale would be detected.
     """
     human = measures.compute_human_distances(subjects)
     reviews = sum(len(one.humans) for one in subjects)
@@ -132,20 +134,25 @@ def find_detectable_bias(
 
 
 def _block_sizes(width: int) -> list[int]:
-    """SHUFFLES rows of `width` values, cut so that no block holds more than `measures.CELLS` values."""
+    """Split the permutations of `width` values into blocks of at most `measures.MAX_CELLS` values."""
     most = max(1, min(SHUFFLES, measures.MAX_CELLS // width))
     return [min(most, SHUFFLES - at) for at in range(0, SHUFFLES, most)]
 
 
 def _mean_within_distance(scores: Floats) -> Floats:
-    """Mean distance of two reviews of one paper, shape (deals,); scores (deals, papers, reviews)."""
+    """Return the mean distance of two reviews of one paper, shape (permutations,); scores (permutations, papers,
+    reviews).
+    """
     pairs = list(itertools.combinations(range(scores.shape[2]), 2))
     distances = [np.abs(scores[:, :, a] - scores[:, :, b]).mean(axis=1) for a, b in pairs]
     return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 
 def _compute_icc(scores: Floats) -> float | None:
-    """ICC(1) of scores (papers, reviews); None where it is not defined. Source: Shrout and Fleiss 1979, case 1."""
+    """Return ICC(1) of scores (papers, reviews); None if undefined.
+
+    Source: Shrout and Fleiss 1979, case 1.
+    """
     papers, reviews = scores.shape
     if papers < 2:
         return None

@@ -1,6 +1,6 @@
-"""A picture of an agreement: how far judge and people are apart, and whether the judge follows the papers.
+"""Plot an agreement: the distances between judge and humans, and whether the judge follows the papers.
 
-Drawn without pyplot, so that no state or style of the caller is touched.
+Drawn without pyplot, so the caller's state and style are unchanged.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementR
 from labwright.evals.agreement.scores import AgreementError
 
 IMAGE_SUFFIXES = (".png", ".pdf", ".svg")
-JUDGE, HUMAN, CONTROL = "#0072b2", "#d55e00", "#666666"  # told apart by colour-blind readers too (Okabe and Ito)
+JUDGE, HUMAN, CONTROL = "#0072b2", "#d55e00", "#666666"  # distinguishable with colour blindness (Okabe and Ito)
 
 
 def check_suffix(path: Path) -> None:
-    """Raises `AgreementError` if a figure cannot be written there."""
+    """Check the file name. Raises `AgreementError` if a figure cannot be written there."""
     if path.suffix.lower() not in IMAGE_SUFFIXES:
         raise AgreementError(f"cannot draw {path}: give a name that ends in {', '.join(IMAGE_SUFFIXES)}")
     if not path.parent.is_dir():
-        raise AgreementError(f"cannot draw {path}: there is no folder {path.parent}")
+        raise AgreementError(f"cannot draw {path}: the folder {path.parent} does not exist")
 
 
 def draw_agreement(found: JudgeAgreementReport, path: Path) -> None:
-    """Write the figure. Raises `AgreementError` where it cannot be written."""
-    # matplotlib takes a second to import and is needed with --plot only
+    """Write the figure. Raises `AgreementError` if it cannot be written."""
+    # matplotlib takes a second to import and is only needed for --plot
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -50,7 +50,7 @@ def draw_agreement(found: JudgeAgreementReport, path: Path) -> None:
 
 
 def _draw_distances(axes: Any, found: JudgeAgreementReport) -> None:
-    """Every pair as a bubble over its distance, with the means, and the two controls beside them."""
+    """Draw every pair as a bubble at its distance, with the means and the two controls."""
     for index, one in enumerate(found.dimensions):
         subjects = found.points[one.dimension]
         _draw_bubbles(axes, index - 0.24, measures.compute_judge_distances(subjects), JUDGE)
@@ -64,7 +64,7 @@ def _draw_distances(axes: Any, found: JudgeAgreementReport) -> None:
     for name, marker, color in (
         ("judge - human", "o", JUDGE),
         ("human - human", "o", HUMAN),
-        ("judge dealt by chance, mean", "x", CONTROL),
+        ("judge permuted, mean", "x", CONTROL),
         ("best constant, mean", "_", CONTROL),
     ):
         axes.plot([], [], marker=marker, linestyle="none", color=color, label=name)
@@ -76,7 +76,7 @@ def _format_heading(one: DimensionAgreement) -> str:
 
 
 def _draw_bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
-    """The area of a bubble is the share of pairs with that distance, so that sets of unlike size compare."""
+    """Draw bubbles whose area is the share of pairs at that distance, so that sets of different size are comparable."""
     counts = Counter(float(value) for value in values)
     axes.scatter(
         [at] * len(counts),
@@ -90,7 +90,7 @@ def _draw_bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
 
 
 def _draw_papers(axes: Any, one: DimensionAgreement, found: JudgeAgreementReport) -> None:
-    """Judge over the mean of the humans, a point a paper; on the line they agree."""
+    """Plot judge against mean human score, one point per paper; the diagonal is agreement."""
     subjects = found.points[one.dimension]
     low, high = found.scale
     axes.plot([low, high], [low, high], color=CONTROL, linewidth=0.8, linestyle=":")

@@ -1,9 +1,9 @@
-"""`python -m evals.agreement.human_study --out FILE`: the agreement found in the public human study of MLR-Bench.
+"""`python -m evals.agreement.human_study --out FILE`: agreement in the public human study of MLR-Bench.
 
-Reads ../shared/data/mlr-bench (half of the study: five of ten tasks), or the folder given with --data, and is skipped
-with a reason where it is not there. Shown are: that the means of the stored judge files equal llm_judge.csv, cell by
-cell; the table of agreement with its controls; and what becomes of it when the reviews that were plainly entered wrong
-(one reviewer has two reviews of a paper and none of its neighbour) are left out, or read as the missing one.
+Reads ../shared/data/mlr-bench (half of the study: five of ten tasks), or the folder given with --data; skipped with
+a reason if it does not exist. The report shows that the means of the stored judge files equal llm_judge.csv, cell
+by cell; the agreement with its controls; and how it changes if reviews that were clearly entered wrong (one
+reviewer has two reviews of a paper and none of the next one) are dropped, or read as the missing one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MISSING_REVIEW = {"model_name": "claude", "workshop_name": "iclr2025_bi_align"}
 
 
 def compare_cells(data: Path) -> dict[str, Any]:
-    """Each cell of llm_judge.csv against the mean over judges of the stored reviews of that paper."""
+    """Compare each cell of llm_judge.csv with the mean over judges of the stored reviews of that paper."""
     judges = sorted(path.name for path in (data / "reviews").iterdir())
     equal, unlike = 0, list[str]()
     for row in _read_rows(data / "llm_judge.csv"):
@@ -44,7 +44,7 @@ def compare_cells(data: Path) -> dict[str, Any]:
 
 
 def compute_readings(data: Path) -> dict[str, JudgeAgreementReport]:
-    """The agreement as the files stand, without the doubled reviews, and with the first of them moved."""
+    """Return the agreement from the files as they are, without the duplicated reviews, and with the first one moved."""
     rows = _read_rows(data / "human_review.csv")
     twice = [row for row in rows if all(row[key] == value for key, value in DUPLICATED_REVIEW.items())]
     moved = [row | MISSING_REVIEW if row is twice[0] else row for row in rows] if twice else rows
@@ -52,9 +52,9 @@ def compute_readings(data: Path) -> dict[str, JudgeAgreementReport]:
     with tempfile.TemporaryDirectory() as name:
         without = _write_rows(Path(name) / "without.csv", [row for row in rows if row not in twice])
         return {
-            "as it stands": build_agreement(data / "human_review.csv", judge),
-            "without the doubled reviews": build_agreement(without, judge),
-            "the first doubled review as the missing one": build_agreement(
+            "unchanged": build_agreement(data / "human_review.csv", judge),
+            "without the duplicated reviews": build_agreement(without, judge),
+            "the first duplicated review as the missing one": build_agreement(
                 _write_rows(Path(name) / "moved.csv", moved), judge
             ),
         }
@@ -79,8 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA_FOLDER)
     given = parser.parse_args(arguments)
     if not (given.data / "human_review.csv").is_file():
-        given.out.write_text(json.dumps({"skipped": f"there is no {given.data / 'human_review.csv'}"}, indent=1))
-        print(f"skipped: there is no {given.data}")
+        given.out.write_text(json.dumps({"skipped": f"{given.data / 'human_review.csv'} does not exist"}, indent=1))
+        print(f"skipped: {given.data} does not exist")
         return 0
     found = compare_cells(given.data)
     read = compute_readings(given.data)
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
             rho = "-" if line.spearman is None else f"{line.spearman.value:.4f}"
             print(
                 f"{name}: {line.dimension}: |j-h| {line.judge_human:.4f}, |h-h| {line.human_human:.4f}, U p "
-                f"{line.u.p:.4f}, rho {rho}, dealt by chance p {line.shuffled.p:.4f}, always "
+                f"{line.u.p:.4f}, rho {rho}, permuted p {line.shuffled.p:.4f}, always "
                 f"{line.best_constant.score} {line.best_constant.distance:.4f}"
             )
     return 0 if found["equal"] == found["cells"] else 1

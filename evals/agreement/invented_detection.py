@@ -1,9 +1,10 @@
-"""The second question to a judge: does it tell invented results from measured ones? Labels come from whoever made the
-papers, figures from the judge: what it says of the results, and its scores, which invented papers should have low.
+"""Measure whether a judge detects fabricated results.
 
-A label is a paper's name with whether it is honest: JSON (a list of objects with `name` and `honest`, or one object of
-names), or CSV with the columns `name` and `honest`, or `invented`. A paper of the judge's file is its `name`, or else
-workshop_name/model_name. Not asked: why a paper is suspect, so that a judge may be right for the wrong reason.
+Labels come from the authors of the papers. Scores come from the judge: its statement on the results, and its
+ratings, which should be low for fabricated papers. Labels are JSON (a list of objects with `name` and `honest`, or
+one object of names), or CSV with the columns `name` and `honest`, or `invented`. A paper in the judge's file is
+identified by `name`, or else workshop_name/model_name. The judge's reasons are not checked, so it may be right for
+the wrong reason.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ NAME_COLUMN, RESULTS_COLUMN = "name", "results"
 SUSPICION = {"measured": 0.0, "cannot_tell": 1.0, "invented": 2.0}
 WORD_CUTS = (("invented", 2.0), ("invented or cannot tell", 1.0))
 MIN_GROUP_SIZE = 3
-"""Cuts of a score: the lowest of a scale, the lowest two, the lowest three."""
+"""Cuts of a rating: the lowest, the lowest two and the lowest three of the scale."""
 _TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "1"), ("false", "no", "0")
 
 
 class InventedDetection(FrozenModel):
-    """How well a judge's figures tell invented papers from measured ones."""
+    """How well a judge's scores separate fabricated from measured papers."""
 
     judge: str
     truth: str
@@ -47,7 +48,7 @@ class InventedDetection(FrozenModel):
 def measure_detection(
     judge: Path, truth: Path, *, scale: ScaleRange, dimensions: tuple[str, ...] = ()
 ) -> InventedDetection:
-    """The telling of each figure in a judge's file. Raises `TableError`."""
+    """Measure the detection of each score in a judge's file. Raises `TableError`."""
     labels, table = read_truth(truth), read_table(judge)
     rows = _rows_by_paper(table)
     shared = {name: labels[name] for name in labels if name in rows}
@@ -63,7 +64,7 @@ def measure_detection(
     )
     table.require_columns(*wanted)
     if not wanted:
-        raise TableError(f"{judge} has no column {RESULTS_COLUMN!r} and none with scores")
+        raise TableError(f"{judge} has neither a column {RESULTS_COLUMN!r} nor columns with scores")
     values = {
         one: {
             name: _parse_suspicion(rows[name][one], one, f"{judge}: {name}", scale)
@@ -73,7 +74,7 @@ def measure_detection(
         for one in wanted
     }
     warnings = (
-        [f"{len(labels) - len(shared)} labelled papers have no row of the judge: left out"]
+        [f"{len(labels) - len(shared)} labelled papers have no row in the judge's file: ignored"]
         if len(shared) < len(labels)
         else []
     )
@@ -87,14 +88,14 @@ def measure_detection(
 
 
 def list_thresholds(figure: str, scale: ScaleRange) -> Sequence[tuple[str, float]]:
-    """What counts as a word that a paper is invented, by the least suspicion."""
+    """Return the cuts at which a paper counts as called fabricated, by minimum suspicion."""
     if figure == RESULTS_COLUMN:
         return WORD_CUTS
     return tuple((f"at most {score}", -float(score)) for score in scale.scores[:MIN_GROUP_SIZE])
 
 
 def read_truth(path: Path) -> dict[str, bool]:
-    """Whether each labelled paper is invented, by its name. Raises `TableError`."""
+    """Return whether each labelled paper is fabricated, by name. Raises `TableError`."""
     if path.suffix.lower() == ".json":
         return _read_json_truth(path)
     table = read_table(path)
@@ -123,7 +124,7 @@ def _read_json_truth(path: Path) -> dict[str, bool]:
     for entry in entries:
         one = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
         if not isinstance(one.get(NAME_COLUMN), str) or not isinstance(one.get("honest"), bool):
-            raise TableError(f"{path}: an entry has no 'name' and 'honest' (true or false): {one}"[:300])
+            raise TableError(f"{path}: an entry lacks 'name' or 'honest' (true or false): {one}"[:300])
         labels[one[NAME_COLUMN]] = not one["honest"]
     if not labels:
         raise TableError(f"{path} has no labels: give a list of objects with 'name' and 'honest'")
@@ -131,7 +132,7 @@ def _read_json_truth(path: Path) -> dict[str, bool]:
 
 
 def _rows_by_paper(table: ScoreTable) -> dict[str, dict[str, str]]:
-    """The cells of each paper. Raises `TableError` where one has two rows."""
+    """Return the row of each paper. Raises `TableError` if a paper has two rows."""
     if NAME_COLUMN not in table.columns:
         table.require_columns(TASK_COLUMN, SYSTEM_COLUMN)
     found: dict[str, dict[str, str]] = {}
@@ -148,7 +149,7 @@ def _rows_by_paper(table: ScoreTable) -> dict[str, dict[str, str]]:
 
 
 def _is_numeric_column(table: ScoreTable, column: str) -> bool:
-    """Whether a column holds numbers alone, and some."""
+    """Return whether a column has only numbers, and at least one."""
     cells = [cells[column].strip() for _, cells in table.rows if cells[column].strip()]
     return bool(cells) and all(_parse_number(cell) is not None for cell in cells)
 
@@ -162,7 +163,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def _parse_suspicion(text: str, figure: str, where: str, scale: ScaleRange) -> float:
-    """The suspicion that a cell says. Raises `TableError`."""
+    """Return the suspicion that a cell expresses. Raises `TableError`."""
     if figure == RESULTS_COLUMN:
         if (word := normalize_column(text)) not in SUSPICION:
             raise TableError(f"{where}: {RESULTS_COLUMN} is {text!r}, not measured, invented or cannot tell")
@@ -170,7 +171,7 @@ def _parse_suspicion(text: str, figure: str, where: str, scale: ScaleRange) -> f
     value = _parse_number(text)
     if value is None or not scale.lowest <= value <= scale.highest:
         raise TableError(
-            f"{where}: {figure} is {text!r}, no score from {scale.lowest} to {scale.highest}; another "
+            f"{where}: {figure} is {text!r}, not a score from {scale.lowest} to {scale.highest}; for another "
             "scale: --scale LOWEST-HIGHEST"
         )
     return -value

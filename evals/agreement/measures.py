@@ -1,7 +1,7 @@
 """Measures of agreement on one dimension: distances, U test, rank correlation, bias, intervals over papers.
 
-Intervals resample papers, which are independent of one another; reviews of one paper are not, nor are those of one
-reviewer, which the U test and the intervals pass over.
+Intervals resample papers, which are independent of one another. Reviews of one paper or by one reviewer are not
+independent, which the U test and the intervals ignore.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from labwright.evals.agreement.scores import ScoredPaper
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
 MAX_CELLS = 2_000_000
-"""Values that are drawn or ranked at a time, so that memory stays bounded."""
+"""Maximum values drawn or ranked at a time, to limit memory."""
 INTERVAL_PERCENT = 95.0
-"""Per cent of resamples within an interval."""
+"""Percentage of resamples within an interval."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class SealedTestStatistic:
 
 
 def score_distances(a: Floats, b: Floats) -> Floats:
-    """|a - b|, rounded so that equal distances of thirds of a point tie."""
+    """Return |a - b|, rounded so that equal distances in thirds of a point tie."""
     return np.asarray(np.round(np.abs(a - b), 9), dtype=np.float64)
 
 
 def compute_judge_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
-    """|judge - human| of every review, shape (reviews,)."""
+    """Return |judge - human| for every review, shape (reviews,)."""
     pairs = np.array([(one.judge, score) for one in subjects for score in one.humans])
     return score_distances(pairs[:, 0], pairs[:, 1])
 
 
 def compute_human_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
-    """|human - human| of every pair of reviews of one paper, shape (pairs,)."""
+    """Return |human - human| for every pair of reviews of one paper, shape (pairs,)."""
     pairs = np.array([pair for one in subjects if one.paired for pair in itertools.combinations(one.humans, 2)])
     return score_distances(pairs[:, 0], pairs[:, 1])
 
@@ -63,14 +63,15 @@ def compute_human_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
 def compute_u_test(judge: Floats, human: Floats) -> SealedTestStatistic:
     """Mann-Whitney U of the judge's distances against the humans', two-sided.
 
-    Exact for a set of up to eight without ties, else normal with correction for ties and continuity (scipy's rule).
+    Exact for a set of up to eight without ties, otherwise normal with correction for ties and continuity (scipy's
+    rule).
     """
     found: Any = mannwhitneyu(judge, human, alternative="two-sided")
     return SealedTestStatistic(float(found.statistic), _clean_p(float(found.pvalue)))
 
 
 def compute_u_tests(judge: Floats, human: Floats) -> Floats:
-    """p of `u_test` for every row of `judge`; shapes (tests, reviews), and (pairs,) or (tests, pairs)."""
+    """Return p of `compute_u_test` for each row of `judge`; shapes (tests, reviews), and (pairs,) or (tests, pairs)."""
     both = np.broadcast_to(human, (len(judge), human.shape[-1]))
     rows = max(1, MAX_CELLS // (judge.shape[1] + both.shape[1]))
     found: list[Any] = [
@@ -83,22 +84,22 @@ def compute_u_tests(judge: Floats, human: Floats) -> Floats:
 def compute_rank_correlations(
     subjects: tuple[ScoredPaper, ...],
 ) -> tuple[SealedTestStatistic | None, SealedTestStatistic | None]:
-    """Spearman's rho and Kendall's tau-b of the judge with the mean of the humans, over papers; tied ranks are shared.
+    """Spearman's rho and Kendall's tau-b of the judge with the humans' mean, over papers; tied ranks are shared.
 
-    None where either side gives every paper the same, or there are fewer than three papers.
+    None if either side is constant, or there are fewer than three papers.
     """
     judge, human = [one.judge for one in subjects], [float(np.mean(one.humans)) for one in subjects]
     if len(subjects) < 3 or len(set(judge)) == 1 or len(set(human)) == 1:
         return None, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a perfect correlation divides by zero on its way to p = 0
+        warnings.simplefilter("ignore", RuntimeWarning)  # a perfect correlation divides by zero on the way to p = 0
         found: tuple[Any, Any] = spearmanr(judge, human), kendalltau(judge, human)
     rho, tau = (SealedTestStatistic(float(one.statistic), _clean_p(float(one.pvalue))) for one in found)
     return rho, tau
 
 
 def compute_excess_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ConfidenceInterval:
-    """Of mean |judge - human| minus mean |human - human|, papers resampled with their reviews."""
+    """Interval of mean |judge - human| minus mean |human - human|, resampling papers with their reviews."""
     sums = np.array(
         [
             [
@@ -116,7 +117,7 @@ def compute_excess_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Ge
 
 
 def compute_bias_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ConfidenceInterval:
-    """Of the mean of judge - human over reviews, papers resampled."""
+    """Interval of the mean of judge - human over reviews, resampling papers."""
     drawn = _resample_sums(
         np.array([[sum(one.judge - s for s in one.humans), len(one.humans)] for one in subjects]), rng
     )
@@ -124,12 +125,12 @@ def compute_bias_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Gene
 
 
 def compute_bias(subjects: tuple[ScoredPaper, ...]) -> float:
-    """Mean of judge - human over reviews: above zero, the judge is the more generous."""
+    """Mean of judge - human over reviews; positive if the judge is more generous."""
     return float(np.mean([one.judge - score for one in subjects for score in one.humans]))
 
 
 def _resample_sums(sums: Floats, rng: np.random.Generator) -> Floats:
-    """Sums over resampled papers, shape (RESAMPLES, columns); `sums` has a row a paper."""
+    """Sums over resampled papers, shape (RESAMPLES, columns); `sums` has one row per paper."""
     weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=RESAMPLES)
     return weights.astype(np.float64) @ sums
 
@@ -140,5 +141,5 @@ def _percentile_interval(values: Floats) -> ConfidenceInterval:
 
 
 def _clean_p(p: float) -> float:
-    """All values alike leave no p value: nothing speaks for a difference."""
+    """Return p, or 1 if all values are equal and p is undefined."""
     return 1.0 if np.isnan(p) else p

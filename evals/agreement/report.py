@@ -1,10 +1,10 @@
-"""The agreement of a judge with people, by dimension, with its controls and what they allow to say.
+"""Report on the agreement of a judge with humans, by dimension, with controls and conclusions.
 
-Random draws have a fixed seed and go over papers in order of their names: the same files give the same report, whatever
-the order of their rows and the names of the reviewers.
+Random draws have a fixed seed and process papers in order of name, so the same files give the same report, whatever
+the order of rows and the names of reviewers.
 
-Not guaranteed: that a dimension without findings is judged well. Tests of several dimensions are not corrected for one
-another, and p above 0.05 is no proof of equality.
+Limits: a dimension without findings may still be judged badly. Tests of several dimensions are not corrected for
+multiple comparisons, and p above 0.05 does not prove equality.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEED = 0
 
 
 class DimensionAgreement(FrozenModel):
-    """One dimension. Distances are means of absolute differences, in points of the scale."""
+    """One dimension. Distances are mean absolute differences, in points of the scale."""
 
     dimension: str
     judge_human: float
@@ -48,17 +48,17 @@ class DimensionAgreement(FrozenModel):
     shuffled: ShuffledJudge
     constants: tuple[ConstantJudge, ...]
     humans: HumanSide
-    detectable: float | None = Field(description="points of bias that the U test would have found")
+    detectable: float | None = Field(description="smallest bias in points that the U test would have detected")
     findings: tuple[str, ...] = ()
 
     @property
     def is_passing(self) -> bool:
-        """Whether the U test does not find the judge further from people than people."""
+        """Return whether the U test does not find the judge further from humans than they are from one another."""
         return self.u.p >= SIGNIFICANCE_LEVEL or self.excess < 0
 
     @property
     def best_constant(self) -> ConstantJudge:
-        """The one nearest to the humans: chosen after the fact, so a little too good."""
+        """Return the constant judge closest to the humans, which is chosen after the fact and so slightly too good."""
         return min(self.constants, key=lambda one: one.distance)
 
 
@@ -81,7 +81,7 @@ class JudgeAgreementReport(FrozenModel):
 def build_agreement(
     humans: Path, judge: Path, *, scale: ScaleRange | None = None, dimensions: tuple[str, ...] = ()
 ) -> JudgeAgreementReport:
-    """The agreement of a judge's file with a file of human reviews. Raises `TableError`, `NoPairsError`."""
+    """Compare a judge's file with a file of human reviews. Raises `TableError`, `NoPairsError`."""
     scale = scale or ScaleRange()
     reviews = read_humans(humans, scale, tuple(normalize_column(one) for one in dimensions))
     names = tuple(reviews[0].scores)
@@ -103,7 +103,7 @@ def build_agreement(
 
 
 def measure_dimension(name: str, subjects: tuple[ScoredPaper, ...], scale: ScaleRange) -> DimensionAgreement:
-    """One dimension, measured."""
+    """Measure one dimension."""
     judge, human = measures.compute_judge_distances(subjects), measures.compute_human_distances(subjects)
     spearman, kendall = measures.compute_rank_correlations(subjects)
     nearness, spread = float(judge.mean()), float(human.mean())
@@ -133,28 +133,28 @@ def _make_rng(stream: int) -> np.random.Generator:
 
 
 def _format_findings(one: DimensionAgreement) -> list[str]:
-    """What the figures say in words, most telling first."""
+    """Return the conclusions in words, most important first."""
     said: list[str] = []
     if one.u.p < SIGNIFICANCE_LEVEL:
-        where = "further from people than people" if one.excess > 0 else "nearer to people than people"
+        where = "further from humans than humans" if one.excess > 0 else "closer to humans than humans"
         said.append(f"the judge is {where} are to one another (U, p = {one.u.p:.4f})")
     same = [constant.score for constant in one.constants if constant.passes]
     best = one.best_constant
     if one.is_passing and same:
-        said.append(f"passing the U test says little: a judge that always says {_join_or(same)} passes too")
+        said.append(f"passing the U test says little: a judge that always answers {_join_or(same)} also passes")
     if best.distance <= one.judge_human:
-        said.append(f"always saying {best.score} is at least as near to people ({best.distance:.4f})")
+        said.append(f"always answering {best.score} is at least as close to humans ({best.distance:.4f})")
     if one.shuffled.p > SIGNIFICANCE_LEVEL:
         said.append(
-            f"not shown to follow the papers: the judge's scores dealt by chance come as near in "
-            f"{one.shuffled.p:.4f} of deals"
+            f"not shown to follow the papers: the judge's scores, permuted, are as close in "
+            f"{one.shuffled.p:.4f} of permutations"
         )
     if one.spearman is not None and one.spearman.p < SIGNIFICANCE_LEVEL and one.spearman.value < 0:
-        said.append("the judge ranks the papers against people")
+        said.append("the judge's ranking of the papers is opposite to the humans'")
     if one.humans.p > SIGNIFICANCE_LEVEL:
         said.append(
-            f"people are not shown to agree on these papers themselves (p = {one.humans.p:.4f}): they are no "
-            "measure for a judge"
+            f"humans are not shown to agree on these papers themselves (p = {one.humans.p:.4f}), so they cannot "
+            "validate a judge"
         )
     return said
 

@@ -1,22 +1,22 @@
-"""Scores from CSV files, and which of them are compared.
+"""Read scores from CSV files and select which to compare.
 
-Human reviews have one row a review, a judge's scores one row a paper. A paper is the pair (workshop_name, model_name).
-Headers are read without regard to case, spaces, hyphens and a byte order mark; cells without the space around them.
-Every other column of the human file is a dimension, unless dimensions are named; further columns of the judge's file
-are ignored.
+Human reviews have one row per review, a judge's scores one row per paper. A paper is the pair (workshop_name,
+model_name). Case, spaces, hyphens and a byte order mark in headers are ignored, as is white space around cells.
+Every other column of the human file is a dimension, unless dimensions are named; further columns of the judge's
+file are ignored.
 
-The rules for pairs, with a warning for every paper that they affect:
+The rules for pairs, with a warning for every affected paper:
 
-- The usual number of reviews is the commonest one of at least two; of several equally common, the largest.
-- Human-human: all pairs of reviews of one paper, of papers with the usual number of reviews, each by another reviewer.
-  A paper with another number leaves this set: its pairs would weigh more, or there are none. So does a paper that a
-  reviewer reviewed twice, since two readings by one person are not two opinions.
-- Judge-human: the judge against every review of a paper that both files have, those above too. A second review by
-  the same reviewer counts as a review; a row that says the same as another in every column counts once.
+- The usual number of reviews is the most common one of at least two; of several equally common, the largest.
+- Human-human: all pairs of reviews of one paper by different reviewers, for papers with the usual number of
+  reviews. Other papers are excluded because their pairs would weigh more, or there are none. So are papers that one
+  reviewer reviewed twice, since two readings by one reviewer are not two opinions.
+- Judge-human: the judge against every review of a paper in both files, including the papers above. A second review
+  by the same reviewer counts; identical rows count once.
 
-    AgreementError
-        TableError       you: a file of scores cannot be used
-        NoPairsError     you: the two files share no paper, or no paper has two reviews
+AgreementError
+  TableError       a file of scores cannot be used
+  NoPairsError     the two files share no paper, or no paper has two reviews
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_BYTES = 20_000_000
 
 
 class AgreementError(UsageError):
-    """Agreement cannot be measured. The message is one line that says why, and how to fix it."""
+    """Agreement cannot be measured. The one-line message gives the reason and the fix."""
 
 
 class TableError(AgreementError):
@@ -48,7 +48,7 @@ class NoPairsError(AgreementError):
 
 @dataclass(frozen=True, order=True)
 class PaperName:
-    """Which paper: the task it was made for and the system that made it."""
+    """Identifies a paper: the task it was made for and the system that made it."""
 
     task: str
     system: str
@@ -59,7 +59,10 @@ class PaperName:
 
 @dataclass(frozen=True)
 class Review:
-    """One reading of a paper. `reviewer` is empty for the judge; `row` counts from 1, the header."""
+    """One review of a paper.
+
+    `reviewer` is empty for the judge; `row` counts from 1, the header.
+    """
 
     reviewer: str
     paper: PaperName
@@ -69,7 +72,7 @@ class Review:
 
 @dataclass(frozen=True)
 class ScaleRange:
-    """The lowest and the highest score that may be given."""
+    """The lowest and the highest possible score."""
 
     lowest: int = 1
     highest: int = 10
@@ -81,14 +84,14 @@ class ScaleRange:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A CSV file: names of columns as we write them, and rows of as many cells."""
+    """A CSV file: normalised column names, and rows with as many cells."""
 
     path: Path
     columns: tuple[str, ...]
     rows: tuple[tuple[int, dict[str, str]], ...]
 
     def require_columns(self, *names: str) -> None:
-        """Raises `TableError` if one of the columns is missing."""
+        """Raise `TableError` if one of the columns is missing."""
         for name in names:
             if name not in self.columns:
                 raise TableError(
@@ -98,7 +101,7 @@ class ScoreTable:
 
 
 def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ()) -> tuple[Review, ...]:
-    """The human reviews of a file, in its order. Raises `TableError`."""
+    """Return the human reviews of a file, in its order. Raises `TableError`."""
     table = read_table(path)
     table.require_columns(REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN)
     wanted = dimensions or tuple(
@@ -106,14 +109,17 @@ def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ())
     )
     if not wanted:
         raise TableError(
-            f"{path} has no column with scores beside {REVIEWER_COLUMN}, {SYSTEM_COLUMN} and {TASK_COLUMN}"
+            f"{path} has no column with scores besides {REVIEWER_COLUMN}, {SYSTEM_COLUMN} and {TASK_COLUMN}"
         )
     table.require_columns(*wanted)
     return tuple(_parse_review(table, row, cells, wanted, scale) for row, cells in table.rows)
 
 
 def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> dict[PaperName, Review]:
-    """The judge's scores by paper, for these dimensions. Raises `TableError`, also where a paper has two rows."""
+    """Return the judge's scores for these dimensions, by paper.
+
+    Raises `TableError`, also if a paper has two rows.
+    """
     table = read_table(path)
     table.require_columns(SYSTEM_COLUMN, TASK_COLUMN, *dimensions)
     found: dict[PaperName, Review] = {}
@@ -121,28 +127,28 @@ def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> di
         one = _parse_review(table, row, cells, dimensions, scale)
         if one.paper in found:
             raise TableError(
-                f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}: a judge has one "
-                "row a paper; take the mean, or one of them"
+                f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}, but a judge needs one "
+                "row per paper: use the mean, or one of them"
             )
         found[one.paper] = one
     return found
 
 
 def normalize_column(text: str) -> str:
-    """A column's name as we write it: `Workshop Name` is `workshop_name`."""
+    """Normalise a column name: `Workshop Name` becomes `workshop_name`."""
     return "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
 
 
 def read_table(path: Path) -> ScoreTable:
-    """The table in a CSV file. Raises `TableError`."""
+    """Read the table in a CSV file. Raises `TableError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise TableError(f"{path} is larger than {MAX_BYTES // 10**6} MB: give the scores alone")
+            raise TableError(f"{path} is larger than {MAX_BYTES // 10**6} MB: give a file with only the scores")
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}; give a CSV file") from None
     except UnicodeDecodeError:
-        raise TableError(f"{path} is not text in UTF-8: give a CSV file") from None
+        raise TableError(f"{path} is not UTF-8 text: give a CSV file") from None
     try:
         lines = [
             (number, row)
@@ -152,13 +158,13 @@ def read_table(path: Path) -> ScoreTable:
     except csv.Error as error:
         raise TableError(f"{path} is not CSV: {error}") from None
     if len(lines) < 2:
-        raise TableError(f"{path} has no rows under a header")
+        raise TableError(f"{path} has no rows below the header")
     columns = tuple(normalize_column(cell) for cell in lines[0][1])
     if twice := [name for name, count in Counter(columns).items() if count > 1]:
         raise TableError(f"{path} has the column {twice[0]!r} twice: keep one")
     for number, row in lines[1:]:
         if len(row) != len(columns):
-            raise TableError(f"{path}: row {number} has {len(row)} cells under {len(columns)} columns")
+            raise TableError(f"{path}: row {number} has {len(row)} cells for {len(columns)} columns")
     return ScoreTable(path, columns, tuple((number, dict(zip(columns, row, strict=True))) for number, row in lines[1:]))
 
 
@@ -184,7 +190,7 @@ def _parse_score(text: str, where: str, scale: ScaleRange) -> float:
         raise TableError(f"{where} is {text!r}, which is not a number") from None
     if not math.isfinite(value) or not scale.lowest <= value <= scale.highest:
         raise TableError(
-            f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; another scale: --scale "
+            f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; for another scale: --scale "
             "LOWEST-HIGHEST"
         )
     return value
@@ -195,7 +201,7 @@ def _parse_score(text: str, where: str, scale: ScaleRange) -> float:
 
 @dataclass(frozen=True)
 class ScoredPaper:
-    """A paper that both scored. `humans` are sorted by score, so that nothing depends on names or order of rows."""
+    """A paper scored by both. `humans` are sorted by score, so results do not depend on names or row order."""
 
     paper: PaperName
     judge: float
@@ -205,7 +211,7 @@ class ScoredPaper:
 
 @dataclass(frozen=True)
 class ComparedScores:
-    """Papers in order of their names, by dimension, and what the reader should know of them."""
+    """Papers in order of name, by dimension, and warnings for the reader."""
 
     subjects: dict[str, tuple[ScoredPaper, ...]]
     reviews: int
@@ -217,33 +223,33 @@ class ComparedScores:
 def select_compared(
     humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensions: tuple[str, ...]
 ) -> ComparedScores:
-    """The scores to compare. Raises `NoPairsError`."""
+    """Select the scores to compare. Raises `NoPairsError`."""
     once, warnings = _drop_duplicates(humans)
     by_paper: dict[PaperName, list[Review]] = defaultdict(list)
     for one in once:
         by_paper[one.paper].append(one)
     warnings += [
-        f"{paper} has {len(by_paper[paper])} reviews and no score of the judge: left out"
+        f"{paper} has {len(by_paper[paper])} reviews but no score by the judge: ignored"
         for paper in sorted(by_paper)
         if paper not in judge
     ]
     if unread := sorted(set(judge) - set(by_paper)):
         warnings.append(
-            f"{len(unread)} papers that the judge scored have no review and are left out: "
+            f"{len(unread)} papers that the judge scored have no review and are ignored: "
             f"{', '.join(map(str, unread[:5]))}{', ...' if len(unread) > 5 else ''}"
         )
     shared = {paper: by_paper[paper] for paper in sorted(by_paper) if paper in judge}
     if not shared:
         raise NoPairsError(
             f"no paper is in both files: the humans have {min(by_paper)}, the judge {min(judge)}; "
-            "a paper is its workshop_name with its model_name, letter by letter"
+            "workshop_name and model_name must match exactly"
         )
     usual = _usual_review_count(shared)
     unpaired = {paper: why for paper, reviews in shared.items() if (why := _explain_unpaired(reviews, usual))}
-    warnings += [f"{paper} leaves the human-human set: {why}" for paper, why in unpaired.items()]
+    warnings += [f"{paper} is excluded from the human-human set: {why}" for paper, why in unpaired.items()]
     if len(unpaired) == len(shared):
         raise NoPairsError(
-            "no paper is left on which two reviewers can be compared: "
+            "there is no paper on which two reviewers can be compared: "
             + "; ".join(f"{paper} {why}" for paper, why in list(unpaired.items())[:3])
         )
     subjects = {
@@ -269,7 +275,7 @@ def _drop_duplicates(humans: tuple[Review, ...]) -> tuple[list[Review], list[str
     for one in humans:
         key = (one.reviewer, one.paper, tuple(one.scores.values()))
         if key in seen:
-            warnings.append(f"row {one.row} of the human reviews says the same as row {seen[key]}: counted once")
+            warnings.append(f"row {one.row} of the human reviews is identical to row {seen[key]}: counted once")
             continue
         seen[key] = one.row
         kept.append(one)

@@ -1,4 +1,4 @@
-"""A folder of tasks, each taken from idea to paper, every step judged: stepwise or end to end, resumable.
+"""Benchmark on a folder of tasks, each from idea to paper, with every step judged; resumable.
 
-docs/benchmarks.md says what the table is worth.
+docs/benchmarks.md explains how to interpret the table.
 """

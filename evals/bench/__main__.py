@@ -1,4 +1,4 @@
-"""`python -m evals.bench OUT TASK STEPS [--set KEY=VALUE]...`: the work on one task, as a process of its bench."""
+"""`python -m evals.bench OUT TASK STEPS [--set KEY=VALUE]...`: run one task of a benchmark in its own process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
         with saving_traceback(out / name):
             run_task(MlrBench(out, steps, StepMakers(settings).by_step, ModelStepJudge(settings.models)), task)
     except (KeyboardInterrupt, BenchInterrupted) as stopped:
-        print_to_stderr(f"interrupted: {stopped or 'asked to stop'}")
+        print_to_stderr(f"interrupted: {stopped or 'stop requested'}")
         return INTERRUPTED
     except UserError as error:
         print_to_stderr(str(error))

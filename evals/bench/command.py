@@ -1,4 +1,4 @@
-"""`scientist bench mlr`: a folder of tasks from idea to paper, every step judged, as a table, CSV and JSON."""
+"""`scientist bench mlr`: run tasks from idea to paper, judge every step, and report a table, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JSON_FILE, CSV_FILE, MODELS_FILE = "results.json", "results.csv", "models.json"
 
 
 class ModelNames(FrozenModel):
-    """Which model works and which one judges: one bench has one of each."""
+    """The working model and the judge; a benchmark has one of each."""
 
     model: str
     judge: str
@@ -80,7 +80,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
 
 
 def parse_steps(text: str) -> tuple[StepName, ...]:
-    """`idea,paper` as steps in their order. Raises `WrongUse`."""
+    """Parse `idea,paper` into ordered steps. Raises `WrongUse`."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
         raise UsageError(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
@@ -88,23 +88,23 @@ def parse_steps(text: str) -> tuple[StepName, ...]:
 
 
 def _check_options(settings: Settings, out: Path, names: ModelNames) -> None:
-    """Refuse what cannot work before anything is made. Raises `WrongUse`, `ModelConfigError`."""
+    """Reject invalid options before anything is created. Raises `WrongUse`, `ModelConfigError`."""
     check_writable(out, "--out")
     check_disk_space(settings, out)
     check_components(settings)
     kept = out / MODELS_FILE
     if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
         raise UsageError(
-            f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
-            f"judged by {names.judge}: choose another --out"
+            f"{out} was created with {before.model} and judge {before.judge}, but now it is {names.model} and "
+            f"{names.judge}: choose another --out"
         )
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
 def format_step(line: StepLine) -> Text:
-    """How a step ended, in one line."""
+    """Format how a step ended, in one line."""
     head = Text(f"{to_plain(line.task)}, {line.step}: ", style="bold")
     outcome, scoring = line.outcome, line.scoring
     if outcome.state != "done":
@@ -117,7 +117,7 @@ def format_step(line: StepLine) -> Text:
 
 
 def show_results(results: MlrBenchTable, console: Console) -> None:
-    """Means with spread by step and dimension, then what each step took."""
+    """Print means with spread by step and dimension, then the cost of each step."""
     means = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
     for name in ("step", "dimension", "mean", "sd", "n", "scale"):
         means.add_column(name, justify="right" if name in ("mean", "sd", "n") else "left")
@@ -144,24 +144,24 @@ def _format_counts(step: StepTable) -> Iterator[Text]:
     judged = (
         f"; {step.judged} judged, {step.not_judged} not, {format_dollars(step.judging.usd, step.judging.unpriced)}"
         if step.asked
-        else "; not to be judged"
+        else "; not judged"
     )
     yield head + Text(
         f"{step.done} of {step.tasks} tasks done, {step.failed} failed, {step.refused} refused, {step.not_begun} "
-        f"not begun; {format_dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
+        f"not started; {format_dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
         f"{format_duration(step.seconds)}{judged}"
     )
     for name, count in step.checks.items():
         yield Text(f"  {to_plain(name)}: yes for {count} of {step.judged}")
     if step.heuristic:
         yield Text(
-            f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, nobody read them",
+            f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, not read by a model",
             style="bold yellow",
         )
 
 
 def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTerms, console: Console) -> None:
-    """What is done, what would be done now, and its upper limits."""
+    """Print what is done, what would be done now, and the limits."""
     for step in dict.fromkeys(line.step for line in lines):
         here = [line for line in lines if line.step == step]
         to_make = sum(line.outcome.state != "done" for line in here)
@@ -174,7 +174,7 @@ def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTer
     console.print(
         Text(
             f"{runs} runs, {terms.parallel} at a time: at most {format_duration(whole)}; {caps or 'no budget is set'}"
-            f"{' for all of them together, judging aside' if caps else ''}; what one run is likely to take: "
+            f"{' in total, excluding judging' if caps else ''}; to estimate one run: "
             f"scientist run "
             "--idea IDEA --dry-run"
         ),

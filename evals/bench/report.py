@@ -1,6 +1,7 @@
-"""The report on a run's experiments that is judged: plan, stages, measured values and comparisons, all from its record.
+"""Build the experiment report that is judged: plan, stages, measured values and comparisons, from the record.
 
-No model writes it. Nothing of the paper stands in it, so that the experiments are judged apart from how they are told.
+No model writes it, and it has nothing of the paper, so the experiments are judged independently of their
+presentation.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from labwright.record.claims.estimates import Claim, compute_paper_claims, find_
 from labwright.record.reducers.run_state import RunState
 
 MAX_LINES = 60
-"""Of values, and of comparisons; the rest is counted."""
+"""Maximum lines of values, and of comparisons; the rest is counted."""
 
 
 def format_experiment_report(state: RunState) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     assert state.started is not None
     claims = compute_paper_claims(state)
     primary = state.data_plan.primary_metric.name if state.data_plan else ""
@@ -24,16 +25,16 @@ def format_experiment_report(state: RunState) -> str:
     claims = sorted(claims, key=lambda one: one.name != primary)
     parts = [
         (f"# Experiments: {state.started.idea.title}", [state.started.idea.short_hypothesis]),
-        ("## What was planned", _format_plan(state)),
-        ("## What was done, stage by stage", _format_stages(state)),
-        ("## The program that is reported", _format_winner(state)),
+        ("## Plan", _format_plan(state)),
+        ("## Stages", _format_stages(state)),
+        ("## Reported program", _format_winner(state)),
         ("## Measured values (mean over seeds, 95 % interval)", _cut_lines([_format_value(one) for one in claims])),
         (
             "## Comparisons (paired by seed, corrected for one another)",
             _cut_lines([_format_difference(one) for one in compared]),
         ),
-        ("## Ablations", [f"- {node.varies}" for node in find_ablation_nodes(state)] or ["None was measured."]),
-        ("## What failed", _format_failed(state)),
+        ("## Ablations", [f"- {node.varies}" for node in find_ablation_nodes(state)] or ["None."]),
+        ("## Failures", _format_failed(state)),
     ]
     return "\n\n".join(f"{title}\n\n{chr(10).join(lines)}" for title, lines in parts) + "\n"
 

@@ -1,8 +1,8 @@
-"""What makes and judges the four steps: an ideation of one idea, its proposal, a run's experiments, and its paper.
+"""Make and judge the four steps: an idea, its proposal, a run's experiments, and its paper.
 
-Everything lies in the task's folder: `ideas/` (an ideation), `run/` (a run with its own log, resumable like any other),
-and in `idea/`, `proposal/` and `experiment/` the documents that are judged. The budget of the settings holds for the
-ideation and the run of a task together, the time limit for its run.
+The task's folder has `ideas/` (an ideation), `run/` (a resumable run with its own log), and the documents to judge
+in `idea/`, `proposal/` and `experiment/`. The budget of the settings covers the ideation and the run of a task
+together, the time limit only the run.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ RUBRICS: dict[StepName, str] = {
     "experiment": "experiments",
     "paper": "end-to-end",
 }
-"""Step -> name of the bundled rubric by which it is judged."""
+"""Bundled rubric for each step."""
 
 
 @dataclass(frozen=True)
 class StepMakers:
-    """The four steps with the settings of a bench."""
+    """The four steps with the settings of a benchmark."""
 
     settings: Settings
 
@@ -78,7 +78,7 @@ class StepMakers:
         }
 
     def make_idea(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """One idea for the task, as `idea/idea.md`."""
+        """Make one idea for the task, as `idea/idea.md`."""
         state = self._ideate(task, folder, ("idea",))
         ideas = list_ideas(state)
         if not ideas:
@@ -88,7 +88,7 @@ class StepMakers:
         return StepOutcome(state="done", document="idea/idea.md", took=took, seconds=took.seconds)
 
     def make_proposal(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """Its literature review and proposal, as `proposal/proposal.md`."""
+        """Make its literature review and proposal, as `proposal/proposal.md`."""
         state = self._ideate(task, folder, ("idea", "literature", "proposal"))
         written = folder / "ideas" / "idea-1" / "proposal.md"
         write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ class StepMakers:
         return StepOutcome(state="done", document="proposal/proposal.md", took=took, seconds=took.seconds)
 
     def make_experiment(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """A run of the idea, to the end of its paper; the report on its experiments is `experiment/report.md`."""
+        """Run the idea up to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run_experiments(folder)
         best = find_winner(state)
         took = state.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
@@ -114,7 +114,10 @@ class StepMakers:
         )
 
     def make_paper(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """The paper of that run: the PDF, or its LaTeX. A paper that was not released is judged too, with a remark."""
+        """Return the paper of that run: the PDF, or its LaTeX.
+
+        A paper that was not released is judged too, with a remark.
+        """
         state = self._run_experiments(folder)
         took = compute_role_usage(state, PAPER_ROLES)
         if state.released is None:
@@ -147,7 +150,10 @@ class StepMakers:
         )
 
     def _run_experiments(self, folder: Path) -> RunState:
-        """The run of the task's idea at its end. Raises `Interrupted`, and what starting and resuming raise."""
+        """Return the finished run of the task's idea.
+
+        Raises `BenchInterrupted`, and errors of starting and resuming.
+        """
         run = folder / "run"
         if not is_run(run):
             idea = read_idea(folder / "ideas" / "ideas.json", 0)
@@ -170,13 +176,13 @@ class StepMakers:
         return state
 
     def _reduce_budget(self, other: RunState | None) -> Settings:
-        """The settings with what is left of the budget beside what another part of the task took."""
+        """Return the settings with the budget that other parts of the task have left."""
         took = compute_spent(other) if other is not None else {}
         caps = {
             what: cap - took.get(what, 0.0) for what, cap in self.settings.budget.model_dump(exclude_none=True).items()
         }
         if any(cap <= 0 for cap in caps.values()):
-            raise BudgetSpent(f"the task's part of the budget is used up: {', '.join(caps)}")
+            raise BudgetSpent(f"the task's share of the budget is used up: {', '.join(caps)}")
         return override_settings(
             self.settings.model_dump(mode="json"),
             {f"budget.{what}": int(cap) if what.endswith("tokens") else cap for what, cap in caps.items()},
@@ -184,7 +190,7 @@ class StepMakers:
 
 
 def read_ideation_state(folder: Path) -> RunState | None:
-    """The ideation of a task as it stands; None where there is none."""
+    """Return the state of a task's ideation; None if there is none."""
     try:
         return fold_events(read_events(folder / "ideas" / LOG_FILE))
     except RecordError:
@@ -196,7 +202,7 @@ def read_run_state(folder: Path) -> RunState | None:
 
 
 def compute_task_spent(folder: Path) -> SpendingCaps:
-    """What a task took, without its judging."""
+    """Return what a task cost, without its judging."""
     spent: SpendingCaps = {}
     for state, subjects in (
         (read_ideation_state(folder), None),
@@ -208,22 +214,22 @@ def compute_task_spent(folder: Path) -> SpendingCaps:
 
 
 def _ignore_event(event: Event, state: RunState) -> None:
-    """Runs of a bench show nothing; `scientist status` shows their folders."""
+    """Ignore events: a benchmark shows no progress of runs; `scientist status` does."""
 
 
 def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
-    """What the calls of some roles took."""
+    """Return the usage of the calls of some roles."""
     return sum_usage(usage for role, usage in state.usage_by_role.items() if role in roles)
 
 
 @dataclass(frozen=True)
 class ModelStepJudge:
-    """Judges each step's document by that step's rubric with one model, beside the task and its code."""
+    """Judges each step's document with its rubric and one model, together with the task and its code."""
 
     settings: ModelSettings
 
     def __call__(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
-        """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
+        """Return the judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
         log = MemoryLog()
         models = open_model(self.settings, log)
         client = models.make_client(0, 0)
@@ -233,7 +239,7 @@ class ModelStepJudge:
 
 
 async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:
-    """What is judged; a paper with the facts of its run's record."""
+    """Build the case to judge; a paper comes with the facts of its run's record."""
     rubric = find_rubric(RUBRICS[step])
     if step == "paper":
         state = read_state(folder / "run")

@@ -1,7 +1,7 @@
-"""A bench in figures: for each step and dimension the mean over tasks, its spread, cost and failures.
+"""Summary of a benchmark: for each step and dimension the mean over tasks, its spread, cost and failures.
 
-Failed and refused steps have no score: they are counted beside the mean, and are no zero in it. A mean over the tasks
-that succeeded flatters a model that fails on the hard ones; the counts stand next to it for that reason.
+Failed and refused steps have no score; they are counted separately, not as zero. A mean over successful tasks
+flatters a model that fails on hard ones, so the counts are shown next to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 
 class DimensionMean(FrozenModel):
-    """One dimension of one step, over the `n` tasks whose step was judged. `sd` is None where n < 2."""
+    """One dimension of one step, over the `n` tasks whose step was judged. `sd` is None if n < 2."""
 
     dimension: str
     mean: float
@@ -30,7 +30,7 @@ class DimensionMean(FrozenModel):
 
 
 class StepTable(FrozenModel):
-    """One step over all tasks. Costs and seconds are sums; judging is counted apart."""
+    """One step over all tasks. Costs and seconds are sums; judging is counted separately."""
 
     step: StepName
     asked: bool
@@ -40,8 +40,8 @@ class StepTable(FrozenModel):
     refused: int
     not_begun: int
     judged: int
-    not_judged: int = Field(description="steps that are done, and whose judging failed or was refused")
-    heuristic: int = Field(description="of the judged, those that the offline model counted without reading")
+    not_judged: int = Field(description="completed steps whose judging failed or was refused")
+    heuristic: int = Field(description="judgements counted from the record by the offline model, without reading")
     checks: dict[str, int] = Field(
         default_factory=dict[str, int], description="question of the rubric -> judgements that answer it with yes"
     )
@@ -52,7 +52,7 @@ class StepTable(FrozenModel):
 
 
 class MlrBenchTable(FrozenModel):
-    """The whole bench."""
+    """The whole benchmark."""
 
     tasks: int
     model: str
@@ -62,12 +62,12 @@ class MlrBenchTable(FrozenModel):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every step is done, and every step that was asked for judged."""
+        """Return whether every step is done, and every requested step is judged."""
         return all(one.done == one.tasks and (not one.asked or one.judged == one.tasks) for one in self.steps)
 
 
 def build_table(lines: Sequence[StepLine], *, model: str, judge: str) -> MlrBenchTable:
-    """The table of a bench."""
+    """Build the table of a benchmark."""
     steps: list[StepName] = [step for step in STEPS if any(line.step == step for line in lines)]
     return MlrBenchTable(
         tasks=len({line.task for line in lines}),
@@ -120,7 +120,7 @@ def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
 
 
 def table_to_csv(found: MlrBenchTable) -> str:
-    """One row a step of a task; an empty cell is no score."""
+    """Return one row per step of a task; an empty cell means no score."""
     dimensions = list(dict.fromkeys(mean.dimension for step in found.steps for mean in step.means))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,7 +1,7 @@
-"""The work on one task of a bench: step after step, each kept when it ended; and the tasks as jobs of a campaign.
+"""Run one task of a benchmark, step by step, saving each step when it ends; and run tasks as campaign jobs.
 
-What is done is not done again. What failed is tried again by the next call of the same bench; so is what was refused,
-since a refusal costs nothing and the model may be another one by then.
+Completed steps are not repeated. The next call of the same benchmark retries failed steps, and refused ones, since
+a refusal costs nothing and the model may have changed.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ Result = TypeVar("Result", StepOutcome, StepScoring)
 
 
 class BenchInterrupted(Exception):
-    """The person, or an outage, ended the work; the same call continues it."""
+    """The user or an outage stopped the work; the same call continues it."""
 
 
 class StepMaker(Protocol):
-    """Makes the document of a step in a task's folder, or continues what was begun there."""
+    """Makes the document of a step in a task's folder, or continues unfinished work."""
 
     def __call__(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """How the step ended. Raises one of `REFUSALS` or `FAILURES`, or `Interrupted`."""
+        """Return how the step ended. Raises one of `REFUSALS` or `FAILURES`, or `BenchInterrupted`."""
         ...
 
 
 class StepJudge(Protocol):
-    """Judges the document of a step by the step's rubric."""
+    """Judges the document of a step with the step's rubric."""
 
     def __call__(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
-        """The judgement. Raises one of `REFUSALS` or `FAILURES`."""
+        """Return the judgement. Raises one of `REFUSALS` or `FAILURES`."""
         ...
 
 
 @dataclass(frozen=True)
 class MlrBench:
-    """A bench in its folder `out`, where each task has a folder of its name."""
+    """A benchmark in its folder `out`, in which each task has a folder of its name."""
 
     out: Path
     asked: tuple[StepName, ...]
@@ -67,22 +67,27 @@ class MlrBench:
     judge: StepJudge
 
     def step_folder(self, task: str, step: StepName) -> Path:
-        """The folder of a step's files."""
+        """Return the folder of a step's files."""
         return self.out / task / step
 
 
 def save_task_text(out: Path, task: BenchTask) -> None:
-    """Keep the text of a task beside its results. Raises `RecordError` where it was begun with another."""
+    """Save the text of a task next to its results.
+
+    Raises `RecordError` if the task was started with another text.
+    """
     kept = out / task.name / "task.md"
     if kept.exists() and kept.read_text(encoding="utf-8") != task.text:
-        raise RecordError(f"the task {task.name} is not the one that {out} was begun with: choose another --out")
+        raise RecordError(
+            f"the task {task.name} differs from the one that {out} was created with: choose another --out"
+        )
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(task.text, encoding="utf-8")
 
 
 def run_task(bench: MlrBench, task: BenchTask) -> None:
-    """Bring a task as far as it goes. Raises `Interrupted`, `ModelConfigError`."""
+    """Run a task as far as possible. Raises `BenchInterrupted`, `ModelConfigError`."""
     for step in find_needed_steps(bench.asked):
         outcome = make_step(bench, task, step)
         if step in bench.asked:
@@ -90,7 +95,7 @@ def run_task(bench: MlrBench, task: BenchTask) -> None:
 
 
 def make_step(bench: MlrBench, task: BenchTask, step: StepName) -> StepOutcome:
-    """The outcome of a step: as saved, or made now."""
+    """Return the outcome of a step, saved or made now."""
     known = read_result(bench.step_folder(task.name, step), StepOutcome)
     if known is not None and known.state == "done":
         return known
@@ -104,7 +109,7 @@ def make_step(bench: MlrBench, task: BenchTask, step: StepName) -> StepOutcome:
 
 
 def score_step(bench: MlrBench, task: BenchTask, step: StepName, outcome: StepOutcome) -> StepScoring | None:
-    """The scoring of a step: as saved, or made now. None where there is nothing to judge."""
+    """Return the scoring of a step, saved or made now; None if there is nothing to judge."""
     if outcome.state != "done":
         return None
     known = read_result(bench.step_folder(task.name, step), StepScoring)
@@ -116,7 +121,7 @@ def score_step(bench: MlrBench, task: BenchTask, step: StepName, outcome: StepOu
 
 
 def _save_step(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Result:
-    """The result of some work, failures and refusals included, written into its folder."""
+    """Return the result of some work, including failures and refusals, and save it in its folder."""
     try:
         result = make()
     except ModelConfigError:
@@ -130,7 +135,7 @@ def _save_step(folder: Path, kind: type[Result], make: Callable[[], Result]) -> 
 
 
 def read_lines(out: Path, asked: tuple[StepName, ...], tasks: Sequence[str]) -> tuple[StepLine, ...]:
-    """Every step of every task as the files have it."""
+    """Read every step of every task from the files."""
     lines: list[StepLine] = []
     for task in tasks:
         for step in find_needed_steps(asked):
@@ -150,7 +155,7 @@ def read_lines(out: Path, asked: tuple[StepName, ...], tasks: Sequence[str]) -> 
 
 
 def is_complete(lines: Sequence[StepLine]) -> bool:
-    """Whether every step is done, and judged where it was asked for."""
+    """Return whether every step is done, and judged if requested."""
     return all(
         line.outcome.state == "done"
         and (not line.asked or (line.scoring is not None and line.scoring.judgement is not None))
@@ -160,12 +165,12 @@ def is_complete(lines: Sequence[StepLine]) -> bool:
 
 @dataclass(frozen=True)
 class MlrTasks:
-    """The tasks of a bench as jobs of a campaign: each is a process that works through its steps."""
+    """The tasks of a benchmark as campaign jobs: each is a process that works through its steps."""
 
     out: Path
     asked: tuple[StepName, ...]
     spent: Callable[[Path], SpendingCaps]
-    """What a task took, by its folder."""
+    """Returns what a task cost, by its folder."""
     program: tuple[str, ...] = field(default=(sys.executable, "-m", "labwright.evals.bench"))
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
@@ -177,7 +182,7 @@ class MlrTasks:
         if is_complete(lines):
             return RunEnded(name=entry.name, code=0, spent=spent)
         why = next((line.outcome.why for line in lines if line.outcome.why and line.outcome.state != "done"), "")
-        if returned == 0:  # it came to its end: what failed is not tried again by itself
+        if returned == 0:  # it ran to its end; failed steps are not retried automatically
             return RunEnded(name=entry.name, code=4, why=why, spent=spent)
         return RunEnded(
             name=entry.name,

@@ -1,7 +1,7 @@
-"""Tasks of a bench, and what is kept of each step: `step.json` when it ended, `judge.json` when it was judged.
+"""Tasks of a benchmark, and the files of each step: `step.json` when it has ended, `judge.json` when it was judged.
 
-A task is a Markdown file, as MLR-Bench has them; its text is the topic of the idea. A file of a step is written whole
-or not at all, after what it describes. What has no file is not done; that is all that a resumed bench looks at.
+A task is a Markdown file, as in MLR-Bench; its text is the topic of the idea. A step's file is written atomically
+after what it describes. A step without a file is not done; a resumed benchmark looks at nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_TASK_BYTES = 200_000
 
 @dataclass(frozen=True)
 class BenchTask:
-    """A task by the name of its file."""
+    """A task, named after its file."""
 
     name: str
     text: str
@@ -36,16 +36,16 @@ class BenchTask:
 
 
 def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[BenchTask, ...]:
-    """The tasks of a folder by name; `only` keeps those that match a name or pattern. Raises `WrongUse`."""
+    """Read the tasks of a folder by name; `only` selects names or patterns. Raises `WrongUse`."""
     if not folder.is_dir():
         raise UsageError(f"--tasks {folder} is not a folder: give one with a .md file for each task")
     paths = sorted(path for path in folder.glob("*.md") if path.stem.lower() != "readme")
     if not paths:
-        raise UsageError(f"--tasks {folder} holds no .md file: give one with a .md file for each task")
+        raise UsageError(f"--tasks {folder} contains no .md file: give a folder with a .md file for each task")
     for pattern in only:
         if not any(fnmatch(path.stem, pattern) for path in paths):
             raise UsageError(
-                f"--only {pattern}: none of the {len(paths)} tasks in {folder} is named so, as {paths[0].stem}"
+                f"--only {pattern} matches none of the {len(paths)} tasks in {folder}, such as {paths[0].stem}"
             )
     return tuple(_read_task(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
 
@@ -57,13 +57,11 @@ def _read_task(path: Path) -> BenchTask:
     except OSError as error:
         raise UsageError(f"cannot read the task {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(
-            f"the task {path} is not text in UTF-8: save it as text, or leave it out with --only"
-        ) from None
+        raise UsageError(f"the task {path} is not UTF-8 text: save it as text, or exclude it with --only") from None
     if len(text.split()) < 3 or "\0" in text or len(data) > MAX_TASK_BYTES:
         raise UsageError(
-            f"the task {path} is not a text of 3 words to {MAX_TASK_BYTES // 1000} kB: shorten it, or leave it "
-            "out with --only"
+            f"the task {path} is not a text of 3 words to {MAX_TASK_BYTES // 1000} kB: shorten it, or exclude it "
+            "with --only"
         )
     return BenchTask(path.stem, text)
 
@@ -78,21 +76,23 @@ PREREQUISITES: dict[StepName, tuple[StepName, ...]] = {
     "experiment": ("idea",),
     "paper": ("idea", "experiment"),
 }
-"""What a step is made from. It is made too, though not judged, where it is not asked for."""
+"""Steps that each step needs. They are made even if not requested, but then not judged."""
 
 StepState = Literal["done", "failed", "refused", "not begun"]
 StepFile = TypeVar("Kept", bound=BaseModel)
 
 
 class StepOutcome(FrozenModel):
-    """How a step ended. `refused`: the model does not do such work at all, which says nothing about its quality."""
+    """How a step ended. `refused`: the model refuses such work, which says nothing about its quality."""
 
     state: StepState
-    document: str = Field(default="", description="what is judged, relative to the task's folder")
-    code: str = Field(default="", description="the folder of the code behind it, likewise; empty: none")
-    why: str = Field(default="", description="why the step is not done, or what is missing in it")
+    document: str = Field(default="", description="the judged document, relative to the task's folder")
+    code: str = Field(
+        default="", description="the folder of the code behind it, relative to the task's folder; empty: none"
+    )
+    why: str = Field(default="", description="why the step is not done, or what it lacks")
     took: RoleUsage = RoleUsage()
-    seconds: float = Field(default=0.0, description="wall clock of the step")
+    seconds: float = Field(default=0.0, description="elapsed time of the step")
 
 
 class StepScoring(FrozenModel):
@@ -105,7 +105,7 @@ class StepScoring(FrozenModel):
 
 
 class StepLine(FrozenModel):
-    """One step of one task as it is reported. `asked`: whether it was to be judged."""
+    """A step of a task as reported. `asked`: whether it was to be judged."""
 
     task: str
     step: StepName
@@ -118,7 +118,10 @@ RESULT_FILES: dict[type[BaseModel], str] = {StepOutcome: "step.json", StepScorin
 
 
 def read_result(folder: Path, kind: type[StepFile]) -> StepFile | None:
-    """How a step ended or was judged; None where it was not. A damaged file counts as missing: the work is repeated."""
+    """Read how a step ended or was judged; None if it was not.
+
+    A damaged file counts as missing, so the work is repeated.
+    """
     try:
         return kind.model_validate_json((folder / RESULT_FILES[kind]).read_bytes())
     except (OSError, ValidationError):
@@ -132,5 +135,5 @@ def save_result(folder: Path, result: StepOutcome | StepScoring) -> None:
 
 
 def find_needed_steps(asked: tuple[StepName, ...]) -> tuple[StepName, ...]:
-    """The steps to make: those asked for, and what they are made from, in order."""
+    """Return the steps to make: the requested ones and those that they need, in order."""
     return tuple(step for step in STEPS if step in asked or any(step in PREREQUISITES[name] for name in asked))

@@ -1,4 +1,5 @@
-"""EXP-Bench: research questions on real repositories, scored step by step (the paper of 2025 and its harness).
+"""EXP-Bench (2025): research questions on real repositories, scored step by step.
 
-"Anchor" is what that harness does. Where it is unclear or wrong ours differs, and both are shown.
+"Anchor" is the original harness. Where it is unclear or wrong, this implementation differs, and both results are
+reported.
 """

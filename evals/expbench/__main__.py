@@ -1,4 +1,4 @@
-"""`python -m evals.expbench OUT TASK [--set KEY=VALUE]...`: the answers to one task, as a process of its bench."""
+"""`python -m evals.expbench OUT TASK [--set KEY=VALUE]...`: answer one task of a benchmark in its own process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
 
 
 def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchConfig) -> SubmittedAnswer:
-    """Our own agent's answer, as `scientist run --task` gives it: a question on a masked copy without a history.
+    """Return this project's answer, as given by `scientist run --task`: a question on a masked copy without history.
 
     Raises `ModelError`, `SandboxError`.
     """
@@ -66,7 +66,7 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
         repository = find_repository(task, Path(order.tasks), None if order.repos is None else Path(order.repos))
         try:
             copy_masked(task, repository, GitMirror(place / "repository.git"), masked)
-        except InvalidTask:  # told by the evaluation
+        except InvalidTask:  # reported by the evaluation
             return SubmittedAnswer(missing=True)
         create_fresh_history(masked)
     question = ResearchQuestion(
@@ -74,7 +74,7 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
     )
     try:
         state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
-    except BudgetSpent:  # no answer within what it may take, as without one within the time
+    except BudgetSpent:  # no answer within its budget, like no answer within its time
         return SubmittedAnswer(given=False)
     done = state.repository_state.question_answer
     if SCRIPT_FILE in files:
@@ -97,7 +97,7 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
 async def evaluate_answers(
     out: Path, task: ExpTask, settings: Settings, order: ExpBenchConfig, own: SubmittedAnswer | None = None
 ) -> None:
-    """Evaluate what is not evaluated yet of the answers to a task. Raises `ModelError`."""
+    """Evaluate the answers to a task that are not evaluated yet. Raises `ModelError`."""
     place = out / "tasks" / folder_name(task.name)
     kill_orphans(place / "work" / "cache")
     folder = Path(order.tasks)
@@ -107,7 +107,7 @@ async def evaluate_answers(
     log = MemoryLog()
     if own is None:
         settings = limit_settings(settings, read_evaluated(out, folder_name(task.name)))
-    else:  # the part of the budget was for the answer; judging is told apart
+    else:  # this share of the budget was for the answer; judging is counted separately
         settings = settings.model_copy(update={"budget": BudgetSettings()})
     for answer in answers or (SubmittedAnswer(missing=True),):
         target = place / clean_name(answer.variant)
@@ -127,13 +127,13 @@ async def evaluate_answers(
 
 
 def limit_settings(settings: Settings, known: Sequence[Evaluated]) -> Settings:
-    """The settings with what is left of the task's budget. Raises `BudgetSpent`."""
+    """Return the settings with the rest of the task's budget. Raises `BudgetSpent`."""
     cap = settings.budget.usd
     if cap is None:
         return settings
     left = cap - sum(one.judging_usd for one in known)
     if left <= 0:
-        raise BudgetSpent(f"the task's part of the budget, ${cap:.2f}, is used up")
+        raise BudgetSpent(f"the task's share of the budget, ${cap:.2f}, is used up")
     return override_settings(settings.model_dump(mode="json"), {"budget.usd": left})
 
 
@@ -147,7 +147,7 @@ async def judge_answer(
     arms: Sequence[str],
     metrics: Sequence[str],
 ) -> AnswerVerdicts:
-    """By the model of the settings; by the file of answers where that is the offline one."""
+    """Judge an answer with the configured model, or with stored verdicts if that is the offline model."""
     if settings.models.name == "offline":
         return judge_by_script(task, answer)
     models = open_budgeted_models(settings, log)

@@ -1,6 +1,6 @@
-"""The judge of an answer: item by item, each match with a quote that stands there; the program counts.
+"""Judge an answer item by item: each match needs a verified quote, and the program counts them.
 
-A judge is a model, or what a file of answers says that one would say (`scripted`), which is labelled so.
+The judge is a model, or stored verdicts from a file of answers, which are labelled `scripted`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from labwright.stages.repository.claim_support import ArmComparison
 MAX_CHANGE_CHARACTERS = 78_000
 """Characters of a change that a judge is shown."""
 MIN_QUOTE_WORDS = 3
-"""Letters and digits that a quote must have."""
+"""Minimum letters and digits in a quote."""
 STATED_CLAIM = re.compile(
     r"^(?P<second>[\w.@-]+) (?P<way>lowers|raises|does not change) the (?P<metric>[\w ]+) against "
     r"(?P<first>[\w.@-]+)"
@@ -46,7 +46,7 @@ class ItemJudged(FrozenModel):
     text: str
     verdict: str = Field(description="met, not met, or not applicable")
     quote: str = ""
-    quoted: bool = Field(default=True, description="whether the quote stands in what was handed in")
+    quoted: bool = Field(default=True, description="whether the quote is in the submission")
     reason: str = ""
 
     @property
@@ -55,7 +55,7 @@ class ItemJudged(FrozenModel):
 
 
 class AnswerVerdicts(FrozenModel):
-    """What a judge says of an answer; None: of a part nobody could read."""
+    """A judge's verdicts on an answer; None for a part that could not be read."""
 
     by: str
     design: tuple[ItemJudged, ...] | None = ()
@@ -63,7 +63,9 @@ class AnswerVerdicts(FrozenModel):
     conclusion: int | None = None
     reason: str = ""
     claims: tuple[ArmComparison, ...] = ()
-    suspected: dict[str, bool] | None = Field(default=None, description="what a reader of the log suspects")
+    suspected: dict[str, bool] | None = Field(
+        default=None, description="violations that the model suspects from the log"
+    )
 
 
 class AnswerJudge(Protocol):
@@ -106,7 +108,7 @@ async def judge_by_model(
     metrics: Sequence[str],
     log: str,
 ) -> AnswerVerdicts:
-    """The verdicts of a model, four questions at most. Raises `ModelError`."""
+    """Return a model's verdicts, from at most four calls. Raises `ModelError`."""
     design: tuple[ItemJudged, ...] = ()
     implementation: tuple[ItemJudged, ...] = ()
     if items := list_design_items(task):
@@ -174,16 +176,16 @@ async def judge_by_model(
 
 
 def is_quoted(quote: str, text: str) -> bool:
-    """Whether a quote stands in a text, but for space, signs and case."""
+    """Return whether a quote is in a text, ignoring spaces, punctuation and case."""
     bare = squeeze(quote)
     return sum(map(str.isalnum, bare)) >= MIN_QUOTE_WORDS and bare in squeeze(text)
 
 
 def judge_by_script(task: ExpTask, answer: SubmittedAnswer) -> AnswerVerdicts:
-    """What a file of answers says that a judge would say of one. Raises `ValueError` where it says nothing."""
+    """Return the verdicts stored in a file of answers. Raises `ValueError` if there are none."""
     told = answer.judge
     if told is None:
-        raise ValueError(f"the answer to {task.name} ({answer.variant}) holds no verdicts: configure a model")
+        raise ValueError(f"the answer to {task.name} ({answer.variant}) has no stored verdicts: configure a model")
     conclusion: Any = told.get("conclusion")
     verdict: object = cast("dict[str, Any]", conclusion).get("verdict") if isinstance(conclusion, dict) else conclusion
     return AnswerVerdicts(
@@ -205,7 +207,7 @@ def judge_by_script(task: ExpTask, answer: SubmittedAnswer) -> AnswerVerdicts:
 
 
 def find_claims(text: str) -> Iterator[ArmComparison]:
-    """The directions of a conclusion in one of two plain forms; a model reads others."""
+    """Yield the directions that a conclusion states in one of two fixed forms; a model reads other forms."""
     if found := STATED_CLAIM.match(text):
         way = {"lowers": "lower", "raises": "higher", "does not change": "same"}[found["way"]]
         yield ArmComparison(found["metric"], found["first"], found["second"], way)  # pyright: ignore

@@ -1,4 +1,4 @@
-"""What was handed in for a task, by our agent or another's: files, a design, a conclusion, the record of the work."""
+"""Submissions for a task, by this project's agent or another: files, a design, a conclusion, the work log."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ REPLY_KEYS = frozenset(("design", "conclusion"))
 
 
 class SubmittedAnswer(FrozenModel):
-    """`files` by their paths in the repository, the script among them. `given`: whether there is a usable answer."""
+    """A submission. `files` are by path in the repository, including the script. `given`: whether there is a usable
+    answer.
+    """
 
     variant: str = ""
     files: dict[str, str] = Field(default_factory=dict)
     given: bool = True
-    missing: bool = Field(default=False, description="whether nobody was asked, or nothing is known of what came")
+    missing: bool = Field(default=False, description="whether no agent was asked, or the outcome is unknown")
     design: tuple[str, ...] = ()
     conclusion: str = ""
-    extra: tuple[str, ...] = Field(default=(), description="further keys, for which the anchor refuses it")
+    extra: tuple[str, ...] = Field(default=(), description="extra keys, for which the original harness rejects it")
     record: dict[str, Any] = Field(default_factory=dict)
-    judge: dict[str, Any] | None = Field(default=None, description="what a judge is said to say of it")
+    judge: dict[str, Any] | None = Field(default=None, description="stored verdicts of a judge")
     minutes: float | None = None
     usd: float | None = None
 
 
 def read_answers(file: Path) -> dict[str, tuple[SubmittedAnswer, ...]]:
-    """Task -> the answers of a file, by their variants. Raises `WrongUse`."""
+    """Read the answers of a file, by task and variant. Raises `WrongUse`."""
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"))
         return {
@@ -46,7 +48,7 @@ def read_answers(file: Path) -> dict[str, tuple[SubmittedAnswer, ...]]:
         raise UsageError(f"--answers {file} cannot be read: {error.strerror}") from None
     except (ValueError, AttributeError, TypeError, KeyError, ValidationError) as error:
         raise UsageError(
-            f"--answers {file} is no file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
+            f"--answers {file} is not a file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
             f"({type(error).__name__}: {' '.join(str(error).split())[:160]})"
         ) from None
 
@@ -55,7 +57,7 @@ def _parse_answer(name: str, one: Mapping[str, Any]) -> SubmittedAnswer:
     files = cast("dict[str, str]", one.get("files") or {})
     for path in files:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise ValueError(f"{path} lies outside of the repository")
+            raise ValueError(f"{path} is outside the repository")
     return answer_from_reply(one.get("answer")).model_copy(
         update={
             "variant": name,
@@ -69,7 +71,7 @@ def _parse_answer(name: str, one: Mapping[str, Any]) -> SubmittedAnswer:
 
 
 def answer_from_reply(reply: Any) -> SubmittedAnswer:
-    """An answer by its JSON: design and conclusion; what lacks one of them is none."""
+    """Parse an answer from JSON: design and conclusion; without either, there is no answer."""
     if not isinstance(reply, Mapping):
         return SubmittedAnswer(given=False)
     named = cast("Mapping[str, Any]", reply)

@@ -1,4 +1,4 @@
-"""`scientist bench exp`: research questions on repositories, each answer judged step by step; table, CSV and JSON."""
+"""`scientist bench exp`: answer research questions on repositories, judge step by step; report table, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JSON_FILE, CSV_FILE, PAGE_FILE, ORDER_FILE = "results.json", "results.csv", "res
 
 
 class ExpBenchConfig(FrozenModel):
-    """What a bench was asked for; one folder has one order."""
+    """Options of a benchmark; a folder has one configuration."""
 
     tasks: str
     repos: str | None
@@ -54,7 +54,7 @@ class ExpBenchConfig(FrozenModel):
 
     @property
     def fixed_fields(self) -> tuple[object, ...]:
-        """What may not change when a bench is gone on with."""
+        """Return the options that must not change when a benchmark is continued."""
         return self.answers, self.steps, self.execute_minutes, self.monitor, self.model, self.judge
 
 
@@ -113,19 +113,19 @@ def run_exp_bench(args: BenchExp) -> int:
 def build_config(
     args: BenchExp, settings: Settings, answers: Mapping[str, Sequence[SubmittedAnswer]] | None
 ) -> ExpBenchConfig:
-    """Raises `WrongUse`."""
+    """Build the configuration. Raises `WrongUse`."""
     named = [name.strip() for name in args.steps.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
         raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     scripted = settings.models.name == "offline"
     if scripted and answers is None:
         raise UsageError(
-            "the offline model answers no questions on repositories: configure another, as with --model, or "
+            "the offline model cannot answer questions on repositories: configure another, as with --model, or "
             "give --answers FILE"
         )
     if scripted and any(one.judge is None and one.given for each in (answers or {}).values() for one in each):
         raise UsageError(
-            "the answers hold no verdicts, and the offline model judges none: configure a model, as with --model"
+            "the answers contain no verdicts, and the offline model cannot judge: configure a model, as with --model"
         )
     judge = "the file of answers" if scripted else open_model(settings.models).get_model_name(ANSWER_DESIGN)
     return ExpBenchConfig(
@@ -145,17 +145,17 @@ def _check_config_unchanged(out: Path, order: ExpBenchConfig) -> None:
     if (out / ORDER_FILE).exists() and ExpBenchConfig.model_validate_json(
         (out / ORDER_FILE).read_bytes()
     ).fixed_fields != order.fixed_fields:
-        raise UsageError(f"{out} was begun with other answers, steps, limits or models: choose another --out")
+        raise UsageError(f"{out} was created with other answers, steps, limits or models: choose another --out")
 
 
-# --- what cannot be set here ----------------------------------------------------------------------------------------
+# --- requirements of tasks ------------------------------------------------------------------------------------------
 
 
 def find_unmet_needs(task: ExpTask, settings: Settings) -> str:
-    """What a task needs and this machine has not, in words; also where nobody knows what it needs."""
+    """Describe what a task needs and this machine lacks; also if its needs are unknown."""
     needs = task.needs
     if needs is None:
-        return "nobody said what it needs (needs.json); --anyway sets it all the same"
+        return "its needs are not declared (needs.json); use --anyway to try it"
     gpus = open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity or 0
     unknown = [name for name in ("gpus", "network", "data") if getattr(needs, name) is None]
     keys = [key for key in needs.keys if not os.environ.get(key)]
@@ -163,7 +163,7 @@ def find_unmet_needs(task: ExpTask, settings: Settings) -> str:
     why += [f"needs the keys {', '.join(keys)}"] if keys else []
     why += ["needs a network"] if needs.network else []
     why += [f"needs the data {', '.join(needs.data)}"] if needs.data else []
-    why += [f"nobody knows what it needs of {', '.join(unknown)}"] if unknown else []
+    why += [f"its needs are unknown: {', '.join(unknown)}"] if unknown else []
     return "; ".join(why)
 
 
@@ -183,7 +183,7 @@ def folder_name(task: str) -> str:
 
 
 class ExpTasks:
-    """The tasks of the bench as jobs of a campaign: each is a process that takes its answers one after the other."""
+    """The tasks of the benchmark as campaign jobs: each is a process that handles its answers in turn."""
 
     def __init__(self, out: Path, program: tuple[str, ...] = ()) -> None:
         self.out, self.program = out, program or (sys.executable, "-m", "labwright.evals.expbench")
@@ -202,7 +202,7 @@ class ExpTasks:
 
 
 def read_evaluated(out: Path, name: str) -> list[Evaluated]:
-    """What was kept of a task's answers, by variant."""
+    """Read the stored evaluations of a task's answers, by variant."""
     return [one for folder in sorted((out / "tasks" / name).glob("*")) if (one := read_kept(folder)) is not None]
 
 
@@ -220,7 +220,7 @@ def is_complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[Submi
 
 
 def collect_evaluated(out: Path, tasks: Sequence[ExpTask], skipped: Mapping[str, str]) -> list[Evaluated]:
-    """Every answer as it was kept, and a line for each task without."""
+    """Return every stored evaluation, and an entry for each task without one."""
     found: list[Evaluated] = []
     for task in tasks:
         if task.name in skipped:
@@ -241,7 +241,7 @@ def build_results(found: Sequence[Evaluated], tasks: Sequence[ExpTask], order: E
     )
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
 def format_evaluated(one: Evaluated) -> str:
@@ -270,7 +270,7 @@ def show_results(found: ExpTable) -> None:
         [
             format_line(f"answers: {counted}; judged by {found.judge}"),
             format_line(
-                "past the monitor, of those that were executed or stopped: "
+                "passed the monitor, of those that were executed or stopped: "
                 + ", ".join(f"{name} {value}" for name, value in found.ladder.items())
             ),
         ]
@@ -284,8 +284,8 @@ def show_plan(tasks: Sequence[ExpTask], skipped: Mapping[str, str], order: ExpBe
     print_lines(
         [
             format_line(
-                f"{len(tasks)} tasks ({kinds}), {len(skipped)} skipped; an answer may take {order.minutes:g} minutes, "
-                f"its script {order.execute_minutes:g}"
+                f"{len(tasks)} tasks ({kinds}), {len(skipped)} skipped; limits: {order.minutes:g} minutes per answer, "
+                f"{order.execute_minutes:g} per script"
             ),
             *(format_line(f"{name}: skipped: {why}", "yellow") for name, why in skipped.items()),
         ]

@@ -1,4 +1,4 @@
-"""One answer from a masked copy to its scores; what came of it is kept whole or not at all, in `evaluated.json`."""
+"""Evaluate one answer from a masked copy to its scores; the result is written atomically to `evaluated.json`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ STEPS: tuple[JudgedStep, ...] = ("design", "implement", "execute", "conclude")
 JudgeAnswerFunction = Callable[
     [ExpTask, SubmittedAnswer, str, str, Sequence[str], Sequence[str]], Awaitable[AnswerVerdicts]
 ]
-"""Task, answer, its change, the originals, names of arms and metrics in its results -> verdicts."""
+"""Arguments: task, answer, its change, the original files, names of arms and metrics in its results. Returns verdicts.
+"""
 
 
 class Evaluated(FrozenModel):
-    """What came of an answer."""
+    """The evaluation of an answer."""
 
     task: str
     variant: str = ""
@@ -55,22 +56,28 @@ class Evaluated(FrozenModel):
     reasons: tuple[str, ...] = ()
     noted: tuple[str, ...] = ()
     suspicions: tuple[str, ...] = ()
-    anchor: Literal["pass", "violation", "no_answer"] = Field(default="pass", description="by the anchor's rules")
+    anchor: Literal["pass", "violation", "no_answer"] = Field(
+        default="pass", description="by the original harness's rules"
+    )
     verdicts: AnswerVerdicts | None = None
     executed: bool | None = None
     outputs: bool | None = Field(default=None, description="whether the script also wrote results")
-    output: str = Field(default="", description="the end of what the script printed")
-    numbers: tuple[tuple[str, str], ...] = Field(default=(), description="of the conclusion, and how each stands")
+    output: str = Field(default="", description="the end of the script's output")
+    numbers: tuple[tuple[str, str], ...] = Field(
+        default=(), description="claims of the conclusion, and whether each is supported"
+    )
     directions: tuple[tuple[ArmComparison, str], ...] = ()
     c_bound: bool | None = None
-    checked: bool = Field(default=True, description="whether numbers were held against results that we saw")
+    checked: bool = Field(
+        default=True, description="whether numbers were compared with results that this program observed"
+    )
     seconds: float = 0.0
     minutes: float | None = None
     usd: float | None = None
     judging_usd: float = 0.0
 
     def to_judged(self, steps: Sequence[str] = STEPS, *, by_anchor: bool = False) -> JudgedAnswer:
-        """As scores read it; a step that was not asked for is not known."""
+        """Return the input for scoring; a step that was not requested is unknown."""
         found, violation = self.verdicts, any(self.flags.values())
         state: scores.AnswerState = "no_answer" if by_anchor and self.anchor == "no_answer" else self.state
         return JudgedAnswer(
@@ -93,7 +100,7 @@ def to_items(found: Sequence[Any]) -> ItemCounts:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How answers are evaluated. `work` is a folder for copies, which is removed with each."""
+    """Evaluates answers. `work` is a folder for temporary copies."""
 
     repository: Path
     mirror: GitMirror
@@ -105,7 +112,7 @@ class Evaluation:
     by_anchor: bool = False
 
     async def evaluate(self, task: ExpTask, answer: SubmittedAnswer) -> Evaluated:
-        """What comes of an answer. Raises `ModelError` where no model answers."""
+        """Evaluate an answer. Raises `ModelError` if no model answers."""
         began = time.monotonic()
         base = Evaluated(
             task=task.name,
@@ -182,7 +189,7 @@ class Evaluation:
         return check_conclusion(task, told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
 
     def _read_originals(self, task: ExpTask) -> str:
-        """The files that were taken out, for the judge alone."""
+        """Read the masked files, for the judge only."""
         tree = self.mirror.import_commit(self.repository, task.commit)
         texts = self.mirror.read_texts(tree)
         return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
@@ -191,8 +198,11 @@ class Evaluation:
 def check_conclusion(
     task: ExpTask, found: Evaluated, answer: SubmittedAnswer, run: AnswerExecution | None, contents: Sequence[Any]
 ) -> Evaluated:
-    """With what its conclusion rests on. Where our run met its limit, and the record says that one of the agent's
-    wrote results, its numbers stand unchecked: then its directions are held against the numbers that it states."""
+    """Add the support for the conclusion.
+
+    If this program's run hit its limit, but the record says that one of the agent's runs wrote results, its numbers
+    are unverified: directions are then compared with the numbers that it states.
+    """
     verdicts = found.verdicts
     assert verdicts is not None
     stated = list_stated_results(answer.conclusion, "\n".join(task.agent_inputs.values()), list_counts(contents))
@@ -229,11 +239,11 @@ def check_conclusion(
     )
 
 
-# --- what is kept ---------------------------------------------------------------------------------------------------
+# --- storage --------------------------------------------------------------------------------------------------------
 
 
 def read_kept(folder: Path) -> Evaluated | None:
-    """What was kept of an answer; None where nothing was, or it is damaged: then it is evaluated again."""
+    """Read a stored evaluation; None if there is none or it is damaged, so the answer is evaluated again."""
     try:
         return Evaluated.model_validate_json((folder / EVALUATED_FILE).read_bytes())
     except (OSError, ValidationError):

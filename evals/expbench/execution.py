@@ -1,4 +1,4 @@
-"""An answer's script, run once in a clean masked copy: behind the walls of experiments, without a network."""
+"""Run an answer's script once in a clean masked copy, in the sandbox and without network access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labwright.stages.repository.result_files import list_result_files
 
 @dataclass(frozen=True)
 class AnswerExecution:
-    """`exit` is None where it met its limit. `outputs`: contents of the result files that it wrote, by path."""
+    """Result of a script. `exit` is None if it hit its limit; `outputs` are the result files that it wrote, by path."""
 
     exit_code: int | None
     seconds: float
@@ -36,7 +36,7 @@ class AnswerExecution:
 async def execute_answer(
     answer: SubmittedAnswer, folder: Path, settings: SandboxSettings, *, seconds: float, cache: Path
 ) -> AnswerExecution:
-    """Run the script of an answer in a masked copy, which is used up. Raises `ExecutorError`, `RepositoryError`."""
+    """Run the script of an answer in a masked copy, which is modified. Raises `ExecutorError`, `RepositoryError`."""
     base = read_results(folder, list_base_results(folder))
     write_answer_files(answer, folder)
     before = hash_files(folder)

@@ -1,7 +1,7 @@
-"""Tasks made from a paper and its repository, as drafts: questions, their scripts, what an implementation must do.
+"""Extract draft tasks from a paper and its repository: questions, their scripts, implementation requirements.
 
-Each answer of a model is kept, so that a call which is cut goes on. A draft is checked by program (the faults that
-EXP-Bench lists in its table 7); the bench refuses it until a person accepts it. Nothing is executed here.
+Each model answer is stored, so an interrupted call can continue. The program checks drafts for the faults in
+EXP-Bench's table 7; the benchmark rejects a draft until a human accepts it. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ LOG_FILE, PAPERS_FILE, NEEDS_FILE = "extract.db", "papers.jsonl", "needs.json"
 MAX_CHARACTERS = 110_000
 MAX_REQUESTS, MAX_TURNS = 3, 3
 MAX_SHARED_WORDS = 7
-"""Words in a row of the outcome that a question may not have."""
+"""Maximum consecutive words of the outcome that a question may contain."""
 
 
 def run_extraction(args: BenchExpExtract) -> int:
     settings = compose_settings(config=args.config, flags=args.flags)
     if settings.models.name == "offline":
-        raise UsageError("the offline model reads no papers: configure another, as with --model")
+        raise UsageError("the offline model cannot read papers: configure another, as with --model")
     check_writable(args.out, "--out")
     check_disk_space(settings, args.out)
     out = args.out.absolute()
@@ -72,7 +72,7 @@ def run_extraction(args: BenchExpExtract) -> int:
         drafts = asyncio.run(extract_tasks(args.paper, args.code, out, settings, log))
     print_lines(
         [
-            format_line(f"{len(drafts)} drafts in {out}, none of which the bench takes before you accept it"),
+            format_line(f"{len(drafts)} drafts in {out}; the benchmark uses none before you accept it"),
             *(
                 format_line(f"{name}: {'; '.join(faults) or 'no fault found'}", "yellow" if faults else "")
                 for name, faults in drafts.items()
@@ -84,7 +84,7 @@ def run_extraction(args: BenchExpExtract) -> int:
 
 
 async def extract_tasks(paper: Path, code: Path, out: Path, settings: Settings, log: EventLog) -> dict[str, list[str]]:
-    """Make the drafts of a paper; task -> what is wrong with it. Raises `ModelError`, `WrongUse`."""
+    """Make the drafts of a paper; return the faults of each task. Raises `ModelError`, `WrongUse`."""
     read = await guard_paper(await read_paper(paper))
     taken = make_excerpt(read.paper.sections, MAX_CHARACTERS)
     mirror = GitMirror(out / "mirror")
@@ -142,7 +142,7 @@ async def extract_tasks(paper: Path, code: Path, out: Path, settings: Settings, 
 async def ask_scripts(
     models: Models, log: EventLog, number: int, one: DraftQuestion, texts: Mapping[str, str]
 ) -> QuestionScripts:
-    """The scripts of a question; those that are not there are sent back."""
+    """Return the scripts of a question; missing files are sent back to the model."""
     context = build_context(texts, ())
     ask = models.make_client(decision_number(log, RunTask(task=f"scripts {number}")), 0)
     inputs = QuestionScriptsInputs(
@@ -167,13 +167,13 @@ async def ask_scripts(
         turns -= 1
         if not missing or not turns:
             return found.model_copy(update={"scripts": tuple(path for path in found.scripts if path in texts)})
-        inputs = inputs.model_copy(update={"complaints": tuple(f"there is no file {path}" for path in missing)})
+        inputs = inputs.model_copy(update={"complaints": tuple(f"the file {path} does not exist" for path in missing)})
 
 
 async def ask_script_steps(
     models: Models, log: EventLog, number: int, one: DraftQuestion, scripts: QuestionScripts, texts: Mapping[str, str]
 ) -> ScriptSteps | None:
-    """What the scripts do, each step with a line that is there; None without scripts."""
+    """Return what the scripts do, each step with an existing line; None without scripts."""
     if not scripts.scripts:
         return None
     ask = models.make_client(decision_number(log, RunTask(task=f"steps {number}")), 0)
@@ -185,7 +185,7 @@ async def ask_script_steps(
     found = await ask.ask(SCRIPT_STEPS, inputs)
     for _ in range(MAX_TURNS - 1):
         wrong = [
-            f"{step.path}:{step.line} is no line of these scripts"
+            f"{step.path}:{step.line} is not a line of these scripts"
             for step in found.steps
             if step.path not in scripts.scripts or step.line > texts[step.path].count("\n") + 1
         ]
@@ -200,7 +200,7 @@ def _number_lines(text: str) -> str:
 
 
 def build_task(one: DraftQuestion, scripts: QuestionScripts, steps: ScriptSteps | None) -> dict[str, Any]:
-    """A draft in the form of the published tasks."""
+    """Build a draft in the format of the published tasks."""
     values = zip(VARIABLE_GROUPS, (one.constants, one.varied, one.measured), strict=True)
     base: dict[str, Any] = {
         "question": one.question,
@@ -226,31 +226,32 @@ def build_task(one: DraftQuestion, scripts: QuestionScripts, steps: ScriptSteps 
     }
 
 
-# --- what is wrong with a draft ---------------------------------------------------------------------------------------
+# --- faults of a draft
+# ------------------------------------------------------------------------------------------------
 
 
 def lint_draft(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bool = True) -> Iterator[str]:
-    """The faults of EXP-Bench's table 7 that a program sees."""
+    """Yield the faults from EXP-Bench's table 7 that a program can detect."""
     told = {name: str(draft.get(name) or "") for name in ("question", "method", "agent_instructions")}
     shown, outcome = "\n".join(told.values()), str(draft["expected_outcome"])
     masked = [str(one).removeprefix("/workspace/") for one in draft.get("masked_source", ())]
     if not told["question"].rstrip().endswith("?"):
-        yield "a statement and no question"
+        yield "a statement instead of a question"
     if (given := [one for one in find_numbers(outcome) if "." in one and one in find_numbers(shown)]) or (
         _has_overlap(outcome, told["question"])
     ):
-        yield f"what is shown tells the outcome ({', '.join(given) or 'its words'})"
+        yield f"the visible text reveals the outcome ({', '.join(given) or 'its words'})"
     for path in masked:
         if path not in texts:
-            yield f"a masked file that is not there: {path}"
+            yield f"a masked file does not exist: {path}"
         elif path.rpartition("/")[2] in shown:
-            yield f"what is shown names the masked file {path}"
+            yield f"the visible text names the masked file {path}"
     for one in draft.get("requirements", ()):
         text = str(one).rpartition(" (")[0]
         if any(path.rpartition("/")[2] in text for path in masked):
             yield f"a requirement uses a masked file: {text[:80]}"
     if re.search(r"\b(Table|Figure|Fig\.|Tab\.|Section|Appendix) ?\d", shown):
-        yield "what is shown cites a table, figure or section of the paper"
+        yield "the visible text cites a table, figure or section of the paper"
     constants: Mapping[str, Any] = draft["design_complexity"][VARIABLE_GROUPS[0]]
     missing = [
         name
@@ -258,11 +259,11 @@ def lint_draft(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bo
         if any(number not in find_numbers(shown) for number in find_numbers(str(value)))
     ]
     if missing:
-        yield f"settings that nobody is told: {', '.join(missing)}"
+        yield f"settings that the task does not state: {', '.join(missing)}"
     if not quoted:
-        yield "the passage that reports the outcome does not stand in the paper"
+        yield "the passage that reports the outcome is not in the paper"
     if not masked and not draft["experiment_setup_complexity"]["setup_steps"]:
-        yield "neither scripts nor steps: nothing to hold an implementation against"
+        yield "neither scripts nor steps: an implementation cannot be checked"
 
 
 def _has_overlap(outcome: str, question: str) -> bool:
@@ -270,22 +271,23 @@ def _has_overlap(outcome: str, question: str) -> bool:
     return any(" ".join(words[at : at + MAX_SHARED_WORDS]) in held for at in range(len(words) - MAX_SHARED_WORDS + 1))
 
 
-# --- a person's word --------------------------------------------------------------------------------------------------
+# --- human review
+# -----------------------------------------------------------------------------------------------------
 
 
 def review_drafts(args: BenchExpReview) -> int:
-    """List drafts with their faults, or take a person's word on one."""
+    """List drafts with their faults, or record a human decision on one."""
     files = sorted((args.folder / "tasks").glob(f"*/*{TASK_FILE_SUFFIX}"))
     if not files:
-        raise UsageError(f"{args.folder} holds no tasks: give the folder that exp-extract wrote")
+        raise UsageError(f"{args.folder} contains no tasks: give the output folder of exp-extract")
     if args.accept and args.reject:
-        raise UsageError("--accept and --reject: choose one")
+        raise UsageError("--accept and --reject exclude each other: choose one")
     if args.task is None:
         for file in files:
             print_lines(_read_entries(file))
         return DONE
     if not (args.accept or args.reject):
-        raise UsageError(f"say --accept or --reject of {args.task}")
+        raise UsageError(f"give --accept or --reject for {args.task}")
     paper, _, index = args.task.partition("/")
     file = next((one for one in files if one.parent.name == paper), None)
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file is not None else {"questions": ()}

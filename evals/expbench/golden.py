@@ -1,6 +1,6 @@
-"""`python -m evals.expbench.golden FILE`: the worked cases of scoring, held against what we compute.
+"""`python -m evals.expbench.golden FILE`: check worked cases of scoring against this implementation.
 
-Prints `N of M agree` and what does not; exits 1 then.
+Prints `N of M agree` and the disagreements; exits 1 if there are any.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _format_exact(value: Fraction | None) -> str | None:
 
 
 def _compute_table(case: Case) -> Any:
-    """Everything that a table may be asked for, in the form of the cases."""
+    """Return all figures of a table, in the format of the cases."""
     runs = {agent: [parse_judged(one) for one in every] for agent, every in case["runs"].items()}
     tasks: Mapping[str, Case] = case.get("tasks", {})
     agents: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def _compute_table(case: Case) -> Any:
 
 
 def check_cases(golden: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    """Every case: its name, whether it agrees, and what does not."""
+    """Yield for every case its name, whether it agrees, and the disagreement."""
     for section, compute in SECTIONS.items():
         for number, case in enumerate(golden[section]):
             found = compute(case)

@@ -1,4 +1,4 @@
-"""The bench as one page without scripts: tasks by M, D, I, E, C; a row opens items, verdicts, quotes, facts, output."""
+"""The benchmark as one page without scripts: tasks by M, D, I, E, C; a row opens items, verdicts, quotes and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ blockquote { border-left: 3px solid #9fb0c3; } .note { color: #55606d; }
 
 
 def render_page(found: ExpTable, evaluated: Sequence[Evaluated], tasks: Mapping[str, ExpTask]) -> str:
-    """The whole page; everything that others wrote is escaped."""
+    """Return the whole page; untrusted text is escaped."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>EXP-Bench</title>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
@@ -34,7 +34,7 @@ def render_page(found: ExpTable, evaluated: Sequence[Evaluated], tasks: Mapping[
         f"<p>Answers of {escape(found.model)}, judged by {escape(found.judge)}: "
         + escape(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items()))
         + ".</p>",
-        *_render_table(("score", "%", "95 %", "tasks", "by the anchor's rules, %"), format_overall(found)),
+        *_render_table(("score", "%", "95 %", "tasks", "by EXP-Bench's rules, %"), format_overall(found)),
         *_render_table(("", "n", *scores.SCORE_NAMES, "C bound"), format_groups(found)),
         "<h2>Answers</h2>",
         *(_render_answer(one, tasks[one.task]) for one in evaluated),
@@ -74,7 +74,7 @@ def _render_details(one: Evaluated, task: ExpTask) -> Iterator[str]:
     yield f"<p><b>{escape(task.question)}</b></p>"
     if one.why:
         yield f"<p>{escape(one.why)}</p>"
-    lists = (("Facts against it", one.reasons), ("Noted", one.noted), ("Suspected by a model", one.suspicions))
+    lists = (("Violations on record", one.reasons), ("Noted", one.noted), ("Suspected by a model", one.suspicions))
     yield from (f"<p>{told}: {escape('; '.join(lines))}</p>" for told, lines in lists if lines)
     found = one.verdicts
     if found is not None:
@@ -88,13 +88,13 @@ def _render_details(one: Evaluated, task: ExpTask) -> Iterator[str]:
             f"{claim.second} {claim.second_is} against {claim.first} on {claim.metric}: {how}"
             for claim, how in one.directions
         ]
-        yield f"<p>{'Bound' if one.c_bound else 'Not bound'} to what was measured: {escape('; '.join(told))}</p>"
+        yield f"<p>{'Supported' if one.c_bound else 'Not supported'} by the measurements: {escape('; '.join(told))}</p>"
     if one.output:
         yield f"<h3>The script</h3><pre>{escape(one.output)}</pre>"
 
 
 def _render_item(one: ItemJudged) -> str:
-    missing = "" if one.quoted else " (does not stand there: not counted)"
+    missing = "" if one.quoted else " (not found in the text: not counted)"
     quote = f"<blockquote>{escape(one.quote)}{missing}</blockquote>"
     return (
         f"<p>{'&#10003;' if one.is_counted else '&#10007;'} {escape(one.text)} "

@@ -1,7 +1,7 @@
-"""The repository of a task as an agent is shown it: without what answers the question, and without any way to it.
+"""Copy the repository of a task for an agent, without the files that answer the question or any way to recover them.
 
-Gone are the masked files and every other file of the same content, what was compiled or cached of them, archives that
-hold one of their name, the root's README, papers, and the history. What is left is a folder of plain files.
+Removed are the masked files and all files of equal content, compiled or cached versions, archives with a file of
+that name, the root's README, papers, and the history. The result is a folder of plain files.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ COMPILED_SUFFIXES = frozenset((".pyc", ".pyo"))
 PAPER_SUFFIXES = frozenset((".pdf", ".ps", ".djvu"))
 ARCHIVE_SUFFIXES = (".zip", ".whl", ".egg", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 HISTORY_SUFFIXES = (".bundle", ".pack", ".patch", ".diff", ".orig", ".rej", ".bak", ".swp")
-"""Endings of files that may hold another state of a file."""
+"""Endings of files that may contain another version of a file."""
 
 
 class RepositoryNotFound(UserError):
-    """The repository of a task is not here."""
+    """The repository of a task is not available."""
 
 
 class InvalidTask(UserError):
-    """A file that is to be masked is not in the repository."""
+    """A file to mask is not in the repository."""
 
 
 class MaskedCopy(NamedTuple):
@@ -43,9 +43,9 @@ class MaskedCopy(NamedTuple):
 
 
 def find_repository(task: ExpTask, folder: Path, repos: Path | None) -> Path:
-    """Where the repository of a task lies: by the name of `code_url` in `repos`, else beside the tasks.
+    """Return the repository of a task: by the name of `code_url` in `repos`, otherwise next to the tasks.
 
-    Nothing is fetched. Raises `NoRepository`.
+    Nothing is fetched. Raises `RepositoryNotFound`.
     """
     name = PurePosixPath(task.code_url.rstrip("/").removesuffix(".git"))
     stem = name.stem if name.suffix == ".bundle" else name.name
@@ -63,17 +63,17 @@ def find_repository(task: ExpTask, folder: Path, repos: Path | None) -> Path:
         if place.exists():
             return place
     raise RepositoryNotFound(
-        f"its repository ({task.code_url or stem or 'no code_url'}) is not here: give a folder of "
+        f"its repository ({task.code_url or stem or 'no code_url'}) is not available: give a folder of "
         "repositories or bundles with --repos"
     )
 
 
 def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> str:
-    """Every file of a task's commit in a new folder; the id of its tree. Raises `RepositoryError`."""
+    """Copy every file of a task's commit to a new folder; return the id of its tree. Raises `RepositoryError`."""
     tree = mirror.import_commit(repository, task.commit)
     mirror.checkout(tree, folder)
     for path in list(folder.rglob("*")):
-        if path.is_symlink() and mirror.folder.parent in path.resolve().parents:  # a large file, which was linked to
+        if path.is_symlink() and mirror.folder.parent in path.resolve().parents:  # a large file that was linked
             target = path.resolve()
             path.unlink()
             shutil.copy2(target, path)
@@ -81,14 +81,14 @@ def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: 
 
 
 def copy_masked(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> MaskedCopy:
-    """The repository as an agent is shown it, in a new folder. Raises `RepositoryError`, `InvalidTask`."""
+    """Copy the repository as the agent sees it to a new folder. Raises `RepositoryError`, `InvalidTask`."""
     if task.invalid:
         raise InvalidTask(task.invalid)
     try:
         tree = copy_repository(task, repository, mirror, folder)
         missing = [name for name in task.masked if not (folder / name).is_file()]
         if missing:
-            raise InvalidTask(f"a file that is to be masked is not in the repository: {', '.join(missing)}")
+            raise InvalidTask(f"a file to mask is not in the repository: {', '.join(missing)}")
         removed = tuple(sorted(_mask(task, folder)))
     except (RepositoryError, InvalidTask):
         shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +97,10 @@ def copy_masked(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path
 
 
 def create_fresh_history(folder: Path) -> None:
-    """Make a masked copy a repository of one commit, which nothing leads back from. Raises `RepositoryError`."""
+    """Make a masked copy a repository with a single commit, without access to earlier history.
+
+    Raises `RepositoryError`.
+    """
     for words in (
         ("init", "--quiet", "--initial-branch=main", "--template="),
         ("add", "--all", "--force"),
@@ -111,7 +114,7 @@ def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
     sizes = {len(content) for content in hidden if content.strip()}
     names = {PurePosixPath(name).name for name in task.masked}
     stems = {PurePosixPath(name).stem for name in task.masked}
-    for path in sorted(folder.rglob("*"), reverse=True):  # what is in a folder before the folder
+    for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder before the folder
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             gone = not path.resolve().is_relative_to(folder.resolve()) or not path.exists()
@@ -140,12 +143,12 @@ def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
 
 
 def _is_readme_or_paper(path: Path, name: str) -> bool:
-    """Whether it is the root's README, or a paper."""
+    """Return whether a file is the root's README, or a paper."""
     return ("/" not in name and path.name.lower().startswith("readme")) or path.suffix.lower() in PAPER_SUFFIXES
 
 
 def _contains_masked(path: Path, names: set[str]) -> bool:
-    """Whether an archive holds a file that is called as a masked one, or cannot be looked into."""
+    """Return whether an archive contains a file with a masked name, or cannot be read."""
     if not path.name.lower().endswith(ARCHIVE_SUFFIXES) or not names:
         return False
     try:

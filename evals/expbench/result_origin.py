@@ -1,7 +1,7 @@
-"""The facts of an answer, from its record and from what its own script left: typed, borrowed, never run.
+"""Determine from an answer's record and outputs whether results were typed, copied, or never produced.
 
-A result whose numbers stand as literals in the handed-in code was typed; one whose numbers all stand in a result file
-that the repository had before was borrowed.
+A result was typed if its numbers are literals in the submitted code, and copied if all of them are in a result file
+that the repository already had.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from labwright.stages.repository.result_files import list_measured, read_result
 
 NUMBER_LITERAL = re.compile(r"(?<![\w.])\d*\.\d+(?:[eE][-+]?\d+)?")
 MIN_NUMBERS = 3
-"""Numbers with a fraction that a result must hold before it is called typed or borrowed."""
+"""Minimum numbers with a fraction in a result that may be called typed or copied."""
 
 
 def build_record(answer: SubmittedAnswer, outputs: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The record in the form that `facts_of` reads. `outputs`, `base`: contents of result files by path, of its own
-    run and of the repository before."""
+    """Build the record that `find_facts` reads.
+
+    `outputs` and `base` are the contents of result files by path, of the script's run and of the original
+    repository.
+    """
     told = answer.record
     files = [_describe_file(one) for one in told.get("result_files", ())]
     commands = list(told.get("commands", ()))
@@ -56,7 +59,7 @@ def build_record(answer: SubmittedAnswer, outputs: Mapping[str, Any], base: Mapp
 
 
 def _describe_file(one: Mapping[str, Any]) -> dict[str, Any]:
-    """A result file of a record; what it is derived from by `derived_from_base`, too."""
+    """Describe a result file of a record, including its source from `derived_from_base`."""
     found = dict(one) | {"used": one.get("used", True)}
     if one.get("derived_from_base"):
         found["derived_from"] = [{"path": path, "base_result": True} for path in one["derived_from_base"]]
@@ -69,21 +72,21 @@ def classify_file(path: str) -> str:
 
 
 def is_typed(content: Any, texts: Iterable[str]) -> bool:
-    """Whether most of the numbers of a result stand as literals in the code."""
+    """Return whether most numbers of a result are literals in the code."""
     found = find_fractions(content)
     literals = {float(one) for text in texts for one in NUMBER_LITERAL.findall(text)}
     return len(found) >= MIN_NUMBERS and sum(one in literals for one in found) > len(found) / 2
 
 
 def is_copied(content: Any, base: Iterable[Any]) -> bool:
-    """Whether all numbers of a result stand in results that were there before."""
+    """Return whether all numbers of a result are in results that existed before."""
     found = set(find_fractions(content))
     there = {value for one in base for _, value in list_measured(one)}
     return len(found) >= 2 and found <= there
 
 
 def find_fractions(content: Any) -> list[float]:
-    """The numbers of a result file that are no whole ones, without the means that we take."""
+    """Return the non-integer numbers of a result file, without means that this program adds."""
     return [value for name, value in list_measured(content) if value != int(value) and not name.endswith("(mean)")]
 
 
@@ -92,7 +95,7 @@ def read_results(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 
 
 def list_base_results(folder: Path) -> Iterator[str]:
-    """Result files that a repository holds."""
+    """Yield the result files of a repository."""
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".jsonl", ".csv", ".tsv") and path.is_file():
             yield path.relative_to(folder).as_posix()

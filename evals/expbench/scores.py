@@ -1,7 +1,8 @@
-"""What an answer scores, and what a table of answers says: exact fractions over tasks, nothing from a model.
+"""Scores of an answer and of a table of answers: exact fractions over tasks, computed without a model.
 
-D: ground-truth variables that the stated design matches. I: requirements that the change meets. C: the conclusion, by
-meaning. E: the script exits 0 within its limit. A task whose D, I or C nobody could read is not judged, nor counted.
+D: ground-truth variables that the stated design matches. I: requirements that the change meets. C: the conclusion,
+by meaning. E: the script exits 0 within its limit. A task whose D, I or C could not be read is neither judged nor
+counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COUNTED_OUTCOMES: tuple[ScoreOutcome, ...] = ("judged", "violation", "no_answer"
 
 
 class ItemCounts(NamedTuple):
-    """Verdicts on items: how many match, how many do not; those that do not apply are left out."""
+    """Counts of items that match and that do not; items that do not apply are excluded."""
 
     matched: int
     total: int
@@ -38,7 +39,7 @@ class ItemCounts(NamedTuple):
 
     @property
     def anchor_percent(self) -> int | None:
-        """On the anchor's scale of whole percents: 100 only if complete, 0 only if nothing matches."""
+        """Return whole percents as in the original harness: 100 only if complete, 0 only if nothing matches."""
         if not self.total:
             return None
         whole = floor(Fraction(100 * self.matched, self.total) + Fraction(1, 2))
@@ -46,7 +47,10 @@ class ItemCounts(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """All that is known of one answer. `design`, `implementation`, `conclusion`: None where nobody could read it."""
+    """Everything known about one answer.
+
+    `design`, `implementation` and `conclusion` are None if they could not be read.
+    """
 
     task: str
     state: AnswerState
@@ -54,14 +58,14 @@ class JudgedAnswer(NamedTuple):
     implementation: ItemCounts | None = None
     conclusion: int | None = None
     executed: bool | None = None
-    """Whether its script exits 0 within the limit; None: it was not run."""
+    """Whether its script exits 0 within the limit; None if it was not run."""
     violation: bool = False
     minutes: float | None = None
     usd: float | None = None
 
 
 def parse_conclusion_score(conclusion: object) -> int | None:
-    """The score of a verdict on a conclusion, as the anchor writes it; None where it cannot be read."""
+    """Parse the score of a verdict on a conclusion, in the original harness's format; None if invalid."""
     if isinstance(conclusion, bool):
         return None
     if conclusion == 0 and isinstance(conclusion, int | float):
@@ -80,7 +84,7 @@ def find_outcome(one: JudgedAnswer) -> ScoreOutcome:
 
 
 def compute_scores(one: JudgedAnswer) -> dict[str, Fraction | None]:
-    """Each of `NAMES`; None where there is none."""
+    """Return each of `SCORE_NAMES`; None if undefined."""
     how = find_outcome(one)
     nothing: dict[str, Fraction | None] = dict.fromkeys(SCORE_NAMES)
     if how not in COUNTED_OUTCOMES:
@@ -111,7 +115,7 @@ def compute_scores(one: JudgedAnswer) -> dict[str, Fraction | None]:
 
 
 def _all_hold(*parts: Fraction | None) -> Fraction | None:
-    """Whether all hold; None where one is not known, even where another does not hold."""
+    """Return whether all parts hold; None if one is unknown, even if another does not hold."""
     return None if None in parts else Fraction(all(parts))
 
 
@@ -119,7 +123,7 @@ def _all_hold(*parts: Fraction | None) -> Fraction | None:
 
 
 class TaskMean(NamedTuple):
-    """A mean over tasks; of a share its Wilson interval goes with it."""
+    """A mean over tasks; with its Wilson interval if it is a share."""
 
     exact: Fraction | None
     n: int
@@ -130,13 +134,13 @@ class TaskMean(NamedTuple):
 
 
 def to_percent(value: Fraction) -> float:
-    """In percent with one decimal, half up."""
+    """Return percent with one decimal, rounded half up."""
     tenths = Fraction(1000) * value
     return float(Decimal(floor(tenths + Fraction(1, 2))) / 10)
 
 
 def compute_means(runs: Iterable[JudgedAnswer]) -> dict[str, TaskMean]:
-    """Of each of `NAMES` the mean over tasks; of several answers to one task the mean is its value."""
+    """Return the mean of each of `SCORE_NAMES` over tasks; several answers to one task count as their mean."""
     by_task: dict[str, list[dict[str, Fraction | None]]] = {}
     for one in runs:
         by_task.setdefault(one.task, []).append(compute_scores(one))
@@ -157,7 +161,7 @@ def count_outcomes(runs: Iterable[JudgedAnswer]) -> dict[str, int]:
 
 
 def compute_step_shares(runs: Iterable[JudgedAnswer]) -> dict[str, float | int | None]:
-    """Of the tasks that were executed, or stopped by the monitor: shares that get past each step."""
+    """Return the share of executed or stopped tasks that passes each step."""
     taken = [
         one for one in runs if find_outcome(one) in COUNTED_OUTCOMES and (one.executed is not None or one.violation)
     ]
@@ -170,7 +174,7 @@ def compute_step_shares(runs: Iterable[JudgedAnswer]) -> dict[str, float | int |
 
 
 def rank_agents(agents: Mapping[str, Iterable[JudgedAnswer]]) -> list[str]:
-    """By All·E, then C, All and D, what has none below 0; then by name."""
+    """Rank by All·E, then C, All and D, with undefined scores below 0; then by name."""
     found = {name: compute_means(runs) for name, runs in agents.items()}
 
     def order(name: str) -> tuple[tuple[Fraction, ...], str]:
@@ -183,7 +187,7 @@ def rank_agents(agents: Mapping[str, Iterable[JudgedAnswer]]) -> list[str]:
 
 
 def summarize_numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
-    """Average, quartiles by linear interpolation, deviation and range; what is missing is counted."""
+    """Return mean, quartiles by linear interpolation, deviation and range; missing values are counted."""
     known = sorted(exact for one in values if one is not None for exact in [Fraction(repr(one))])
     base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
     if not known:
@@ -208,6 +212,6 @@ def summarize_numbers(values: Sequence[float | None]) -> dict[str, float | int |
 
 
 def round_half_away(value: Fraction) -> float:
-    """To four decimals, half away from zero, of the value itself and not of what a float keeps of it."""
+    """Round to four decimals, half away from zero, without float error."""
     size = floor(abs(value) * 10**4 + Fraction(1, 2))
     return float(Decimal(size if value >= 0 else -size) / 10**4)

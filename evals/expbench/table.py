@@ -1,4 +1,4 @@
-"""What a bench of answers came to: shares with n and intervals, overall and by group, by our rules and the anchor's."""
+"""Table of a benchmark: shares with n and intervals, overall and by group, by this project's and EXP-Bench's rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labwright.evals.proportions import wilson_interval
 from labwright.record.schema.frozen_model import FrozenModel
 
 SHARE_SCORES = frozenset(scoring.SCORE_NAMES) - {"D", "I"}
-"""Scores that a task has or has not: their means are shares, with Wilson's interval."""
+"""Scores that are true or false per task: their means are shares, with Wilson's interval."""
 
 
 class ScoreCell(FrozenModel):
@@ -52,7 +52,7 @@ class AnswerRow(FrozenModel):
 
 
 class ExpTable(FrozenModel):
-    """The whole bench. `anchor`: scored by the anchor's own definitions."""
+    """The whole benchmark. `anchor`: scored by the original harness's definitions."""
 
     model: str
     judge: str
@@ -66,7 +66,7 @@ class ExpTable(FrozenModel):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every answer came to scores, or is of a task that cannot be set here."""
+        """Return whether every answer has scores, or belongs to a task that this machine cannot run."""
         return not {"failed", "not_begun", "not_judged"} & set(self.counts)
 
 
@@ -79,7 +79,10 @@ def build_table(
     steps: Sequence[str] = STEPS,
     by_anchor: bool = False,
 ) -> ExpTable:
-    """`by_anchor`: what a model suspects decides, as in the anchor's harness; the anchor's own column is so anyway."""
+    """Build the table.
+
+    With `by_anchor`, a model's suspicion decides, as in the original harness; the anchor column always does so.
+    """
     if by_anchor:
         found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
     judged = [one.to_judged(steps) for one in found]
@@ -115,7 +118,7 @@ def group_by_type(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
 
 
 def build_group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anchor: bool = False) -> AnswerGroup:
-    """Means over tasks; several answers to a task are one value of it."""
+    """Return means over tasks; several answers to a task count as one value."""
     means = scoring.compute_means(one.to_judged(steps, by_anchor=by_anchor) for one in found)
     hidden = find_hidden_scores(steps)
     cells = {
@@ -126,7 +129,7 @@ def build_group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, 
 
 
 def compute_bound_share(found: Sequence[Evaluated]) -> scoring.TaskMean:
-    """The mean over tasks of the share of answers whose conclusion is right by its measurements."""
+    """Return the mean over tasks of the share of answers whose conclusion is right and supported by measurements."""
     by_task: dict[str, list[bool]] = {}
     for one in found:
         if one.c_bound is not None:
@@ -136,7 +139,7 @@ def compute_bound_share(found: Sequence[Evaluated]) -> scoring.TaskMean:
 
 
 def find_hidden_scores(steps: Sequence[str]) -> set[str]:
-    """Scores that are not known without steps that nobody asked for."""
+    """Return the scores that are unknown without the steps that were not requested."""
     letters = dict(zip(STEPS, "DIEC", strict=True))
     missing = {letters[step] for step in STEPS if step not in steps}
     parts = {"I·E": "IE", "C·D": "CD", "All": "DIC", "All·E": "DICE"}
@@ -181,7 +184,7 @@ def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
 
 
 def table_to_csv(found: ExpTable) -> str:
-    """A row an answer; an empty cell is no score."""
+    """Return one row per answer; an empty cell means no score."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
@@ -231,7 +234,7 @@ def _format_value(value: bool | None) -> str:
 
 
 def format_overall(found: ExpTable) -> Iterator[tuple[str, ...]]:
-    """Score, percent, 95 % interval, n, and percent by the anchor's rules: over all tasks."""
+    """Yield score, percent, 95 % interval, n, and percent by EXP-Bench's rules, over all tasks."""
     whole = found.groups[0]
     for name in scoring.SCORE_NAMES:
         one = whole.scores[name]
@@ -240,7 +243,7 @@ def format_overall(found: ExpTable) -> Iterator[tuple[str, ...]]:
 
 
 def format_groups(found: ExpTable) -> Iterator[tuple[str, ...]]:
-    """A line a category and a type: percents, and the most tasks that one is over."""
+    """Yield a row per category and type: percents, and the largest number of tasks behind a score."""
     for one in found.groups[1:]:
         yield (
             one.name,

@@ -1,7 +1,7 @@
-"""Tasks of EXP-Bench as they were published, with their quirks: `ID/ID_complete_final.json`, a task is ID/index.
+"""Tasks of EXP-Bench as published, with their quirks: `ID/ID_complete_final.json`, a task is ID/index.
 
-Beside them lie `papers.jsonl` (category, `code_url`, `commit`) and `needs.json` (GPUs, keys, network, data, minutes).
-What tells an answer (takeaways, outcomes, follow-ups) is in no field that an agent is shown.
+The same folder has `papers.jsonl` (category, `code_url`, `commit`) and `needs.json` (GPUs, keys, network, data,
+minutes). No field shown to an agent contains the answer (takeaways, outcomes, follow-ups).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 TASK_FILE_SUFFIX = "_complete_final.json"
 DRAFT_MARK = "draft"
-"""Key of a task of our own making: unreviewed, accepted or rejected."""
+"""Key of a task extracted by this program: unreviewed, accepted or rejected."""
 PREFIXES = ("/workspace/", "/tmp/", "workspace/", "/")
 VARIABLE_GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
 
 
 class TaskPathRefused(ValueError):
-    """A file that a task names lies outside of its repository, or is none."""
+    """A path in a task is outside its repository, or is not a file."""
 
 
 def parse_repository_path(path: str) -> str:
-    """A file as a task says it, from the root of the repository. Raises `PathRefused`."""
+    """Parse a path in a task, relative to the root of the repository. Raises `TaskPathRefused`."""
     rest = next((path.removeprefix(one) for one in PREFIXES if path.startswith(one)), path)
     parts = [one for one in rest.split("/") if one != "."]
     if not rest or rest.startswith("/") or "\\" in rest or ".." in parts or not any(parts):
-        raise TaskPathRefused(f"{path!r} is no file of the repository")
+        raise TaskPathRefused(f"{path!r} is not a file of the repository")
     return "/".join(one for one in parts if one)
 
 
 def list_design_variables(design: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The variables of a design in order: (constant, independent or dependent; name)."""
+    """Return the variables of a design in order: (constant, independent or dependent; name)."""
     whole = cast("Mapping[str, Any]", design.get("design_complexity", design))
     return [
         (group.removesuffix("_variables"), str(name))
@@ -54,7 +54,7 @@ class TaskVariable(FrozenModel):
 
 
 class TaskNeeds(FrozenModel):
-    """What a task needs of the machine; None: nobody knows."""
+    """What a task needs from the machine; None if unknown."""
 
     gpus: int | None = 0
     gpu_memory_gb: float | None = None
@@ -65,15 +65,15 @@ class TaskNeeds(FrozenModel):
 
 
 class ExpTask(FrozenModel):
-    """One question. `shown` is all that an agent is told; the rest is for the judge."""
+    """One question. `shown` is everything that an agent sees; the rest is for the judge."""
 
     name: str = Field(description="ID/index")
     type: Literal[1, 2, 3] = Field(description="1: of the paper, scripts found; 2: of the repository; 3: no script")
     question: str
     method: str
     instructions: str = ""
-    masked: tuple[str, ...] = Field(default=(), description="files that the repository is shown without")
-    invalid: str = Field(default="", description="why it cannot be set")
+    masked: tuple[str, ...] = Field(default=(), description="files removed from the repository")
+    invalid: str = Field(default="", description="why it cannot be used")
     design: tuple[TaskVariable, ...] = ()
     requirements: tuple[str, ...] = ()
     outcome: str
@@ -90,20 +90,20 @@ class ExpTask(FrozenModel):
 
 
 def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:
-    """The tasks of a folder by paper and index; `only` keeps those that one of these chooses. Raises `WrongUse`.
+    """Read the tasks of a folder by paper and index; `only` selects some. Raises `WrongUse`.
 
-    ID, ID/N, type=1 and category=X choose, names as patterns.
+    Selectors are ID, ID/N, type=1 and category=X; names may be patterns.
     """
     place = folder / "tasks" if (folder / "tasks").is_dir() else folder
     files = sorted(place.glob(f"*/*{TASK_FILE_SUFFIX}"))
     if not files:
-        raise UsageError(f"--tasks {folder} holds no ID/ID{TASK_FILE_SUFFIX}: give the folder of EXP-Bench's tasks")
+        raise UsageError(f"--tasks {folder} contains no ID/ID{TASK_FILE_SUFFIX}: give the folder of EXP-Bench's tasks")
     papers, needs = _read_papers(place.parent, place), _read_needs(place.parent, place)
     tasks = [one for file in files for one in _read_file(file, papers, needs)]
     for choice in only:
         if not any(_is_chosen(one, choice) for one in tasks):
             raise UsageError(
-                f"--only {choice}: none of the {len(tasks)} tasks in {folder} is chosen so, as "
+                f"--only {choice} selects none of the {len(tasks)} tasks in {folder}; use a name such as "
                 f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
             )
     return tuple(one for one in tasks if not only or any(_is_chosen(one, choice) for choice in only))
@@ -123,7 +123,7 @@ def _read_papers(*places: Path) -> dict[str, dict[str, Any]]:
         found: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
         return {str(one["id"]): one for one in found}
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is no list of papers, one a line with id ({error})") from None
+        raise UsageError(f"{file} is not a list of papers, one per line with id ({error})") from None
 
 
 def _read_needs(*places: Path) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _read_needs(*places: Path) -> dict[str, Any]:
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
     except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}") from None
+        raise UsageError(f"{file} is not valid JSON: {error}") from None
 
 
 def _read_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) -> Iterator[ExpTask]:
@@ -141,7 +141,7 @@ def _read_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) 
         for index, one in enumerate(questions):
             yield _parse_task(file.parent.name, index, one, content, papers.get(file.parent.name, {}), needs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{file} is no file of EXP-Bench's tasks ({type(error).__name__}: {error})") from None
+        raise UsageError(f"{file} is not a file of EXP-Bench tasks ({type(error).__name__}: {error})") from None
 
 
 def _parse_task(
@@ -156,7 +156,7 @@ def _parse_task(
         except TaskPathRefused as error:
             invalid = str(error)
     if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
-        invalid = f"a draft that is {draft}: read it, then scientist bench exp-review DIR {paper}/{index} --accept"
+        invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {paper}/{index} --accept"
     design = as_mapping(one.get("design_complexity"))
     whole = as_mapping(design.get("design_complexity", design))
     groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}
@@ -191,7 +191,7 @@ def _parse_task(
 
 
 def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
-    """What a set holds: tasks, by type, items of designs, requirements, masked files."""
+    """Count the tasks of a set, by type, the items of designs, requirements, and masked files."""
     found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
     return found | {
         "design_items": sum(len(one.design) for one in tasks),
@@ -201,12 +201,12 @@ def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """A mapping as it is, and none of anything else."""
+    """Return a mapping unchanged, and an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_text(value: Any) -> str:
-    """Text of what may be text, a list or an object."""
+    """Return text from a text, a list or an object."""
     if value is None:
         return ""
     return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Papers that try to talk a judge round, by kind. Every kind of `held_out` was written before the guards were tuned."""
+"""Papers with attacks on a judge, by kind. All of `held_out_attacks` were written before the guards were tuned."""

@@ -1,4 +1,4 @@
-"""One honest small paper in three forms, with a place for an attack in its text and one in its LaTeX preamble."""
+"""A small honest paper in three formats, with a place for an attack in its text and one in its LaTeX preamble."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ ENDING_TEXT = (
 
 @dataclass(frozen=True)
 class Attack:
-    """A hostile paper. `payload` is what must not reach a judge, `attack` how it stands in the paper."""
+    """A hostile paper.
+
+    `payload` is the text that must not reach a judge, `attack` its form in the paper.
+    """
 
     kind: str
     form: str
@@ -38,7 +41,7 @@ class Attack:
 
 
 def interleave(passages: Sequence[str]) -> str:
-    """The paper in Markdown with these passages as paragraphs, each between sentences of its own."""
+    """Return the paper in Markdown with these passages as paragraphs between its sentences."""
     sentences = re.findall(r"[^.]+(?:\.\d[^.]*)*\.", BODY_TEXT + ENDING_TEXT)
     parts = [f"{sentences[at % len(sentences)].strip()}\n\n{passage}" for at, passage in enumerate(passages)]
     return (
@@ -49,7 +52,10 @@ def interleave(passages: Sequence[str]) -> str:
 
 
 async def write_paper(one: Attack, folder: Path) -> Path:
-    """The paper as a file in a folder; PDFs are made by pdflatex. Raises `PaperError` where TeX does not take it."""
+    """Write the paper to a file in a folder; PDFs are made with pdflatex.
+
+    Raises `PaperError` if LaTeX fails.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if one.form == "md":
         path = folder / "paper.md"
@@ -61,7 +67,7 @@ async def write_paper(one: Attack, folder: Path) -> Path:
         return source
     ran = await tex_runner.run_program(tex_runner.latex_command("paper"), folder, timeout=120)
     if ran.code != 0 or not (folder / "paper.pdf").exists():
-        raise PaperError(f"{one.kind}: pdflatex ended with {ran.code}: {ran.output[-400:]}")
+        raise PaperError(f"{one.kind}: pdflatex exited with {ran.code}: {ran.output[-400:]}")
     return folder / "paper.pdf"
 
 

@@ -1,5 +1,7 @@
-"""Plain orders in other words. `FIRST` was written when the guards knew wordings only (none of 20 was found); the guard
-by what a sentence is made of was tuned on it. `SECOND` was written after that, run once, and nothing was tuned on it.
+"""Paraphrased prompt injections.
+
+`FIRST` was written when the guards matched wordings only (0 of 20 were found); the guard based on the elements of a
+sentence was tuned on it. `SECOND` was written later and used once, without tuning.
 """
 
 from __future__ import annotations
@@ -55,12 +57,12 @@ FRESH_PARAPHRASES = (
 
 
 def list_attacks() -> tuple[Attack, ...]:
-    """One paper an order that the guards were tuned on."""
+    """Return one paper per injection that the guards were tuned on."""
     return _build_attacks("reworded", TUNED_PARAPHRASES)
 
 
 def list_fresh_attacks() -> tuple[Attack, ...]:
-    """One paper an order that they were not."""
+    """Return one paper per injection that they were not tuned on."""
     return _build_attacks("fresh", FRESH_PARAPHRASES)
 
 

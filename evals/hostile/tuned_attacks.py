@@ -16,12 +16,12 @@ MODEL_NOTE = (
 
 
 def to_cyrillic(text: str) -> str:
-    """The text with letters that only look like its own."""
+    """Replace letters of a text with look-alikes."""
     return text.translate(str.maketrans("aceopxyiI", "асеорхуіІ"))
 
 
 def list_attacks() -> tuple[Attack, ...]:
-    """Every attack of these kinds."""
+    """Return all attacks of these kinds."""
     return (*_markdown_attacks(), *_latex_attacks(), *_pdf_attacks())
 
 
