@@ -1,1 +1,1 @@
-"""Measurements that are too long for the tests: each module prints one JSON object, ratios within one run."""
+"""Measurements that take too long for the tests: each module prints one JSON object, with ratios within one run."""

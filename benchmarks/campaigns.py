@@ -1,10 +1,10 @@
-"""Campaigns: wall clock side by side against one after the other and the bound, and kills of the whole.
+"""Campaigns: elapsed time of parallel runs against sequential runs and the lower bound, and killed campaigns.
 
-    python -m benchmarks.campaigns --out FILE [--folder DIR] [--real]
+python -m benchmarks.campaigns --out FILE [--folder DIR] [--real]
 
-`busy` are runs in short that wait for a model and then for a slot. With `--real`, the offline study is varied in three
-ideas, one idea is a replay, one is broken, and one meets its part of the time; then all is killed three times. Minutes
-long, and so not part of `make bench`.
+`busy` runs are short: they wait for a model and then for a slot. With `--real`, three ideas are variants of the
+offline study, one is a replay, one is broken, and one uses up its time limit; then the whole campaign is killed
+three times. This takes minutes, so it is not part of `make bench`.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def make_idea(name: str, title: str) -> dict[str, Any]:
     return read_idea(IDEA, 0).model_dump(mode="json", by_alias=True) | {"Name": name, "Title": title}
 
 
-# --- runs in short --------------------------------------------------------------------------------------------------
+# --- short runs -----------------------------------------------------------------------------------------------------
 
 
 def measure_busy(place: Path) -> dict[str, Any]:
-    """Six runs of six experiments each: a second of a model, then half a second of one of two slots."""
+    """Measure six runs of six experiments: one second of model time, then half a second in one of two slots."""
     place.mkdir(parents=True)
     (place / "ideas.json").write_text(json.dumps([make_idea(f"r{number}", "busy run") for number in range(BUSY_RUNS)]))
     seconds: dict[int, float] = {}
@@ -108,7 +108,7 @@ def measure_busy(place: Path) -> dict[str, Any]:
 
 
 def write_ideas(place: Path) -> Path:
-    """Six ideas: a large one, three of the offline study, a replay, and a broken one."""
+    """Write six ideas: a large one, three of the offline study, a replay, and a broken one."""
     folder = place / "ideas"
     folder.mkdir(parents=True)
     for number, name in enumerate(("a-large", "b-replay", "c-noise", "d-noise", "e-noise"), 1):
@@ -119,7 +119,7 @@ def write_ideas(place: Path) -> Path:
     (folder / "a-large.yaml").write_text(LARGE)
     (folder / "f-broken.json").write_text('{"Name": "broken"}')
     (place / "small.yaml").write_text(SMALL)
-    # recorded in a campaign, since its paper says so, and a writer that is not told is asked again
+    # recorded within a campaign because its paper mentions it, and the writer is asked again if this is omitted
     run_scientist(
         "campaign",
         folder / "b-replay.json",
@@ -181,7 +181,7 @@ def measure_real(place: Path, found: Path) -> dict[str, Any]:
 
 
 def measure_killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[str, Any]:
-    """The six again: the process of the campaign is killed, then all of its processes, twice; each time taken up."""
+    """Run the six again and kill them: first the campaign process, then all processes, twice; resume each time."""
     rng, folder = Random(seed), place / "killed"
     words = [sys.executable, "-m", "labwright"]
     begun: list[dict[str, int]] = []
@@ -228,7 +228,7 @@ def measure_killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -
 
 
 def is_replayed(folder: Path, kill: int) -> bool:
-    """Whether the next kill may come: one of runs only once the replay is over, which begins anew when resumed."""
+    """Return whether the next kill may come: a replay starts again when resumed, so runs are only killed after it."""
     if not (folder / RUNS_FOLDER / "b-replay" / "run.db").exists():
         return False
     return not kill or read_campaign(folder).entries["b-replay"].status == "done"
@@ -243,7 +243,7 @@ def count_committed(folder: Path) -> dict[str, int]:
 
 
 def find_repeated(folder: Path) -> dict[str, int]:
-    """Answers of one key, and cells of one node and key, that are in a record more than once."""
+    """Count answers with one key, and cells of one node and key, that are in a record more than once."""
     answers: Counter[str] = Counter()
     cells: Counter[str] = Counter()
     for run in (folder / RUNS_FOLDER).iterdir():

@@ -1,8 +1,8 @@
-"""A study of cells whose processes are killed at random moments amid its cells, beside one that nothing happened to.
+"""A study whose processes are killed at random moments while cells run, compared with an undisturbed one.
 
-What was begun is not read off the record: the process notes each execution of a cell when it begins in a kernel. Cells
-that a check of a finished node runs with other labels (`probes/`) are no measurements, and are not counted.
-Kills may be kept to the stage in which settings are tried (`tuning`).
+The start of each cell is not taken from the record: the process notes it when an execution starts in a kernel.
+Cells that re-run a finished node with other labels (`probes/`) are not measurements, and are not counted. Kills may
+be limited to the tuning stage (`tuning`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from tests.models.openai_server import OpenAIServer
 from tests.stages.cell_study import make_cell_model
 
 KILLS, KILLS_PER_RUN, IN_TUNING = 60, 20, 20
-"""How many kills in all, in one run at most (each is then taken to its end), and where all are inside of tuning."""
+"""Number of kills in total, per run (each run is then completed), and within tuning."""
 MAX_DELAY_SECONDS = 1.0
-"""A process is killed within as many times as long after it began a cell as the whole run takes for one, on average."""
+"""Maximum delay of a kill after the start of a cell, relative to the mean time per cell of the complete run."""
 
 
 @dataclass
 class LostWork:
-    """What kills of one run cost, in executions of cells."""
+    """Cell executions lost through the kills of one run."""
 
     killed: KilledRun
     in_flight: list[list[str]] = field(default_factory=list[list[str]])
-    """At each kill: begun and not committed."""
+    """Cells started and not committed at each kill."""
     wrong: list[str] = field(default_factory=list[str])
-    """Cells that began again after they had been committed."""
+    """Cells that were started again after they had been committed."""
 
     def record_process(self, before: int, committed: list[str]) -> None:
-        """After a process, which began its cells `before` others on, and found these committed."""
+        """Update after a process that started its cells from `before` on, and found these committed."""
         begun, known = self.killed.list_begun(), Counter(name for cut in self.in_flight for name in cut)
         self.wrong += [name for name in begun[before:] if name in committed]
         now = Counter(name for name, _ in self.killed.list_executed())
@@ -49,9 +49,9 @@ class LostWork:
 
 
 def measure_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool = False) -> dict[str, Any]:
-    """So many kills over as many runs as that takes: what was begun, lost and done twice, and what came of it.
+    """Perform the kills over as many runs as needed: count cells started, lost and repeated, and compare the results.
 
-    With `tuning` a process is killed amid cells of trials alone.
+    With `tuning`, a process is only killed during cells of trials.
     """
     noted, done = runs / "noted", list[dict[str, Any]]()
     with OpenAIServer(make_study_script(noted, model=make_cell_model)) as server:
@@ -92,7 +92,7 @@ def measure_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool
 def _run_killed(
     killed: KilledRun, moments: list[float], *, whole: KilledRun, reference: RunState, tuning: bool
 ) -> dict[str, Any]:
-    """One run that is killed at these moments (seconds), or until it ends, and is taken to its end."""
+    """Run once with kills at these moments (seconds), or until it ends, and complete it."""
     lost = LostWork(killed)
     for seconds in (*moments, None):
         if seconds is not None and tuning and killed.kills and _is_tuned(read_state(killed.run)):
@@ -124,12 +124,12 @@ def _run_killed(
 
 
 def _is_tuned(state: RunState) -> bool:
-    """Whether no trial is left to measure in the stage of tuning."""
+    """Return whether no trial is left to measure in the tuning stage."""
     return state.stages["tuning"].is_settled or any(node.kind == "tune" for node in state.nodes.values())
 
 
 def _list_choices(state: RunState) -> list[object]:
-    """Every trial with what it came to, and the trial that each node runs with; without times."""
+    """Return every trial with its result, and the trial that each node uses; without times."""
     return [
         *(one.model_copy(update={"seconds": 0.0}) for one in collect_trial_results(state)),
         *(node.trials for node in state.nodes.values()),
@@ -137,7 +137,7 @@ def _list_choices(state: RunState) -> list[object]:
 
 
 def cells_are_intact(found: dict[str, Any]) -> bool:
-    """Whether only what was in flight was repeated, and nothing differs."""
+    """Return whether only running cells were repeated, and the results do not differ."""
     return all(
         one["same_tree"]
         and one["same_choice"]

@@ -1,7 +1,8 @@
-"""Scripted nodes of cells: how close slots come to the bound of list scheduling, and what taking cells over saves.
+"""Scripted nodes of cells: how close slots come to the bound of list scheduling, and what reusing cells saves.
 
-A node has `CELLS` cells, two arms at four levels, which take equal parts of the lengths of `benchmarks.search`: 1, 2, 3
-and 12 in turn. Scheduler, node expansion, scheduling of cells and record are the real ones; nobody waits for kernels.
+A node has eight cells, two arms at four levels, which share the length of a job of `benchmarks.search` equally: 1,
+2, 3 and 12 in turn. Scheduler, node expansion, cell scheduling and record are the real ones; no kernels are
+started.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LEVELS = tuple(Level(name=f"noise{percent}", value=percent) for percent in (0, 1
 GRID = PLAN.model_copy(update={"factor": "noise", "levels": LEVELS})
 CELLS_PER_NODE = len(LEVELS) * len(GRID.arms)
 PILOT_CELLS = len(GRID.arms)
-"""Of a node: one for each arm on the one dataset."""
+"""Cells of a node: one for each arm on the one dataset."""
 SOURCE = {
     "experiment.py": "import lab\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n",
     "common.py": "# common\n",
@@ -52,13 +53,13 @@ SOURCE = {
     "plots.py": "# plots\n",
 }
 JOINING_SECONDS = 0.05
-"""What another worker costs in the reckoning, on the scale of the lengths: more is left to one that has less to do."""
+"""Modelled cost of another worker, on the scale of the lengths: fewer are added if little work is left."""
 CHANGED_FILES = {"tune": "common.py", "improve": "arms/method.py", "ablate": "arms/without_part.py"}
-"""What a kind of node changes of its parent, where not all of it: an ablation has an arm of its own."""
+"""File that each kind of node changes, unless it changes all: an ablation has its own arm."""
 
 
 def answer_cell_role(request: ModelRequest, changed: Callable[[CodeInputs], str]) -> BaseModel:
-    """Answers of all roles of the stages; programs change the file of their parent that `changed` names."""
+    """Answer all roles of the stages; programs change the parent's file that `changed` names."""
     match request.inputs:
         case CodeInputs() as inputs:
             path = changed(inputs)
@@ -84,7 +85,9 @@ def answer_cell_role(request: ModelRequest, changed: Callable[[CodeInputs], str]
 
 
 def make_cell_executor(unit: float, places: int, lengths: tuple[float, ...] = JOB_LENGTHS) -> FakeExecutor:
-    """An executor whose k-th program takes these in turn, its cells equal parts of it, and whose plots no time."""
+    """Make an executor whose programs take the given lengths in turn, split equally over cells, and whose plots are
+    instant.
+    """
     begun: dict[str, int] = {}
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
@@ -112,10 +115,10 @@ def make_cell_executor(unit: float, places: int, lengths: tuple[float, ...] = JO
 
 
 def compute_cell_bound(nodes: int, places: int) -> float:
-    """When the last cell ends if a place that is free takes the first cell in order that may begin: of each node in
-    turn the pilots, then the others, each once the pilot of its arm has ended.
+    """Return when the last cell ends if a free place takes the first cell that may start.
 
-    Source: Graham (1969), Bounds on multiprocessing timing anomalies: list scheduling.
+    The order is by node: pilots first, then the others, each after the pilot of its arm. Source: Graham (1969),
+    Bounds on multiprocessing timing anomalies: list scheduling.
     """
     waiting = [(k, n) for k in range(nodes) for n in range(CELLS_PER_NODE)]
     running: list[tuple[float, tuple[int, int]]] = []
@@ -135,7 +138,7 @@ def compute_cell_bound(nodes: int, places: int) -> float:
 
 
 def measure_stage(unit: float, latency: float, settings: SearchSettings) -> float:
-    """Wall time on the scale of one stage of nodes of cells, no two of which have a cell in common."""
+    """Return the scaled elapsed time of one stage of nodes that have no cell in common."""
     model = SlowModel(lambda request: answer_cell_role(request, lambda _: "experiment.py"), latency * unit)
     with tempfile.TemporaryDirectory() as folder:
         bench = make_late_context(
@@ -153,8 +156,10 @@ def measure_stage(unit: float, latency: float, settings: SearchSettings) -> floa
 
 
 def measure_reuse(unit: float) -> dict[str, float]:
-    """What taking cells over saves over the four stages of a run whose programs are split by arm and take as long as
-    the others do on average: seconds of computing, and those of cells that were taken over."""
+    """Measure what reusing cells saves over the four stages of a run: seconds of compute, and of reused cells.
+
+    Programs are split by arm, and take as long on average as the others.
+    """
     settings = SearchSettings(
         num_workers=4,
         num_seeds=2,

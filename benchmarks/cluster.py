@@ -1,13 +1,12 @@
-"""What a Ray cluster costs and keeps, beside local slots: the same study, sleeping cells against the bound, and kills.
+"""Cost and guarantees of a Ray cluster compared with local slots: the same study, sleeping cells, and kills.
 
-    python -m benchmarks.cluster [--only same,cells,kills] [--kills N] [--seed N] [--out FILE]
+python -m benchmarks.cluster [--only same,cells,kills] [--kills N] [--seed N] [--out FILE]
 
-The clusters are node processes on this machine. `cells`: jobs of cells that sleep, with local slots and on the cluster
-in turn: the wall clock of 200 of 1 s over 8 workers as a multiple of its bound (200 / 8 s), and what a cell takes
-beyond its own seconds with one worker. `same`: the small study of cells, whole, both ways: tree, numbers and LaTeX.
-`kills`: it again, while a worker, a machine or the head (with the run's own process) is killed with -9 amid a cell,
-each chosen at random; then only what was in flight may have begun again. Prints one JSON object; exit code 1 where a
-promise is broken.
+The clusters are node processes on this machine. `cells`: jobs of sleeping cells, with local slots and on the
+cluster in turn: elapsed time of 200 cells of 1 s on 8 workers relative to the bound (200 / 8 s), and the overhead
+per cell with one worker. `same`: the small study of cells both ways; tree, numbers and LaTeX must agree. `kills`:
+the study again, while a random worker, machine or the head (with the run's own process) is killed with -9 during a
+cell; only running cells may be repeated. Prints one JSON object; exits 1 if a guarantee is broken.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from tests.stages.cell_study import make_cell_model
 
 WORKERS, CELLS = 8, 200
 LIMIT_SECONDS = 3600.0
-"""Seconds that the study may take."""
+"""Time limit of the study in seconds."""
 SLEEPING_CODE = """
 import time
 import lab
@@ -69,7 +68,7 @@ lab.measure(run)
 async def measure_sleeping(
     place: Path, settings: SandboxSettings, *, slots: int, count: int, seconds: float
 ) -> dict[str, float]:
-    """One job of cells that sleep: wall clock, and beyond the sleep for each cell and worker."""
+    """Run one job of sleeping cells; return elapsed time, and the overhead per cell and worker."""
     executor = open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")
     cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
     try:
@@ -100,7 +99,7 @@ async def measure_sleeping(
 
 
 def measure_cells(cluster: RayCluster, count: int) -> dict[str, Any]:
-    """Sleeping cells with local slots and on the cluster."""
+    """Run sleeping cells with local slots and on the cluster."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -127,7 +126,7 @@ def measure_cells(cluster: RayCluster, count: int) -> dict[str, Any]:
 
 @dataclass
 class ClusterStudy:
-    """The small study of cells in a process of its own."""
+    """The small study of cells in its own process."""
 
     run: Path
     server: OpenAIServer
@@ -135,7 +134,7 @@ class ClusterStudy:
     child: subprocess.Popen[bytes] | None = None
 
     def begin(self, cluster: RayCluster | None) -> None:
-        """Start it, or take it up."""
+        """Start or resume it."""
         more = (
             {}
             if cluster is None
@@ -149,25 +148,25 @@ class ClusterStudy:
         )
 
     def kill(self) -> None:
-        """With -9."""
+        """Kill it with -9."""
         assert self.child is not None
         with suppress(ProcessLookupError):
             os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait(30)
 
     def wait_for_end(self) -> int:
-        """Its exit code, once it ended by itself."""
+        """Wait for it to end, and return its exit code."""
         assert self.child is not None
         return self.child.wait(LIMIT_SECONDS)
 
     def list_begun(self) -> list[tuple[float, str]]:
-        """When each execution of a cell for a node began, as `NODE CELL`."""
+        """Return when each execution of a cell started, as `NODE CELL`."""
         notes = notes_folder(self.run)
         found = re.findall(r"^([\d.]+) (n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
         return [(float(at), node + cell) for at, node, cell in found]
 
     def list_committed(self) -> list[tuple[float, str, str]]:
-        """When each was committed, and its id."""
+        """Return when each execution was committed, and its id."""
         if not is_run(self.run):
             return []
         return [
@@ -178,8 +177,9 @@ class ClusterStudy:
 
 
 def measure_studies(kills: int, seed: int) -> dict[str, Any]:
-    """The study with local slots, on a cluster, and on one under kills, side by side: what else the machine does costs
-    all of them."""
+    """Run the study with local slots, on a cluster, and on one with kills, concurrently so that all have the same
+    load.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with (
@@ -205,7 +205,7 @@ def measure_studies(kills: int, seed: int) -> dict[str, Any]:
 
 
 def run_whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
-    """The study to its end: seconds, and cells that were executed."""
+    """Run the study to its end; return seconds and executed cells."""
     study, cluster = ClusterStudy(run, server, run.parent / "noted"), start_cluster(2) if on_ray else None
     try:
         began = time.monotonic()
@@ -219,7 +219,7 @@ def run_whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]
 
 
 def compare_runs(one: Path, other: Path) -> dict[str, bool]:
-    """What two runs have in common."""
+    """Return what two runs have in common."""
     first, second = read_state(one), read_state(other)
     return {
         "same_tree_and_numbers": comparable_tree(first) == comparable_tree(second),
@@ -233,17 +233,17 @@ def compare_runs(one: Path, other: Path) -> dict[str, bool]:
 
 @dataclass
 class Killer:
-    """Kills a part of what works on a study, again and again."""
+    """Repeatedly kills a part of the system that works on a study."""
 
     study: ClusterStudy
     cluster: RayCluster
     rng: random.Random
     within: float
-    """Seconds after the beginning of a cell in which a kill comes."""
+    """Maximum delay of a kill in seconds after the start of a cell."""
     kills: Counter[str] = field(default_factory=Counter[str])
 
     def kill(self) -> bool:
-        """Wait for a cell to begin, and kill something; whether the study was still at work."""
+        """Wait for a cell to start, and kill something; return whether the study was still running."""
         before = len(self.study.list_begun())
         if not self._wait_until(lambda: len(self.study.list_begun()) > before):
             return False
@@ -280,7 +280,7 @@ class Killer:
 
 
 def measure_killed(folder: Path, server: OpenAIServer, count: int, seed: int) -> list[dict[str, Any]]:
-    """The study under so many kills, in as many runs as that takes; each is taken to its end."""
+    """Run the study with kills, in as many runs as needed; each is completed."""
     rng, runs = random.Random(seed), list[dict[str, Any]]()
     while (left := count - sum(sum(one["kills"].values()) for one in runs)) > 0:
         study = ClusterStudy(folder / f"killed{len(runs) + 1}", server, folder / "noted")
@@ -301,7 +301,7 @@ def measure_killed(folder: Path, server: OpenAIServer, count: int, seed: int) ->
 
 
 def _count_lost(study: ClusterStudy) -> dict[str, Any]:
-    """What kills cost, in executions of cells."""
+    """Count the cell executions lost through kills."""
     begun, committed = study.list_begun(), study.list_committed()
     when = {name: at for at, name, _ in committed}
     return {
@@ -314,7 +314,7 @@ def _count_lost(study: ClusterStudy) -> dict[str, Any]:
 
 
 def all_kept(found: dict[str, Any]) -> bool:
-    """Whether every promise was kept."""
+    """Return whether every guarantee holds."""
     studies = [*found.get("kills", {}).get("runs", ()), *([found["same"]] if "same" in found else [])]
     return all(
         one["same_tree_and_numbers"]

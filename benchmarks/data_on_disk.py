@@ -1,10 +1,10 @@
-"""Images larger than memory: made, cut into a view, learned from in one epoch and scored, in a kernel of few gigabytes.
+"""Images larger than memory: generated, cut into a view, trained on for one epoch and scored, with limited memory.
 
-    python -m benchmarks.data_on_disk [--gb 20] [--memory-gb 4] [--folder DIR] [--out FILE]
+python -m benchmarks.data_on_disk [--gb 20] [--memory-gb 4] [--folder DIR] [--out FILE]
 
-Prints JSON: the seconds of an epoch through `lab.data` over those of one through a plain `np.memmap` of as many bytes,
-in one kernel, in turns; the peaks of memory of kernel and host, without pages of files; what was scored. All that was
-made is removed.
+Prints JSON: the seconds of an epoch through `lab.data` relative to a plain `np.memmap` of as many bytes,
+alternating in one kernel; peak memory of kernel and host, without page cache; and the scores. All files are
+removed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ print("SECONDS " + json.dumps(seconds))
 
 
 def make_images(folder: Path, gb: float) -> int:
-    """Shards of noise around a picture for each class; how many images."""
+    """Write shards of noise around one picture per class; return the number of images."""
     rng = np.random.default_rng(0)
     pictures = rng.integers(60, 196, (CLASSES, SIDE, SIDE, CHANNELS), dtype=np.int16)
     rows = int(gb * 1e9 / SHARDS / (SIDE * SIDE * CHANNELS))
@@ -93,7 +93,7 @@ async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict
     plain = around / "readable" / "plain.bin"
     plain.parent.mkdir()
     rows = int(count * 0.5)
-    with open(plain, "wb") as file:  # of the size of train, of the same pictures
+    with open(plain, "wb") as file:  # of the size of train, with the same pictures
         for shard in range(SHARDS):
             part = np.load(images / f"x-{shard}.npy", mmap_mode="r")
             for start in range(0, len(part), 512):
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--gb", type=float, default=20.0)
     parser.add_argument("--memory-gb", type=float, default=4.0)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=None, help="where there is room: five halves of --gb")
+    parser.add_argument("--folder", type=Path, default=None, help="folder with free space: five halves of --gb")
     parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args()
     around = Path(tempfile.mkdtemp(prefix="data-on-disk-", dir=asked.folder))

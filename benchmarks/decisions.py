@@ -1,12 +1,12 @@
-"""How often verdicts on hypotheses are right, of studies whose truth is known: pilot, amendments, lock and fresh seeds.
+"""How often verdicts on hypotheses are right in studies of known truth: pilot, amendments, lock and fresh seeds.
 
-    python -m benchmarks.decisions [--studies 1000] [--twice 400] [--out FILE]
+python -m benchmarks.decisions [--studies 1000] [--twice 400] [--out FILE]
 
-Prints one JSON object. Scheduler, policy, nodes, lock, record and verdicts are those of a run; values are drawn. Every
-program has a quality of its own that both arms share, so that there is something to select, and every second study has
-its hypothesis turned, by an amendment, towards what its own pilot showed: the worst that a person can do before the
-lock. Ends with 1 where, without any effect, more than 63 of 1,000 studies are called supported, or where fewer than
-80 % of verdicts are right at effects of zero and of twice the smallest.
+Prints one JSON object. Scheduler, policy, nodes, lock, record and verdicts are the real ones; values are drawn.
+Every program has its own quality, shared by both arms, so there is something to select. In every second study an
+amendment turns the hypothesis towards the result of its own pilot: the worst that a user can do before the lock.
+Exits 1 if, without an effect, more than 63 of 1,000 studies are called supported, or if fewer than 80 % of verdicts
+are right at effects of zero and of twice the smallest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Objective = Literal["improve", "measure"]
 SMALLEST_EFFECT = 1.0
 PILOT_SEEDS = 5
 MAX_SEEDS = 63
-"""Of 1,000 studies without an effect, those that may be called supported: 50 and two standard deviations."""
+"""Maximum of 1,000 studies without an effect that may be called supported: 50 plus two standard deviations."""
 MIN_RIGHT_SHARE = 0.8
 SETTINGS = SearchSettings(
     num_workers=2,
@@ -87,7 +87,7 @@ class SimulatedStudy(FrozenModel):
         return self.number % 2 == 1
 
     def compute_score(self, program: str, arm: str, seed: int, split: Split) -> float:
-        """What an arm of a program scores: the program's quality, the effect, and noise of the seed and the split."""
+        """Return the score of an arm: the program's quality, the effect, and noise of the seed and the split."""
         quality = Random(f"{self.number}/{program}").gauss(0, 1)
         noise = Random(f"{self.number}/{program}/{arm}/{seed}").gauss(0, self.sd / 2**0.5)
         own = Random(f"{self.number}/{program}/{arm}/{seed}/{split}").gauss(0, self.sd / 10)
@@ -95,7 +95,7 @@ class SimulatedStudy(FrozenModel):
 
 
 def make_hypotheses(estimand: str) -> tuple[Hypothesis, ...]:
-    """The hypothesis that an effect is above zero."""
+    """Make the hypothesis that an effect is above zero."""
     return (
         Hypothesis(
             id="gain",
@@ -109,7 +109,7 @@ def make_hypotheses(estimand: str) -> tuple[Hypothesis, ...]:
 
 
 def make_plan(study: SimulatedStudy) -> DataPlan:
-    """The data plan of a study."""
+    """Make the data plan of a study."""
     return DataPlan(
         task="simulated",
         datasets=(DatasetUse(name="digits"),),
@@ -125,7 +125,7 @@ def make_plan(study: SimulatedStudy) -> DataPlan:
 
 
 def answer(request: ModelRequest) -> BaseModel:
-    """A program a node, each with a text of its own; all else as in other benchmarks."""
+    """Answer with one program per node, each with its own text; otherwise as in other benchmarks."""
     if not isinstance(request.inputs, CodeInputs):
         return answer_cell_role(request, lambda _: "plots.py")
     kind = request.inputs.kind
@@ -145,7 +145,7 @@ def answer(request: ModelRequest) -> BaseModel:
 
 
 def amend_hypothesis(bench: RunContext) -> None:
-    """Turn the hypothesis towards what the pilot shows, as soon as it is there."""
+    """Turn the hypothesis towards the pilot's result as soon as there is one."""
     state = bench.state
     runs = [
         read_replicate_values(one)
@@ -170,7 +170,7 @@ def amend_hypothesis(bench: RunContext) -> None:
 
 
 def run_study(study: SimulatedStudy, folder: Path) -> RunState:
-    """A study from its first draft to its scored test values."""
+    """Run a study from its first draft to its scored test values."""
 
     def measured(node: str, one: Cell, split: Split) -> Measurement:
         program = bench.state.nodes[node.partition("/")[0]]
@@ -219,7 +219,7 @@ def run_study(study: SimulatedStudy, folder: Path) -> RunState:
 
 
 def describe_result(study: SimulatedStudy) -> dict[str, Any]:
-    """What is true of a study, and what the program says of it."""
+    """Return the truth of a study, and the program's verdict."""
     with tempfile.TemporaryDirectory() as folder:
         state = run_study(study, Path(folder))
     [one] = decide_hypotheses(state)
@@ -239,7 +239,7 @@ def describe_result(study: SimulatedStudy) -> dict[str, Any]:
 
 
 def summarize(found: Sequence[dict[str, Any]], objective: Objective, effect: float) -> dict[str, Any]:
-    """Counts of the studies of one kind."""
+    """Count the outcomes of studies of one kind."""
     these = [one for one in found if one["objective"] == objective and one["effect"] == effect]
     return {
         "objective": objective,

@@ -1,15 +1,14 @@
-"""Whether a run is one run: the demo twice, with two workers and with one; with another seed; and killed all along.
+"""Whether runs are reproducible and survive kills: the demo with two workers, with one, with another seed, and killed.
 
-And the small study over HTTP, killed right after the first event of each kind, and five times at random moments.
+Also the small study over HTTP, killed after the first event of each kind and five times at random; and a study of
+cells, killed twenty times in each of three runs while cells run, and twenty times during tuning
+(`benchmarks.cell_kills`).
 
-And a study of cells, killed twenty times in each of three runs at random moments amid its cells, and twenty times while
-it is tuned (`benchmarks.cell_kills`).
+python -m benchmarks.durability [--out FILE] [--runs DIR] [--small | --cells | --tuning]
 
-    python -m benchmarks.durability [--out FILE] [--runs DIR] [--small | --cells | --tuning]
-
-Prints one JSON object. `kill -9` is sent once in each stage and once while the paper is written; after each the run is
-resumed. Compared are trees, measurements, claims and the text of the paper; counted are attempts that ran twice and
-answers that were asked for again. Exit code 1 when anything differs.
+Prints one JSON object. `kill -9` is sent once in each stage and once while the paper is written; the run is resumed
+after each. Trees, measurements, claims and the text of the paper are compared; attempts that ran twice and answers
+that were requested again are counted. Exits 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[1]
 PHASES = ("preliminary", "tuning", "agenda", "ablation", "reflect")
-"""Where the run is killed; `reflect` stands for the paper being written."""
+"""Phases in which the run is killed; `reflect` is the writing of the paper."""
 
 LIMIT_SECONDS = 1800.0
-"""Seconds that one process gets."""
+"""Time limit of one process in seconds."""
 
 
 def start_scientist(verb: list[str]) -> subprocess.Popen[bytes]:
-    """A `scientist` process in a session of its own."""
+    """Start a `scientist` process in its own session."""
     return subprocess.Popen(
         [sys.executable, "-m", "labwright", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL
     )
 
 
 def run_demo(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:
-    """A demo from beginning to end; its folder and seconds."""
+    """Run a demo to its end; return its folder and seconds."""
     began = time.monotonic()
     process = start_scientist(
         [
@@ -76,7 +75,7 @@ def run_demo(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple
 
 
 def run_killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
-    """A demo that is killed once in each phase, some decisions into it, and resumed."""
+    """Run a demo that is killed once in each phase, after some decisions, and resumed."""
     folder = runs / name
     process = start_scientist(
         [
@@ -119,11 +118,11 @@ def _wait_for_phase(folder: Path, phase: str, process: subprocess.Popen[bytes]) 
             entered = state.event_count if entered is None else entered
             if phase == "reflect" or state.event_count >= entered + 9:
                 return state
-    raise SystemExit(f"the run never came into phase {phase!r} (exit code {process.returncode})")
+    raise SystemExit(f"the run never reached phase {phase!r} (exit code {process.returncode})")
 
 
 def list_tree(state: RunState) -> list[object]:
-    """The tree with all its numbers, without times."""
+    """Return the tree with all its numbers, without times."""
     return [
         (
             n.id,
@@ -146,14 +145,14 @@ def list_claims(state: RunState) -> list[object]:
 
 
 def count_repeated(events: list[tuple[Event, float]]) -> dict[str, int]:
-    """How many attempts and answers stand in the log more than once."""
+    """Count attempts and answers that are in the log more than once."""
     attempts = [(e.node, e.attempt.number) for e, _ in events if e.type == "executed"]
     answers = [str(e.key) for e, _ in events if e.type == "answered"]
     return {"attempts": len(attempts) - len(set(attempts)), "answers": len(answers) - len(set(answers))}
 
 
 def measure_small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
-    """The small study of the tests: what was killed, and whether it ended as the run that nothing happened to."""
+    """Kill the small study of the tests; return the kills, and whether the result equals that of an undisturbed run."""
     noted, rng = runs / "noted", Random(seed)
     with OpenAIServer(make_study_script(noted)) as server:
         began = time.monotonic()
@@ -175,7 +174,7 @@ def measure_small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
 
 
 def _compare_killed(killed: KilledRun, whole: RunState) -> dict[str, Any]:
-    """A run that was killed, beside one that was not."""
+    """Compare a killed run with an undisturbed one."""
     state = read_state(killed.run)
     return {
         "kills": killed.kills,
@@ -189,7 +188,7 @@ def _compare_killed(killed: KilledRun, whole: RunState) -> dict[str, Any]:
 
 
 def small_is_intact(found: dict[str, Any]) -> bool:
-    """Whether nothing was lost, repeated or damaged."""
+    """Return whether nothing was lost, repeated or damaged."""
     return all(
         one["same_tree"]
         and one["same_claims"]
@@ -207,8 +206,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="only the small study")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.mkdtemp(prefix="durability-")))
     parser.add_argument("--cells", action="store_true", help="only the study of cells")
-    parser.add_argument("--tuning", action="store_true", help="only the study of cells while it is tuned")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments at which the study of cells is killed")
+    parser.add_argument("--tuning", action="store_true", help="only the study of cells during tuning")
+    parser.add_argument("--seed", type=int, default=0, help="for the moments at which the study of cells is killed")
     given = parser.parse_args()
     if given.cells:
         celled = measure_kills(given.runs / "cells", seed=given.seed)
@@ -260,7 +259,7 @@ def main() -> int:
 
 
 def print_report(report: dict[str, Any], out: Path | None, held: bool) -> int:
-    """Print and write a report; the exit code."""
+    """Print and write a report; return the exit code."""
     text = json.dumps(report, indent=1)
     print(text)
     if out:

@@ -1,9 +1,8 @@
-"""`python -m benchmarks.external_papers DATA`: the audit over the public agent papers of MLR-Bench, a sample to read
-by hand.
+"""`python -m benchmarks.external_papers DATA`: audit the public agent papers of MLR-Bench, and draw a sample to read.
 
-DATA holds `papers/AGENT/TASK/results/paper.md` beside the result files of each paper (public data, never copied here).
-Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers called found and N called unsupported,
-each with its sentence and the line that it was found in, for a person to judge.
+DATA has `papers/AGENT/TASK/results/paper.md` next to the result files of each paper (public data, never copied
+here). Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers classified as found and N as
+unsupported, each with its sentence and the matched line, for a human to judge.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, Ve
 
 
 def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
-    """The audit of every paper, by agent and task."""
+    """Audit every paper, by agent and task."""
     papers = sorted((data / "papers").glob("*/*/results/paper.md"))
     return {
         f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": asyncio.run(
@@ -30,7 +29,7 @@ def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
 
 
 def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
-    """Counts by class, a paper a row."""
+    """Format the counts by class, one row per paper."""
     lines = [
         "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
         "|---|" + "---:|" * (len(CLASSES) + 4),
@@ -50,7 +49,7 @@ def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
 
 
 def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:
-    """The same counts, a paper a key."""
+    """Return the same counts, by paper."""
     return {
         name: {
             "result numbers": one.result_value_count,
@@ -66,7 +65,7 @@ def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:
 def draw_sample(
     audited: dict[str, ExternalPaperAudit], kind: VerdictClass, size: int, seed: int
 ) -> list[tuple[str, NumberVerdict]]:
-    """Numbers of a class, drawn with a seed."""
+    """Draw numbers of a class with a seed."""
     every = [(name, verdict) for name, one in audited.items() for verdict in one.verdicts if verdict.kind == kind]
     return random.Random(seed).sample(every, min(size, len(every)))
 

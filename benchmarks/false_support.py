@@ -1,13 +1,12 @@
-"""`python -m benchmarks.false_support --out FILE`: how often an effect that is just the smallest is called `supported`.
+"""`python -m benchmarks.false_support --out FILE`: how often an effect at the boundary is called `supported`.
 
-Simulated confirmations, decided by `record.claims.hypothesis_tests` and resampled by `stages.evidence.resampling` as
-those of
-a run are: every unit, every form of estimand, from 2 to 40 seeds and from 5 clusters, with divergence and without. The
-truth of an estimand is its mean over seeds on all the test examples there could be; its smallest effect is set to that
-truth, so that at most 2.5 % may be supported. Seeds, examples, clusters and datasets are normal, each with a spread of
-its own. Every share has a Clopper-Pearson interval of 95 %. Ends with 1 where a share lies above .025 by more than the
-error of the simulation: by an interval that is corrected for all cases (Bonferroni). A case that does is simulated once
-more, anew and five times as often, and that counts; `first` has the share before.
+Confirmations are simulated, decided by `record.claims.hypothesis_tests` and resampled by
+`stages.evidence.resampling` as in a run: every unit, every form of estimand, from 2 to 40 seeds and from 5
+clusters, with and without divergence. The true value of an estimand is its mean over seeds on all possible test
+examples; the smallest effect of interest is set to it, so at most 2.5 % may be supported. Seeds, examples, clusters
+and datasets are normal, each with its own spread. Every share has a 95 % Clopper-Pearson interval. Exits 1 if a
+share is above .025 by more than simulation error: by an interval corrected for all cases (Bonferroni). Such a case
+is simulated once more, independently and five times as often, which decides; `first` is the first share.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from labwright.stages.evidence.resampling import SampleSize, resample_effect
 Array = NDArray[Any]
 MAX_FALSE_RATE = 0.025
 DRAWS = 400
-"""Of the bootstrap of examples: fewer than in a run, which makes the spread a little less exact."""
+"""Bootstrap draws of examples: fewer than in a run, which makes the spread slightly less exact."""
 VALIDATION = 0.02
 """Spread of validation values around those of all examples."""
 BATCH_SIZE, CHECKED_PER_BATCH = 250, 15
-"""Confirmations that are drawn at once; of the first of them so many, twice, are also decided one by one."""
+"""Confirmations per batch; number of them, twice, that are also decided individually."""
 EXAMPLES = 100
 FORMS: dict[str, tuple[str, ...]] = {
     "difference": ("method@a0 - baseline@a0",),
@@ -68,7 +67,7 @@ FORMS: dict[str, tuple[str, ...]] = {
 ARMS = ("method", "baseline")
 MEANS = {"baseline": 0.50, "method": 0.60}
 LEVELS = {"a0": 0.0, "a1": 0.02, "a2": 0.05}
-"""What a level adds to the method; of the baseline all levels are alike, so that its worst is a matter of chance."""
+"""Effect of a level on the method; the baseline's levels are equal, so its worst one is random."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,9 @@ class Case:
     unequal: bool = False
     seed_sd: float = 0.05
     sample_sd: float = 0.05
-    """Of the mean over the test set, between test sets."""
+    """Spread of the mean over the test set, between test sets."""
     diverges: tuple[float, float] = (0.0, 0.0)
-    """How often training of method and of baseline does."""
+    """Probability that training of method and baseline diverges."""
     policy: Literal["left out", "worst value"] = "left out"
     datasets: int = 1
 
@@ -94,17 +93,17 @@ class Case:
 
     @property
     def units(self) -> int:
-        """Examples of a test set, or clusters."""
+        """Number of examples of a test set, or of clusters."""
         return self.clusters or EXAMPLES
 
     @property
     def weights(self) -> Array:
-        """Share of the test set that each of them is: the largest cluster has seven times the smallest."""
+        """Share of the test set of each; the largest cluster is seven times the smallest."""
         sizes = np.exp(np.linspace(-1, 1, self.units)) if self.unequal else np.ones(self.units)
         return sizes / sizes.sum()
 
     def build_plan(self, smallest: tuple[float, ...]) -> DataPlan:
-        """The plan of such a study."""
+        """Build the plan of such a study."""
         effects = tuple(
             Effect(estimand=text, smallest=size) for text, size in zip(FORMS[self.form], smallest, strict=True)
         )
@@ -131,24 +130,24 @@ class Case:
 
 
 def expected_score(place: CellRef) -> float:
-    """What a cell scores on average."""
+    """Return the mean score of a cell."""
     return MEANS[place.arm] + (LEVELS[place.level] if place.arm == "method" else 0.0)
 
 
 @dataclass
 class Confirmations:
-    """Very many confirmations of one case at once: what was measured in each, by cell."""
+    """Many confirmations of one case at once: what was measured in each, by cell."""
 
     case: Case
     count: int
     rng: Generator
     places: tuple[CellRef, ...] = ()
     means: Array = field(init=False)
-    """(count, cells): what a cell is in truth; where datasets are the unit, on the datasets that were drawn."""
+    """(count, cells): true value of a cell; if datasets are the unit, on the drawn datasets."""
     seeds: Array = field(init=False)
-    """(count, n, cells): what training again changes."""
+    """(count, n, cells): effect of training again."""
     sample: Array = field(init=False)
-    """(count, units, cells): what an example or cluster adds. Cells of one dataset share half of it."""
+    """(count, units, cells): effect of an example or cluster. Cells of one dataset share half of it."""
     lost: Array = field(init=False)
     """(count, n, arms): whether training diverged."""
 
@@ -170,7 +169,7 @@ class Confirmations:
 
     @cached_property
     def resample_shares(self) -> Array:
-        """(draws, units): the share of each example in a resample, or of the clusters that are not left out."""
+        """(draws, units): the share of each example in a resample, or of the clusters that are not omitted."""
         case = self.case
         if not case.clusters:
             return self.rng.multinomial(case.units, case.weights, DRAWS) / case.units
@@ -179,17 +178,17 @@ class Confirmations:
 
     @cached_property
     def values(self) -> Array:
-        """(count, n, cells), on the test set."""
+        """(count, n, cells): values on the test set."""
         over = np.einsum("u,cuk->ck", self.case.weights, self.sample) if self.case.is_sampled else 0.0
         return (self.means + over)[:, None] + self.seeds
 
     @cached_property
     def validation(self) -> Array:
-        """(count, n, cells), on validation data."""
+        """(count, n, cells): values on validation data."""
         return self.means[:, None] + self.seeds + self.rng.normal(0, VALIDATION, self.seeds.shape)
 
     def make_reader(self, s: int, values: Array) -> Callable[[CellRef], Array]:
-        """The cells with seed s: `values` are (count, ..., cells)."""
+        """Return a reader of the cells with seed s: `values` are (count, ..., cells)."""
 
         def read(place: CellRef) -> Array:
             k = self.places.index(place._replace(selection_split=""))
@@ -207,7 +206,9 @@ class Confirmations:
         )
 
     def compute_sample_variance(self, plan: DataPlan, estimand: str) -> tuple[Array, float]:
-        """The variance of the mean effect over examples, or clusters, of each confirmation; and its freedom."""
+        """Return the variance of the mean effect over examples or clusters, by confirmation, and its degrees of
+        freedom.
+        """
         case, variance = self.case, np.zeros(self.count)
         moved = np.einsum("du,cuk->cdk", self.resample_shares, self.sample)
         datasets = dict.fromkeys(place.dataset for place in self.places)
@@ -239,7 +240,7 @@ class Confirmations:
         return variance, 1 / float((case.weights**2).sum()) - 1
 
     def _apply_divergence(self, values: Array, s: int) -> Array:
-        """The cells, with 0 for those that diverged where the worst value counts."""
+        """Return the cells, with 0 for diverged ones if the worst value counts."""
         if self.case.policy == "left out":
             return values
         return np.where(self.lost[:, s][:, None, [ARMS.index(place.arm) for place in self.places]], 0.0, values)
@@ -252,22 +253,24 @@ class Confirmations:
         return self._choose_level(s, values, "method") - self._choose_level(s, values, "baseline")
 
     def _choose_level(self, s: int, values: Array, arm: str) -> Array:
-        """An arm at the level that validation values choose, in each confirmation."""
+        """Return an arm at the level that validation values select, in each confirmation."""
         own = [k for k, place in enumerate(self.places) if place.arm == arm]
         best = self.validation[:, s][:, own].argmax(axis=1)
         return np.take_along_axis(values[..., own], best.reshape(-1, *[1] * (values.ndim - 1)), axis=-1)[..., 0]
 
 
 def is_supported(plan: DataPlan, drawn: Confirmations) -> Array:
-    """Whether each confirmation supports its hypothesis: the rule of `record.claims.hypothesis_tests`, on arrays.
-    `checked` holds it against that."""
+    """Return whether each confirmation supports its hypothesis.
+
+    This is the rule of `record.claims.hypothesis_tests` on arrays; `check_one` compares the two.
+    """
     case, every = drawn.case, np.ones(drawn.count, dtype=bool)
     lost: Array = np.asarray(drawn.lost.any(axis=2))
     for effect in plan.hypotheses[0].effects:
         level = SIGNIFICANCE_LEVEL * (SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1)
         if case.unit == "datasets":
             values = np.stack([drawn.compute_effects(plan, effect.estimand, use.name) for use in plan.datasets], axis=1)
-            with warnings.catch_warnings(action="ignore"):  # where no seed is left
+            with warnings.catch_warnings(action="ignore"):  # if no seed is left
                 values = np.nanmean(np.where(lost[:, None], np.nan, values), axis=2)
             every &= _lower_ends(values, np.zeros(drawn.count), 1.0, level) > effect.smallest
             continue
@@ -294,7 +297,7 @@ def is_supported(plan: DataPlan, drawn: Confirmations) -> Array:
 
 
 def _lower_ends(values: Array, over: Array, freedom: float, level: float = SIGNIFICANCE_LEVEL) -> Array:
-    """The lower end of the interval of each row's mean; -inf with fewer than two values."""
+    """Return the lower end of the interval of each row's mean; -inf with fewer than two values."""
     n = (~np.isnan(values)).sum(axis=1)
     low = np.full(len(values), -np.inf)
     for kept in set(n[n > 1].tolist()):
@@ -307,7 +310,7 @@ def _lower_ends(values: Array, over: Array, freedom: float, level: float = SIGNI
 
 
 def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
-    """The verdict on one of them, as a run comes to it."""
+    """Return the verdict on one confirmation, as in a run."""
     case, places = drawn.case, drawn.places
     runs: list[ReplicateValues] = []
     for s in range(case.n):
@@ -354,7 +357,7 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
 
 
 def compute_truths(case: Case) -> tuple[float, ...]:
-    """What each effect is in truth: its mean over very many seeds, on all the examples that there could be."""
+    """Return the true value of each effect: its mean over very many seeds on all possible examples."""
     plan, rng = case.build_plan((1.0,) * len(FORMS[case.form])), np.random.default_rng(5)
     if case.policy == "worst value":  # of a difference
         method, baseline = (1 - rate for rate in case.diverges)
@@ -363,12 +366,12 @@ def compute_truths(case: Case) -> tuple[float, ...]:
         replace(case, n=1, unit="seeds", clusters=0, diverges=(0, 0)), 500_000, rng, list_cells(plan, case)
     )
     half = many.count // 2
-    many.seeds[half:] = -many.seeds[:half]  # what is linear in them is exact
+    many.seeds[half:] = -many.seeds[:half]  # makes everything linear in them exact
     return tuple(float(many.compute_effects(plan, effect.estimand).mean()) for effect in plan.hypotheses[0].effects)
 
 
 def list_cells(plan: DataPlan, case: Case) -> tuple[CellRef, ...]:
-    """The cells that a study reads."""
+    """Return the cells that a study reads."""
     return tuple(
         dict.fromkeys(
             place
@@ -381,8 +384,10 @@ def list_cells(plan: DataPlan, case: Case) -> tuple[CellRef, ...]:
 
 
 def simulate(asked: tuple[Case, int, float]) -> dict[str, Any]:
-    """How often a case is supported, over so many confirmations. Raises `ValueError` where the verdicts of a few of
-    them are not what a run comes to."""
+    """Return how often a case is supported.
+
+    Raises `ValueError` if the verdicts on a sample differ from those of a run.
+    """
     case, count, error = asked
     plan, rng, found = (
         case.build_plan(compute_truths(case)),
@@ -396,7 +401,7 @@ def simulate(asked: tuple[Case, int, float]) -> dict[str, Any]:
         if not first:
             some = [*np.flatnonzero(those)[:CHECKED_PER_BATCH], *range(CHECKED_PER_BATCH)]
             if wrong := [k for k in some if (check_one(plan, drawn, int(k)) == "supported") != those[k]]:
-                raise ValueError(f"{case}: a run comes to something else in {wrong}")
+                raise ValueError(f"{case}: a run gives another verdict in {wrong}")
 
     def low(share: float) -> float:
         return 1 - compute_upper_rate(count - found, count, share)
@@ -412,7 +417,7 @@ def simulate(asked: tuple[Case, int, float]) -> dict[str, Any]:
 
 
 def list_cases() -> Iterator[Case]:
-    """All that is simulated."""
+    """Yield all simulated cases."""
     for form in FORMS:
         plain = Case(form, "seeds", 5, datasets=3 if "dataset" in form else 1)
         yield plain
@@ -448,10 +453,10 @@ def list_cases() -> Iterator[Case]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="file for the JSON report")
-    parser.add_argument("--confirmations", type=int, default=4000, help="of each case")
+    parser.add_argument("--confirmations", type=int, default=4000, help="confirmations per case")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="cases whose unit or form has this in it")
-    parser.add_argument("--every", type=int, default=1, help="of so many cases one")
+    parser.add_argument("--only", default="", help="only cases whose unit or form contains this")
+    parser.add_argument("--every", type=int, default=1, help="only one of so many cases")
     asked = parser.parse_args()
     began = time.monotonic()
     every = [one for one in list_cases() if asked.only in f"{one.form} {one.unit} {one.policy}"][:: asked.every]

@@ -1,10 +1,10 @@
-"""How well the figure lint does: recall on planted faults, false alarms on good figures, drawn in real kernels.
+"""Accuracy of the figure lint: recall on planted faults and false alarms on good figures, drawn in real kernels.
 
-    python -m benchmarks.figure_lint [--keep DIR] [--out FILE]
+python -m benchmarks.figure_lint [--keep DIR] [--out FILE]
 
-Prints one JSON object, for a set of planted figures (`benchmarks/planted/figures.tar.gz`), which the lint's author
-wrote before the lint was tuned. A fault counts as found where a finding of its kind is there, whatever else is; a good
-figure with any finding is a false alarm. Intervals are 95 % Wilson.
+Prints one JSON object for a set of planted figures (`benchmarks/planted/figures.tar.gz`), which the lint's author
+wrote before tuning it. A fault counts as found if there is a finding of its kind; a good figure with any finding is
+a false alarm. Intervals are 95 % Wilson.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def draw(name, code):
     if not os.path.exists(path):
         scope["fig"].savefig(path, dpi=200)
 '''
-"""The start of a job's script, which calls `draw(name, code)` for each case."""
+"""Start of a job's script, which calls `draw(name, code)` for each case."""
 MAX_PARALLEL = 30
-"""Cases of one kernel; it may leave fifty figures."""
+"""Maximum cases per kernel, which may write fifty figures."""
 
 
 async def lint_figures(cases: Sequence[Script], base: Path) -> dict[str, tuple[LintFinding, ...]]:
-    """Name -> what the lint says of all its figures."""
+    """Return the findings on each case's figures, by name."""
     executor = LocalExecutor(
         1,
         base / "views",
@@ -91,7 +91,7 @@ async def _draw(executor: LocalExecutor, cases: Sequence[Script], folder: Path) 
 
 
 def build_report(cases: Iterable[Script], found: dict[str, tuple[LintFinding, ...]]) -> dict[str, Any]:
-    """Recall by kind, false alarms by kind and in all, those that refuse apart, and the misses."""
+    """Return recall by kind, false alarms by kind and in total, refusals separately, and the misses."""
     good, faulty = [case for case in cases if not case.kind], [case for case in cases if case.kind]
     kinds: dict[str, dict[str, Any]] = {}
     for case in faulty:
@@ -135,8 +135,8 @@ def _finding_texts(found: Iterable[LintFinding]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="a folder for the figures")
-    parser.add_argument("--out", type=Path, help="a file for the JSON")
+    parser.add_argument("--keep", type=Path, help="folder for the figures")
+    parser.add_argument("--out", type=Path, help="file for the JSON report")
     arguments = parser.parse_args()
     chosen = scripts()
     with tempfile.TemporaryDirectory() as scratch:

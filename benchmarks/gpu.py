@@ -1,13 +1,13 @@
-"""What the program does on a real GPU, driven through its command line alone, in one report.
+"""Test the program on a real GPU through its command line, and write one report.
 
-    python -m benchmarks.gpu [--device cuda|cpu] [--minutes 8] [--only PART]... [--out FILE]
+python -m benchmarks.gpu [--device cuda|cpu] [--minutes 8] [--only PART]... [--out FILE]
 
-Parts run in order of value and stop where the minutes are over; the report is written again after each part, so that
-a run that is cut leaves what it has. A part is `ok`, `failed` with what is wrong, or `skipped` with the reason; its
-figures are what was seen. On the CPU (`--device cpu`) the same parts run as far as they make sense there: that tests
-this script. Exit 1 where a part failed. `benchmarks/gpu_carry.sh` prepares a machine that has no network.
+Parts run in order of importance until the minutes are over. The report is rewritten after each part, so an
+interrupted run keeps its results. A part is `ok`, `failed` or `skipped`, with a reason and its figures. On the CPU
+(`--device cpu`), the parts that apply there test this script. Exits 1 if a part failed. `benchmarks/gpu_carry.sh`
+prepares a machine without network.
 
-Not measured: several GPUs (`scientist doctor --gpu` tries two with nccl), MIG, neighbours in other containers.
+Not measured: several GPUs (`scientist doctor --gpu` tries two with nccl), MIG, other containers on the same GPU.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from benchmarks.gpu_study.model import ScriptedServer
 STUDY = Path(__file__).parent / "gpu_study"
 PROGRAMS = STUDY / "programs"
 MAX_OUTPUT_TAIL = 1500
-"""Characters of the output of a failed command that the report keeps."""
+"""Characters of a failed command's output that the report keeps."""
 FREED_SHARE = 0.9
-"""Share of the memory free before that must be free again after a cell has ended."""
+"""Share of the previously free memory that must be free again after a cell has ended."""
 
 
 class PartFailed(Exception):
-    """A part found something wrong; the message says what."""
+    """A part found a fault, described in the message."""
 
 
 class PartSkipped(Exception):
-    """A part makes no sense here; the message says why."""
+    """A part does not apply here, for the reason in the message."""
 
 
 @dataclass
 class CommandResult:
-    """A command that has ended."""
+    """A finished command."""
 
     code: int
     out: str
@@ -59,14 +59,16 @@ class CommandResult:
     seconds: float
 
     def parse_json(self) -> Any:
-        """What it printed as JSON. Raises `Failed`."""
+        """Parse its output as JSON. Raises `PartFailed`."""
         try:
             return json.loads(self.out)
         except ValueError:
-            raise PartFailed(f"exit {self.code}, and no JSON: {(self.out + self.err)[-MAX_OUTPUT_TAIL:]}") from None
+            raise PartFailed(
+                f"exit {self.code} without JSON output: {(self.out + self.err)[-MAX_OUTPUT_TAIL:]}"
+            ) from None
 
     def expect_exit_code(self, *codes: int) -> CommandResult:
-        """This. Raises `Failed` on any other exit code."""
+        """Return self. Raises `PartFailed` on any other exit code."""
         if self.code not in codes:
             raise PartFailed(f"exit {self.code}, expected {codes}: {(self.out + self.err)[-MAX_OUTPUT_TAIL:]}")
         return self
@@ -74,19 +76,19 @@ class CommandResult:
 
 @dataclass
 class GpuSampler:
-    """Samples of the first GPU, by nvidia-smi; empty on the CPU."""
+    """Samples the first GPU with nvidia-smi; does nothing on the CPU."""
 
     on: bool
     samples: list[tuple[float, int, int, int]] = field(default_factory=list[tuple[float, int, int, int]])
-    """Seconds, bytes in use, processes that compute, per cent of utilisation."""
+    """Seconds, bytes used, compute processes, utilisation in percent."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def used_bytes(self) -> int:
-        """Bytes in use."""
+        """Return the bytes used."""
         return self._sample()[1]
 
     def total_bytes(self) -> int:
-        """Bytes in all."""
+        """Return the total bytes."""
         return int(_run_nvidia_smi("--query-gpu=memory.total")[0]) * 2**20
 
     def _sample(self) -> tuple[float, int, int, int]:
@@ -109,7 +111,7 @@ class GpuSampler:
             self.samples.append(self._sample())
 
     def count_busy_seconds(self, above: int) -> float:
-        """Seconds in which more than `above` bytes were in use."""
+        """Return the seconds in which more than `above` bytes were used."""
         return sum(
             after[0] - before[0]
             for before, after in zip(self.samples, self.samples[1:], strict=False)
@@ -125,7 +127,7 @@ def _run_nvidia_smi(*query: str) -> list[str]:
 
 
 class GpuParts:
-    """The parts, in order of value."""
+    """The parts, in order of importance."""
 
     def __init__(self, device: str, base: Path, ends: float) -> None:
         self.device, self.base, self.ends = device, base, ends
@@ -173,7 +175,7 @@ class GpuParts:
         )
 
     def run_scientist(self, *words: str | Path, limit: float = 120.0) -> CommandResult:
-        """One command of the program, ended at the limit or where the minutes are over."""
+        """Run a command of the program, killed at the limit or when the minutes are over."""
         return self.wait_for_end(self.start_scientist(*words), limit)
 
     def wait_for_end(self, process: subprocess.Popen[str], limit: float) -> CommandResult:
@@ -186,9 +188,9 @@ class GpuParts:
             out, err = process.communicate()
         seconds = time.monotonic() - began
         if cut and seconds < limit:
-            raise PartSkipped(f"the minutes were over after {seconds:.0f} s of it")
+            raise PartSkipped(f"the minutes were over {seconds:.0f} s after it started")
         if cut:
-            raise PartFailed(f"not done after {seconds:.0f} s: {(out + err)[-MAX_OUTPUT_TAIL:]}")
+            raise PartFailed(f"not finished after {seconds:.0f} s: {(out + err)[-MAX_OUTPUT_TAIL:]}")
         return CommandResult(process.returncode, out, err, seconds)
 
     def sandbox_options(self, more: Mapping[str, object] = MappingProxyType({})) -> list[str]:
@@ -202,7 +204,7 @@ class GpuParts:
         limit: float = 120.0,
         settings: Mapping[str, object] = MappingProxyType({}),
     ) -> tuple[CommandResult, dict[str, Any]]:
-        """A program in the sandbox; the command that ran it, and its report."""
+        """Run a program in the sandbox; return the command and its report."""
         ran = self.run_scientist(
             "exec", PROGRAMS / program, "--json", *self.sandbox_options(settings), *words, limit=limit
         )
@@ -211,7 +213,7 @@ class GpuParts:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def describe_machine(self) -> dict[str, Any]:
-        """What this is, and whether code can be isolated on it."""
+        """Describe the machine, and whether code can be sandboxed on it."""
         code = "import torch, transformers; print(torch.__version__, torch.version.cuda, transformers.__version__)"
         versions = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
         told: dict[str, Any] = {
@@ -229,15 +231,15 @@ class GpuParts:
         return told
 
     def run_doctor(self) -> dict[str, Any]:
-        """`doctor --gpu`: every check of its own."""
+        """Run every check of `doctor --gpu`."""
         out = self.base / "gpu-report.json"
         ran = self.run_scientist("doctor", "--gpu", "--out", out, *self.sandbox_options(), limit=240)
         if not self.gpu.on:
             if ran.code != 2 or out.exists():
                 raise PartFailed(
-                    f"without a GPU it must refuse with exit 2, not {ran.code}: {ran.err[-MAX_OUTPUT_TAIL:]}"
+                    f"without a GPU it must refuse with exit code 2, not {ran.code}: {ran.err[-MAX_OUTPUT_TAIL:]}"
                 )
-            raise PartSkipped(f"no GPU; refused as it should be: {ran.err.strip()[-200:]}")
+            raise PartSkipped(f"no GPU; refused as expected: {ran.err.strip()[-200:]}")
         report = json.loads(out.read_text())
         wrong = [one for one in report["checks"] if one["outcome"] == "failed"]
         if wrong or ran.code:
@@ -245,8 +247,11 @@ class GpuParts:
         return report
 
     def run_study(self) -> dict[str, Any]:
-        """A study of three arms to its decision: pretraining, cells, a run killed amid a cell and resumed from its
-        checkpoint, fresh seeds, test data."""
+        """Run a study of three arms to its decision.
+
+        It covers pretraining, cells, a run killed during a cell and resumed from its checkpoint, fresh seeds and
+        test data.
+        """
         hub = self.base / "hf" / "hub"
         hub.mkdir(parents=True)
         seconds = 45.0 if self.gpu.on else 10.0
@@ -278,7 +283,7 @@ class GpuParts:
             "paper.reflections": 0,
             "paper.judge": "false",
             "paper.missing_ablations": 0,
-        } | ({"budget.gpu_hours": 2} if self.gpu.on else {})  # refused where no GPU is used
+        } | ({"budget.gpu_hours": 2} if self.gpu.on else {})  # refused if no GPU is used
         with ScriptedServer() as server, self.gpu:
             before = self.gpu.used_bytes() if self.gpu.on else 0
             began = time.monotonic()
@@ -312,7 +317,7 @@ class GpuParts:
                 else (self.wait_for_end(running, 400))
             )
             seconds = time.monotonic() - began
-        resumed.expect_exit_code(0, 3, 4)  # without a writer there is no paper: 4
+        resumed.expect_exit_code(0, 3, 4)  # 4: no paper without a writer
         status = self.run_scientist("status", self.run_folder, "--json").parse_json()
         logs = self.run_scientist("logs", self.run_folder).out
         printed = "\n".join(path.read_text(errors="replace") for path in self.run_folder.glob("cells/*/stdout.txt"))
@@ -338,13 +343,13 @@ class GpuParts:
         if not told["decided"]:
             raise PartFailed(f"nothing was decided: {logs[-MAX_OUTPUT_TAIL:]} {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
         if stopped and not told["resumed_from_a_checkpoint"]:
-            raise PartFailed(f"no cell went on from its checkpoint: {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
+            raise PartFailed(f"no cell resumed from its checkpoint: {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
         if self.gpu.on and "PEAK" not in printed:
-            raise PartFailed(f"no cell computed on the GPU: {printed[-MAX_OUTPUT_TAIL:]}")
+            raise PartFailed(f"no cell used the GPU: {printed[-MAX_OUTPUT_TAIL:]}")
         return told
 
     def _kill_the_run(self, running: subprocess.Popen[str]) -> bool:
-        """Kill the whole program once a cell has left a checkpoint; whether that came."""
+        """Kill the whole program once a cell has left a checkpoint; return whether there was one."""
         until = time.monotonic() + min(150.0, self.seconds_left())
         while time.monotonic() < until and running.poll() is None:
             if next(self.run_folder.glob("**/checkpoints/*"), None) is not None:
@@ -355,7 +360,7 @@ class GpuParts:
         return False
 
     def check_inside(self) -> dict[str, Any]:
-        """Devices, /dev/shm, NVML, pinned memory and data loaders within the walls."""
+        """Check devices, /dev/shm, NVML, pinned memory and data loaders inside the sandbox."""
         told: dict[str, Any] = {}
         for isolation in ("auto", "none"):
             _, report = self.execute("inside.py", settings={"sandbox.isolation": isolation})
@@ -374,7 +379,7 @@ class GpuParts:
         return told
 
     def check_leases(self) -> dict[str, Any]:
-        """A GPU that others fill is waited for, and then told in one line; two of ours take turns."""
+        """Check that the program waits for a full GPU with a one-line message, and that two of its runs take turns."""
         if not self.gpu.on:
             raise PartSkipped("no GPU")
         holder = subprocess.Popen(
@@ -383,11 +388,11 @@ class GpuParts:
         try:
             assert holder.stdout is not None
             if holder.stdout.readline() != "held\n":
-                raise PartFailed("the holder could not take the memory")
+                raise PartFailed("the holder process could not allocate the memory")
             busy = self.sandbox_options({"sandbox.gpu_free_gb": 8, "sandbox.gpu_wait": 5})
             ran = self.run_scientist("exec", PROGRAMS / "bare.py", "--json", *busy)
             if ran.code == 0:
-                raise PartFailed("an experiment was begun on a GPU whose memory another process holds")
+                raise PartFailed("an experiment was started on a GPU whose memory another process holds")
             refused = ran.err.strip()
         finally:
             holder.kill()
@@ -419,8 +424,10 @@ class GpuParts:
         }
 
     def check_cells(self) -> dict[str, Any]:
-        """A cell that takes all memory and one that is killed cost themselves; the next one is measured, and the memory
-        is free again."""
+        """Check that a cell that uses all memory and one that is killed fail alone.
+
+        The next cell must be measured, and the memory freed.
+        """
         before = self.gpu.used_bytes() if self.gpu.on else 0
         words = ["--cells", "memory,dies,ok", "--on", "sequences", *self._data_options()]
         more: dict[str, object] = {} if self.gpu.on else {"sandbox.memory_gb": 2.5}
@@ -441,11 +448,13 @@ class GpuParts:
             after = self.gpu.used_bytes()
             told |= {"used_before": before, "used_after": after}
             if after - before > (1 - FREED_SHARE) * self.gpu.total_bytes():
-                raise PartFailed(f"memory was not given back: {json.dumps(told)}")
+                raise PartFailed(f"memory was not freed: {json.dumps(told)}")
         return told
 
     def check_fork(self) -> dict[str, Any]:
-        """Code that forks after it computed on CUDA fails as that and does not hang; the cell after it is measured."""
+        """Check that forking after CUDA was used fails with that message instead of hanging, and the next cell is
+        measured.
+        """
         _, report = self.execute(
             "cells.py", "--cells", "forks,ok", "--on", "sequences", *self._data_options(), limit=150
         )
@@ -455,7 +464,7 @@ class GpuParts:
         return {"outcomes": outcomes}
 
     def check_digits(self) -> dict[str, Any]:
-        """The same seed twice, with and without sandbox.deterministic; how far bfloat16 is off."""
+        """Run the same seed twice, with and without sandbox.deterministic, and measure the error of bfloat16."""
         told: dict[str, Any] = {}
         for deterministic in (True, False):
             found: list[str] = []
@@ -473,7 +482,7 @@ class GpuParts:
         return told
 
     def measure_sharing(self) -> dict[str, Any]:
-        """Work of cells side by side on one device against one after the other."""
+        """Measure cells that share one device against sequential cells."""
         words = ["--cells", "busy", "--on", "sequences", *self._data_options()]
 
         def steps(count: int) -> list[int]:
@@ -494,7 +503,7 @@ class GpuParts:
         return {"steps_alone": alone[0], "steps_of_two": pair, "gain": sum(pair) / alone[0]}
 
     def measure_overhead(self) -> dict[str, Any]:
-        """A script in the sandbox against the bare interpreter, and what a cell costs beyond its own time."""
+        """Measure a script in the sandbox against the bare interpreter, and the overhead per cell."""
         bare: list[float] = []
         ours: list[float] = []
         for _ in range(3):
@@ -517,7 +526,7 @@ class GpuParts:
         }
 
     def run_ablation(self) -> dict[str, Any]:
-        """A generated repository on the device: reproduced, its parts taken out."""
+        """Reproduce a generated repository on the device, and ablate its parts."""
         if shutil.which("git") is None:
             raise PartSkipped("no git")
         repository = self.base / "repository"
@@ -555,7 +564,7 @@ class GpuParts:
         return {"exit_code": ran.code, "seconds": ran.seconds, "report": report}
 
     def compare_gpu_hours(self) -> dict[str, Any]:
-        """GPU-hours that the study booked against what NVML counted."""
+        """Compare the GPU-hours that the study charged with those that NVML counted."""
         if not self.gpu.on:
             raise PartSkipped("no GPU")
         if not self.run_folder.exists():
@@ -569,7 +578,7 @@ class GpuParts:
         }
 
     def _data_options(self) -> list[str]:
-        """The option that brings a small dataset."""
+        """Return the option that adds a small dataset."""
         path = self.base / "small.npz"
         if not path.exists():
             code = (
@@ -581,11 +590,11 @@ class GpuParts:
 
 
 def _find_program() -> list[str]:
-    """The installed command, which is beside the interpreter or on the PATH."""
+    """Return the installed command, next to the interpreter or on the PATH."""
     beside = Path(sys.executable).with_name("scientist")
     found = str(beside) if beside.exists() else shutil.which("scientist")
     if found is None:
-        raise SystemExit("benchmarks.gpu: there is no command `scientist`: install the project first")
+        raise SystemExit("benchmarks.gpu: the command `scientist` was not found: install the project first")
     return [found]
 
 
@@ -594,11 +603,11 @@ def _mean(values: list[int]) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="try the program on this machine's GPU")
+    parser = argparse.ArgumentParser(description="test the program on this machine's GPU")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--minutes", type=float, default=8.0)
-    parser.add_argument("--only", action="append", default=[], help="a part; may be repeated")
-    parser.add_argument("--out", type=Path, help="write the JSON there too")
+    parser.add_argument("--only", action="append", default=[], help="run only this part; may be repeated")
+    parser.add_argument("--out", type=Path, help="also write the JSON report to this file")
     given = parser.parse_args(arguments)
     ends = time.monotonic() + 60 * given.minutes
     report: dict[str, Any] = {"device": given.device, "minutes": given.minutes, "parts": {}}

@@ -1,10 +1,10 @@
-"""How well the checks of honesty do: recall on planted programs, false alarms on their honest twins.
+"""Accuracy of the honesty checks: recall on planted programs, false alarms on their honest twins.
 
-    python -m benchmarks.honesty [--sets blind3] [--out FILE]
+python -m benchmarks.honesty [--sets blind3] [--out FILE]
 
-Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with sight of the checks, `blind3`
-without (it was blind once, at its first run). A program counts as caught where a finding is `suspect`; notes
-are counted apart. Intervals are 95 % Wilson.
+Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with knowledge of the checks, `blind3`
+without (it was blind at its first run only). A program counts as caught if a finding is `suspect`; notes are
+counted separately. Intervals are 95 % Wilson.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIMULATED = PLAN.model_copy(
         "metrics": (MetricSpec(name="mse", higher_is_better=False),),
     }
 )
-"""The plan of cases on "wave", a series that they make themselves: no labels of it are withheld."""
+"""Plan of the cases on "wave", a series that they generate: it has no withheld labels."""
 WAVE = DatasetFacts(
     name="wave",
     source="generated: a noisy oscillation",
@@ -50,12 +50,13 @@ WAVE = DatasetFacts(
     task="none",
 )
 METHODS = ("form", "run", "signs of the run", "together")
-"""`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
-that, and what they only note; `together`: the rule (`review.honesty.verdict`), without a reader."""
+"""`form`: static checks and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
+the same including notes; `together`: the full rule (`review.honesty.verdict`), without a reader.
+"""
 
 
 def find_caught(planted: Program, facts: PlantedFacts | None) -> dict[str, list[str]]:
-    """By way: the findings for which it would have the program suspect."""
+    """Return the findings that would make the program suspect, by method."""
     plan, known = (SIMULATED, (WAVE,)) if '"wave"' in planted.source else (PLAN, None)
     sources = {"experiment.py": planted.source}
     seen = check_program(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
@@ -69,7 +70,7 @@ def find_caught(planted: Program, facts: PlantedFacts | None) -> dict[str, list[
 
 
 def build_report(planted: Iterable[Program], runs: PlantedRunner | None = None) -> dict[str, Any]:
-    """By way: recall, false alarms, and what went wrong. Without `runs` nothing is executed."""
+    """Return recall, false alarms and errors by method. Without `runs`, nothing is executed."""
     began, lines, errors = time.monotonic(), list[tuple[Program, dict[str, list[str]]]](), dict[str, str]()
     for program in planted:
         facts = find_facts(runs, program, PLAN) if runs is not None else None
@@ -98,8 +99,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sets", default=",".join(SETS), help="of benchmarks.planted, separated by commas")
-    parser.add_argument("--still", action="store_true", help="read the programs only, run nothing")
-    parser.add_argument("--each", type=int, default=1, help="take one program and its twin in so many")
+    parser.add_argument("--still", action="store_true", help="only read the programs, run nothing")
+    parser.add_argument("--each", type=int, default=1, help="use only one program and its twin in so many")
     arguments = parser.parse_args()
     found: dict[str, Any] = {}
     with PlantedRunner() as runs:

@@ -1,13 +1,13 @@
-"""What the page costs: a run of 1,000 nodes with 40 MB of files, seen in Chromium while it grows.
+"""Cost of the web page: a run of 1,000 nodes with 40 MB of files, viewed in Chromium while it grows.
 
-    python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N] [--pages N] [--events N]
-                                   [--before CLONE]
+python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N] [--pages N] [--events N] [--before
+CLONE]
 
-Prints one JSON object. `paint` is the browser's own first contentful paint, from the start of the request; `update` the
-time from the commit of an event to the element of its node in the page. Both stand beside the same of a server without
-any work, in the same browser a moment before and after: `paint` of the same bytes as plain files, `update` of the same
-elements pushed by a bare thread. Machines are noisy; ratios say more than seconds. `memory` is that of the server.
-`views` are the pages beside the run's own. With `--before`, the page of another clone shows the same run in turns.
+Prints one JSON object. `paint` is the browser's first contentful paint, from the start of the request; `update` is
+the time from the commit of an event to the node's element in the page. Both are compared with a trivial server, in
+the same browser just before and after: `paint` of the same bytes as plain files, `update` of the same elements
+pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is the server's. `views` are
+the other pages of the run. With `--before`, the page of another clone shows the same run, alternating.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PROTOTYPE = {
     "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores",
 }
 LIMIT_MILLISECONDS = 180_000
-"""Milliseconds that a page gets: the first one after the start folds the whole log."""
+"""Timeout of a page in milliseconds: the first one after the start reads the whole log."""
 PLAN = DataPlan(
     task="classify",
     datasets=(DatasetUse(name="d"),),
@@ -72,7 +72,7 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
     if (one.id?.startsWith("g-") && !(one.id in window.seen)) window.seen[one.id] = now;
 }).observe(document.documentElement, { childList: true, subtree: true }));
 """
-"""Notes when an element of a node came into the page, in milliseconds since the epoch."""
+"""Records when a node's element appeared in the page, in milliseconds since the epoch."""
 PUSH_SCRIPT = """
 new EventSource("/live").onmessage = (event) => {
   const [id, html] = JSON.parse(event.data);
@@ -85,7 +85,7 @@ new EventSource("/live").onmessage = (event) => {
 
 
 class GrowingRun:
-    """A made run: a tree over four stages that grows node by node, with 40 kB of files a node."""
+    """A generated run: a tree over four stages that grows node by node, with 40 kB of files per node."""
 
     def __init__(self, folder: Path, nodes: int, cells: int = 0) -> None:
         folder.mkdir(parents=True)
@@ -103,7 +103,7 @@ class GrowingRun:
             self.add_node()
 
     def add_node(self) -> tuple[str, float]:
-        """One more node, whole; its id, and when the event that makes it appear was committed (since the epoch)."""
+        """Add a complete node; return its id, and when its event was committed (since the epoch)."""
         self.count += 1
         k = self.count
         stage = STAGES[min((k - 1) // self._a_stage, len(STAGES) - 1)]
@@ -143,7 +143,7 @@ class GrowingRun:
 
 
 def make_cell_events(k: int, number: int) -> Iterator[Event]:
-    """Cells that a node owes, four arms at so many levels as it takes, and their executions; every ninth one fails."""
+    """Yield cells of a node, four arms at as many levels as needed, and their executions; every ninth fails."""
     cells = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(number)]
     keys = [hashlib.sha256(f"{k}/{n}".encode()).hexdigest() for n in range(number)]
     yield CellsRequired(node=format_node_id(k), cells=tuple(cells), keys=tuple(keys))
@@ -178,7 +178,7 @@ def make_cell_events(k: int, number: int) -> Iterator[Event]:
 
 
 def _place_in_tree(event: DecisionMade, k: int, first: int, stage: StageName) -> DecisionMade:
-    """The decision with a place in the tree: five drafts a stage, and children as wide as a search makes them."""
+    """Give the decision a place in the tree: five drafts per stage, and children as in a search."""
     kinds: tuple[NodeKind, ...] = ("draft", "improve", "tune", "ablate")
     inner = k - first
     parent = (
@@ -190,11 +190,11 @@ def _place_in_tree(event: DecisionMade, k: int, first: int, stage: StageName) ->
     )
 
 
-# --- what is compared with ------------------------------------------------------------------------------------------
+# --- baselines ------------------------------------------------------------------------------------------------------
 
 
 class PlainServer(ThreadingHTTPServer):
-    """A server without any work: bytes that lie ready, and elements that are pushed as they are given."""
+    """A trivial server: stored bytes, and elements that are pushed unchanged."""
 
     daemon_threads = True
 
@@ -206,7 +206,7 @@ class PlainServer(ThreadingHTTPServer):
 
 class _PlainHandler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         server = self.server
@@ -231,7 +231,7 @@ class _PlainHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def plain_server(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[PlainServer, str]]:
-    """Such a server and its address."""
+    """Run such a server, and yield it with its address."""
     with PlainServer(files) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -248,7 +248,7 @@ def plain_server(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[PlainSe
 
 @contextmanager
 def open_page(browser: Browser, address: str) -> Generator[Page]:
-    """A page in a profile of its own, loaded."""
+    """Open a loaded page in its own profile."""
     with closing(browser.new_context()) as context:
         context.set_default_timeout(LIMIT_MILLISECONDS)
         page = context.new_page()
@@ -258,7 +258,7 @@ def open_page(browser: Browser, address: str) -> Generator[Page]:
 
 
 def measure_paint(browser: Browser, address: str) -> dict[str, float]:
-    """Milliseconds from the request to the first byte, the first paint with content, and the end of loading."""
+    """Return milliseconds from the request to the first byte, the first contentful paint, and the end of loading."""
     with open_page(browser, address) as page:
         page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
         found: dict[str, float] = page.evaluate("""() => {
@@ -269,32 +269,32 @@ def measure_paint(browser: Browser, address: str) -> dict[str, float]:
 
 
 def measure_update(page: Page, act: Callable[[], tuple[str, float]]) -> float:
-    """Milliseconds from what `act` did (it returns a node, and when) to the node's element in the page."""
+    """Return milliseconds from what `act` did (it returns a node and a time) to the node's element in the page."""
     name, at = act()
     page.wait_for_function("id => id in window.seen", arg=f"g-{name}", polling=20)
     return float(page.evaluate("id => window.seen[id]", f"g-{name}")) - 1000 * at
 
 
 def summarize_spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, the tenth part at either end, of milliseconds."""
+    """Return the median and both ten-percent quantiles, in milliseconds."""
     cut = statistics.quantiles(values, n=10) if len(values) > 1 else [values[0]] * 9
     return {"p10": round(cut[0], 1), "p50": round(statistics.median(values), 1), "p90": round(cut[8], 1)}
 
 
 def measure_memory(pid: int) -> dict[str, float]:
-    """Megabytes (10^6 bytes) of a process: resident, its share of what is shared, and what it alone has."""
+    """Return megabytes (10^6 bytes) of a process: resident, proportional, and private."""
     names = {"Rss:": "rss_mb", "Pss:": "pss_mb", "Private_Dirty:": "own_mb"}
     fields = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     return {names[one[0]]: round(int(one[1]) * 1024 / 1e6, 1) for one in fields if one[0] in names}
 
 
 def read_load() -> float:
-    """Processes that wanted to run in the last minute."""
+    """Return the load average of the last minute."""
     return float(Path("/proc/loadavg").read_text().split()[0])
 
 
 def measure_first_pages(browser: Browser, address: str, files: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
-    """The first page of a server that has read nothing yet, later ones, and the same bytes from the plain server."""
+    """Measure the first page of a fresh server, later ones, and the same bytes from the plain server."""
     cold = measure_paint(browser, address)
     with plain_server(files) as (_, base):
         pairs = [(measure_paint(browser, address), measure_paint(browser, base + "/")) for _ in range(7)]
@@ -311,7 +311,7 @@ def measure_first_pages(browser: Browser, address: str, files: dict[str, tuple[s
 def measure_updates(
     browser: Browser, address: str, growing: GrowingRun, files: dict[str, tuple[str, bytes]], number: int
 ) -> dict[str, Any]:
-    """New nodes in an open page, beside elements that the plain server pushes into the same page."""
+    """Measure new nodes in an open page, against elements that the plain server pushes into the same page."""
     ours: list[float] = []
     theirs: list[float] = []
     with (
@@ -331,7 +331,7 @@ def measure_updates(
 
             ours.append(measure_update(page, growing.add_node))
             theirs.append(measure_update(other, push))
-            time.sleep(0.13)  # not in step with the server's looks
+            time.sleep(0.13)  # out of step with the server's polling
     return {
         "ms": summarize_spread(ours),
         "pushed_ms": summarize_spread(theirs),
@@ -342,7 +342,9 @@ def measure_updates(
 
 
 def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, before: Path, number: int) -> dict[str, Any]:
-    """The page of these sources and that of another clone, in turns: first paints, and updates of an open page."""
+    """Compare the page of these sources with that of another clone, alternating: first paints, and updates of an open
+    page.
+    """
     paints, waits = ({"before": list[float](), "now": list[float]()} for _ in range(2))
     with running_viewer(place, root=before) as old, running_viewer(place) as new:
         sides = {"before": old.address, "now": new.address}
@@ -354,7 +356,7 @@ def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, befor
         for _ in range(4):
             for name, address in sides.items():
                 with open_page(browser, address) as page:
-                    time.sleep(2.5)  # what is fetched later is there
+                    time.sleep(2.5)  # wait for what is fetched later
                     for _ in range(max(2, number // 4)):
                         waits[name].append(measure_update(page, growing.add_node))
                         time.sleep(0.37)
@@ -366,7 +368,7 @@ def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, befor
 
 
 def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
-    """First paint, loading and bytes of the pages beside the run's own."""
+    """Measure first paint, loading and bytes of the run's other pages."""
     token = viewer.address.partition("?")[2]
     return {
         view: measure_paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}")
@@ -375,7 +377,7 @@ def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[
 
 
 def measure_many_pages(browser: Browser, address: str, growing: GrowingRun, pages: int, number: int) -> dict[str, Any]:
-    """Updates when so many pages are open, each in a profile of its own: the first and the last that shows it."""
+    """Measure updates with many open pages, each in its own profile: the first and the last that shows it."""
     from contextlib import ExitStack
 
     first: list[float] = []
@@ -395,7 +397,7 @@ def measure_many_pages(browser: Browser, address: str, growing: GrowingRun, page
 
 
 def fetch_page(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
-    """The page of a run and what it loads, to be served as plain files; `/plain` has another script."""
+    """Fetch the page of a run and what it loads, to be served as plain files; `/plain` has another script."""
     found: dict[str, tuple[str, bytes]] = {}
     with closing(browser.new_context()) as context:
         context.set_default_timeout(LIMIT_MILLISECONDS)
@@ -415,7 +417,7 @@ def fetch_page(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
 
 
 def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Everything, in the order in which a person would do it."""
+    """Measure everything, in the order in which a user would use it."""
     growing = GrowingRun(folder / "made", given.nodes, given.cells)
     files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
     with closing(growing.log), chromium() as browser:
@@ -435,7 +437,7 @@ def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
             several = measure_many_pages(browser, viewer.address, growing, given.pages, max(3, given.updates // 4))
             used["after_many"] = measure_memory(viewer.pid)
             with open_page(browser, viewer.address):
-                for _ in range(given.events // 12):  # a node is twelve events; five minutes of a busy run are 300
+                for _ in range(given.events // 12):  # a node has twelve events; five minutes of a busy run have 300
                     growing.add_node()
                     time.sleep(0.05)
                 time.sleep(1.0)
@@ -464,7 +466,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--cells", type=int, default=20, help="that each node owes")
+    parser.add_argument("--cells", type=int, default=20, help="cells per node")
     parser.add_argument("--before", type=Path, help="a clone whose page is measured in the same run")
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--pages", type=int, default=10)

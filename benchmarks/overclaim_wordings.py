@@ -1,11 +1,11 @@
-r"""What the binder sends back of sentences and summaries that claim too much, and of honest ones (benchmarks/wording).
+"""Which overclaiming sentences and summaries the paper checks reject, and which honest ones (benchmarks/wording).
 
-    python -m benchmarks.overclaim_wordings [--refused FILE] [--out FILE]
+python -m benchmarks.overclaim_wordings [--refused FILE] [--out FILE]
 
-Prints one JSON object: of either file recall (share of what claims too much that is sent back) and false refusals, with
-95 % intervals (Clopper and Pearson), and the ids that were missed and refused by mistake. Of the summaries the check of
-the source alone; `--refused` names a JSON list of the ids in which a reader with the prompt of role `scope` found a
-claim beyond the verdicts, to be counted with it. Look at what comes of it once: the set measures, it is not to tune by.
+Prints one JSON object: for either file recall (share of overclaims rejected) and false refusals, with 95 %
+intervals (Clopper and Pearson), and the ids of misses and false refusals. Summaries are only checked in the source;
+`--refused` names a JSON list of the ids in which a reader with the prompt of role `scope` found an overclaim, which
+count as rejected. This set is for measuring, not for tuning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PART_PREFIXES = {"title": "title", "abstract": "abstract", "conclusion": "sectio
 
 
 def build_evidence(study: Mapping[str, Any]) -> Evidence:
-    """All that a draft on a study may lean on."""
+    """Return the evidence for a draft on a study."""
     plan = DataPlan.model_validate(study["plan"])
     facts = tuple(DatasetFacts.model_validate(one) for one in study["facts"])
     seeds: list[int] = study["seeds"]
@@ -88,7 +88,7 @@ def build_evidence(study: Mapping[str, Any]) -> Evidence:
 
 
 def find_refused(draft: PaperDraft, evidence: Evidence, where: Iterable[str]) -> list[str]:
-    """What the binder says of claims in these parts of a draft."""
+    """Return the violations about claims in these parts of a draft."""
     return [
         one.fix
         for one in check_draft(draft, evidence)
@@ -100,13 +100,13 @@ def find_refused(draft: PaperDraft, evidence: Evidence, where: Iterable[str]) ->
 
 
 def check_sentence(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
-    """What is said of a sentence, as a paragraph of a section."""
+    """Return the violations of a sentence, as a paragraph of a section."""
     draft = PaperDraft(title="A study", abstract="", sections=(Section(title="Results", body=one["new"]),))
     return find_refused(draft, evidence, ("section 'Results'",))
 
 
 def check_summary(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
-    """What is said of title, abstract and conclusion."""
+    """Return the violations of title, abstract and conclusion."""
     texts = one["new"]
     draft = PaperDraft(
         title=texts["title"],
@@ -117,7 +117,7 @@ def check_summary(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
 
 
 def count_refusals(refusals: Mapping[str, bool], key: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """Recall and false refusals of what was said of each text."""
+    """Return recall and false refusals over all texts."""
     found: dict[str, Any] = {}
     for name, label in (("recall", "too much"), ("false_refusals", "fine")):
         ids = [one for one in refusals if key[one]["label"] == label]
@@ -135,7 +135,7 @@ def count_refusals(refusals: Mapping[str, bool], key: Mapping[str, Mapping[str, 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--refused", type=Path, help="JSON list of ids of summaries that a reader of scope refuses")
+    parser.add_argument("--refused", type=Path, help="JSON list of ids of summaries that a scope reader refuses")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     files = read_set(SET_FOLDER)

@@ -1,9 +1,9 @@
-"""Packages that a plan asks for, from the plan to `reproduce`: seconds and megabytes, shared, and without a network.
+"""Packages that a plan requests, from the plan to `reproduce`: seconds and megabytes, shared, and without a network.
 
-    python -m benchmarks.packages [--packages einops,msgspec] [--out FILE] [--runs DIR]
+python -m benchmarks.packages [--packages einops,msgspec] [--out FILE] [--runs DIR]
 
-The offline model's plan asks for the packages, of which the user's list allows, and its programs import them; the rest
-is as it is in `make demo`, smaller. Needs an index (PyPI). Prints one JSON object; exit code 1 where anything fails.
+The offline model's plan requests the packages, which the user's list allows, and its programs import them; the rest
+is a smaller `make demo`. Needs a package index (PyPI). Prints one JSON object; exits 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ SMALL = {
     "search.ladder": "false",
 }
 LIMIT_SECONDS = 900.0
-"""Seconds that one command gets."""
+"""Time limit of one command in seconds."""
 
 
 def run_importing(names: list[str], arguments: list[str]) -> int:
-    """`scientist` whose offline model asks for these packages and imports them."""
+    """Run `scientist` with an offline model that requests these packages and imports them."""
     plan, code = researcher.ANSWER_FUNCTIONS["plan"], researcher.ANSWER_FUNCTIONS["code"]
 
     def asks(inputs: PlanInputs) -> DataPlan:
@@ -74,7 +74,7 @@ def run_importing(names: list[str], arguments: list[str]) -> int:
 
 
 class PackageRuns:
-    """Runs in one folder, with a store of their own."""
+    """Runs in one folder, with their own store."""
 
     def __init__(self, runs: Path, names: list[str]) -> None:
         self.runs, self.names = runs, names
@@ -120,7 +120,7 @@ class PackageRuns:
         }
 
     def kill_when(self, process: subprocess.Popen[str], name: str, far: Callable[[RunState], object]) -> RunState:
-        """Kill a run as soon as its state is so far."""
+        """Kill a run as soon as its state fulfils `far`."""
         end = time.monotonic() + LIMIT_SECONDS
         while time.monotonic() < end and process.poll() is None:
             try:
@@ -133,7 +133,7 @@ class PackageRuns:
                 process.communicate()
                 return state
             time.sleep(0.1)
-        raise SystemExit(f"{name} did not come so far: {process.communicate()[1][-400:]}")
+        raise SystemExit(f"{name} did not get that far: {process.communicate()[1][-400:]}")
 
     def empty_store(self, *, all_of_it: bool = False) -> None:
         place = self.cache if all_of_it else self.store
@@ -142,7 +142,7 @@ class PackageRuns:
 
 
 def measure_packages(bench: PackageRuns) -> dict[str, Any]:
-    """What a run from plan to paper takes, a second one that shares, and what is built again from the lock."""
+    """Measure a run from plan to paper, a second one that shares packages, and a rebuild from the lock."""
     found: dict[str, Any] = {"packages": bench.names, "run": bench.run_timed(*bench.run_options("first"))}
     installed = read_state(bench.runs / "first").installed_packages
     assert installed is not None, found

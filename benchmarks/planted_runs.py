@@ -1,8 +1,8 @@
-"""Planted programs, really run: in plain subprocesses with `lab`, on data of scikit-learn, as ours are.
+"""Run planted programs in plain subprocesses with `lab`, on data of scikit-learn, as in a real run.
 
-Each is run with three seeds, with its labels permuted, with rows replaced, and where it measures cell by cell with
-the names of its arms exchanged; then the facts of the run and the probes are asked, as `stages` asks them. Nothing is
-isolated: it is the checks that are measured here, not the sandbox.
+Each is run with three seeds, with permuted labels, with replaced rows, and, if it measures by cell, with exchanged
+arm names; then the facts of the run and the probes are evaluated as in `stages`. Nothing is sandboxed, since the
+checks are measured, not the sandbox.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
 
 @dataclass
 class PlantedExecution:
-    """What one execution of a program left, of all its cells together."""
+    """Output of one execution of a program, over all its cells."""
 
     error: str = ""
     measurements: tuple[Measurement, ...] = ()
@@ -61,7 +61,7 @@ class PlantedExecution:
 
 @dataclass(frozen=True)
 class PlantedFacts:
-    """What executions say of a program: facts of the run and probes, as findings."""
+    """Findings from executions of a program: facts of the run and probes."""
 
     findings: tuple[HonestyFinding, ...]
     measurements: tuple[Measurement, ...] = ()
@@ -70,7 +70,7 @@ class PlantedFacts:
 
 
 class PlantedRunner:
-    """Runs programs in a folder of its own; to be closed."""
+    """Runs programs in its own folder; close it after use."""
 
     def __init__(self) -> None:
         self._place = tempfile.TemporaryDirectory()
@@ -121,7 +121,7 @@ class PlantedRunner:
     def execute(
         self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0, cells: Sequence[Cell] = ()
     ) -> PlantedExecution:
-        """One execution of a program, or of its cells one after the other."""
+        """Execute a program, or its cells in turn."""
         whole = PlantedExecution()
         for cell in cells or (None,):
             one = self._execute_one(files, entry, seed, cell)
@@ -172,7 +172,7 @@ class PlantedRunner:
 
 
 def find_facts(runs: PlantedRunner, planted: Program, plan: DataPlan) -> PlantedFacts:
-    """What running a program shows: on the dataset that it names, or the first one that it runs on."""
+    """Return the findings from running a program on the dataset that it names, or the first one that works."""
     began, files, error = time.monotonic(), {"experiment.py": planted.source}, ""
     grid = collect_reads(planted.source) is not None
     named = [name for name in DATASETS if f'"{name}"' in planted.source]
@@ -196,7 +196,7 @@ def find_facts(runs: PlantedRunner, planted: Program, plan: DataPlan) -> Planted
 
 
 def set_primary_metric(plan: DataPlan, measured: Iterable[Measurement]) -> DataPlan:
-    """The plan with a metric first that the program's predictions have."""
+    """Put a metric first in the plan that the program's predictions have."""
     names = {one.name for one in measured}
     known = [*plan.metrics, MetricSpec(name="mse", higher_is_better=False)]
     return plan.model_copy(update={"metrics": tuple(sorted(known, key=lambda one: one.name not in names))})
@@ -235,7 +235,7 @@ def _probe(
 def _probe_labels(
     runs: PlantedRunner, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: PlantedExecution
 ) -> str | None:
-    """Why the labels seem not to matter; None where they do, or nothing can be said."""
+    """Return why the labels seem not to matter; None if they do, or it cannot be decided."""
     if ".y" not in files["experiment.py"]:
         return None
     found = ProbeResult("still", "")
@@ -244,7 +244,7 @@ def _probe_labels(
         if after.error:
             return None
         if number == 0 and (arms := find_arms_ignoring_labels(first.predicted, after.predicted, plan)):
-            return f"the predictions of {', '.join(arms)} are the same with permuted labels"
+            return f"the predictions of {', '.join(arms)} are identical with permuted labels"
         found = judge_label_permutation(
             first.measurements,
             after.measurements,

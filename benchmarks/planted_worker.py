@@ -1,7 +1,7 @@
-"""A process that has imported what experiments use, and runs each job that it is told of in a child of its own.
+"""A process that imports what experiments use, and runs each job in a child process.
 
-Started by `benchmarks.planted_runs` with `lab` on its path. It reads a line of JSON a job (`job`: the file for LAB_JOB;
-`folder`) and answers with one: `error`, empty where the program ran, and `training`, what was seen of it.
+Started by `benchmarks.planted_runs` with `lab` on its path. It reads one JSON line per job (`job`: the file for
+LAB_JOB; `folder`) and answers with one: `error`, empty if the program ran, and `training`, the observed training.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PRELOADED_MODULES = (
     "torch",
 )
 LIMIT_SECONDS = 60
-"""Seconds of one program."""
+"""Time limit of one program in seconds."""
 
 
 def run_program(folder: str, said: int) -> None:
-    """The program of a folder, and the function that it registered, if it did. Never returns."""
+    """Run the program of a folder, and the function that it registered, if any. Never returns."""
     found: dict[str, object] = {"error": "", "training": None}
     try:
         signal.alarm(LIMIT_SECONDS)
@@ -58,7 +58,7 @@ def run_program(folder: str, said: int) -> None:
 
 
 def serve_jobs() -> None:
-    """Until there are no more jobs."""
+    """Serve until there are no more jobs."""
     for name in PRELOADED_MODULES:
         importlib.import_module(name)
     for line in sys.stdin:
@@ -73,7 +73,9 @@ def serve_jobs() -> None:
         with os.fdopen(read) as file:
             text = file.read()
         os.waitpid(pid, 0)
-        print(text or json.dumps({"error": "ended by a signal, or after the limit", "training": None}), flush=True)
+        print(
+            text or json.dumps({"error": "killed by a signal, or after the time limit", "training": None}), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """`python -m benchmarks.policies TABLE... [--out FILE] [--draws N] [--budgets N...]`: which policy finds what matters.
 
-Each policy of choosing the next run is played on a stored table of runs of one repository: of every part at every seed,
-and of the baseline. A draw is a world of its own: seeds are drawn from the table with replacement, the same for a part
-and its baseline (`--unpaired`: others, as of a program that takes none), and priors agree with the true importances by
-`--agreement` (0: they know nothing). Budgets count the baseline's runs. Right are the five parts that help most by the
-mean over all seeds of the table; who ties with the fifth is right. Acc@5 is a mean over draws, with its standard error.
+Each policy for choosing the next run is simulated on a stored table of runs of one repository: every part at every
+seed, and the baseline. Each draw is a separate world: seeds are drawn from the table with replacement, the same for
+a part and its baseline (`--unpaired`: different ones, as for a program without seeds), and priors agree with the
+true importances by `--agreement` (0: uninformed). Budgets include the baseline's runs. Correct are the five parts
+that help most by the mean over all seeds of the table, including ties with the fifth. Acc@5 is a mean over draws,
+with its standard error.
 
-    python -m benchmarks.policies measure REPOSITORY TRUTH.json --out TABLE.json [--seeds N] [--python PATH]
+python -m benchmarks.policies measure REPOSITORY TRUTH.json --out TABLE.json [--seeds N] [--python PATH]
 
-makes such a table of a repository whose parts are known: `reference` of the file says how each is taken out.
+makes such a table from a repository with known parts: `reference` in the file says how to remove each.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ TOP_K = 5
 DRAWS = 500
 BUDGETS = (20, 30, 40)
 FIRST_SEED = 1001
-"""Of a table: the truth of a generated repository was measured on others."""
+"""First seed of a table: the truth of a generated repository was measured with other seeds."""
 _RUN_SECONDS = 120
 
 
 class StoredRuns(FrozenModel):
-    """Stored runs: values at the same place are of the same seed. Effects are positive where a part helps."""
+    """Stored runs: values at the same position have the same seed. Effects are positive if a part helps."""
 
     name: str
     direction: MetricDirection
@@ -51,21 +52,21 @@ class StoredRuns(FrozenModel):
     parts: Mapping[str, tuple[float, ...]]
 
     def compute_effect(self, part: str, seed: int, other: int) -> float:
-        """Of the runs at two places, the baseline's first."""
+        """Return the effect from the runs at two positions, the baseline's first."""
         return (self.baseline[seed] - self.parts[part][other]) * (1 if self.direction == "max" else -1)
 
     def list_effects(self, part: str) -> list[float]:
-        """Of every seed."""
+        """Return the effect for every seed."""
         return [self.compute_effect(part, seed, seed) for seed in range(len(self.baseline))]
 
     def compute_importance(self) -> dict[str, float]:
-        """Over all seeds; 0 of a part that harms, which is none of those that help most."""
+        """Return the mean effect over all seeds; 0 for a harmful part, which cannot be among those that help most."""
         return {part: max(0.0, fmean(self.list_effects(part))) for part in self.parts}
 
 
 @dataclass
 class PolicyWorld:
-    """One draw: seeds in an order of its own, a budget that the baseline's runs are paid from, and priors."""
+    """One draw: its own order of seeds, a budget that includes the baseline's runs, and priors."""
 
     table: StoredRuns
     rng: Random
@@ -87,7 +88,7 @@ class PolicyWorld:
         }
 
     def run_part(self, part: str) -> float | None:
-        """The effect of one run more, None where the budget is spent. A new seed costs a run of the baseline too."""
+        """Return the effect from one more run; None if the budget is spent. A new seed also costs a baseline run."""
         place = len(self.seen[part])
         cost = 1 + (place >= len(self.seeds))
         if self.runs_left < cost:
@@ -104,7 +105,7 @@ class PolicyWorld:
         return [ablation_bandit.BanditArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
 
     def estimate_sigma(self) -> float:
-        """Of one effect; what was never repeated is taken to be exact until it is."""
+        """Estimate the sigma of one effect; without repeats, effects are assumed to be exact."""
         drawn = [self.table.baseline[seed] for seed in self.seeds]
         found = ablation_bandit.compute_pooled_sigma(self.seen.values(), drawn).sigma
         return found if math.isfinite(found) else 1e-6
@@ -128,14 +129,14 @@ def _effect_size(effect: float | None) -> float | None:
 
 
 def play_random(world: PolicyWorld) -> None:
-    """Any arm, however often it ran."""
+    """Choose any arm, however often it ran."""
     names = list(world.seen)
     while world.run_part(world.rng.choice(names)) is not None:
         pass
 
 
 def play_uniform(world: PolicyWorld) -> None:
-    """Round robin in the order of priors."""
+    """Choose in turn, in the order of priors."""
     order = ablation_bandit.order_sweep(world.priors)
     while world.run_part(min(order, key=lambda name: len(world.seen[name]))) is not None:
         pass
@@ -155,7 +156,7 @@ def _ucb_index(values: Sequence[float], total: int) -> float:
 
 
 def play_boundary(world: PolicyWorld) -> None:
-    """Ours: every arm once, then the edge of the five that help most."""
+    """This project's policy: every arm once, then the boundary of the five that help most."""
     while True:
         seen, sigma = world.list_arms(), world.estimate_sigma()
         bad = set(ablation_bandit.find_harmful(seen, sigma))
@@ -175,7 +176,7 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class ComparisonTerms:
-    """Of a comparison: worlds drawn, how much priors know, and whether a part runs on its baseline's seed."""
+    """Terms of a comparison: worlds drawn, quality of priors, and whether a part runs on its baseline's seed."""
 
     draws: int = DRAWS
     agreement: float = 0.0
@@ -183,7 +184,7 @@ class ComparisonTerms:
 
 
 def play_policy(table: StoredRuns, policy: Policy, budget: int, terms: ComparisonTerms) -> list[float]:
-    """Acc@5 of every draw; the draws are the same worlds for every policy."""
+    """Return Acc@5 of every draw; all policies have the same worlds."""
     importance, found = table.compute_importance(), list[float]()
     for number in range(terms.draws):
         world = PolicyWorld(table, Random(f"{table.name} {number}"), budget, terms.agreement, terms.paired)
@@ -193,7 +194,7 @@ def play_policy(table: StoredRuns, policy: Policy, budget: int, terms: Compariso
 
 
 def compare_policies(tables: Sequence[StoredRuns], budgets: Sequence[int], terms: ComparisonTerms) -> dict[str, Any]:
-    """Policy -> budget -> Acc@5 by table and over all, with standard errors over draws."""
+    """Return Acc@5 by policy and budget, for each table and overall, with standard errors over draws."""
     result: dict[str, Any] = {}
     for name, policy in POLICIES.items():
         for budget in budgets:
@@ -210,9 +211,7 @@ def _summarize(values: Sequence[float]) -> dict[str, float]:
 
 
 def measure_repository(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> StoredRuns:
-    """Every part of a repository taken out at every seed, as the file of its truth says; its faults are
-    mended first.
-    """
+    """Remove every part of a repository at every seed, as its truth file says, after fixing its faults."""
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     single = {name: how for name, how in truth["reference"].items() if name in truth["components"]}
     return StoredRuns(
@@ -250,10 +249,10 @@ def main(words: Sequence[str]) -> None:
     asked.add_argument("--out", type=Path)
     asked.add_argument("--draws", type=int, default=DRAWS)
     asked.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
-    asked.add_argument("--agreement", type=float, default=0.0, help="of priors with importances, 0 to 1")
-    asked.add_argument("--unpaired", action="store_true", help="a part runs on other seeds than its baseline")
-    asked.add_argument("--seeds", type=int, default=12, help="of a table that is measured")
-    asked.add_argument("--python", default=sys.executable, help="that a repository runs with")
+    asked.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
+    asked.add_argument("--unpaired", action="store_true", help="run a part on other seeds than its baseline")
+    asked.add_argument("--seeds", type=int, default=12, help="seeds of a measured table")
+    asked.add_argument("--python", default=sys.executable, help="interpreter for a repository")
     given = asked.parse_args(words)
     if str(given.files[0]) == "measure":
         text = measure_repository(

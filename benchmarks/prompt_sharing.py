@@ -1,14 +1,13 @@
-"""What the models of a run were sent, in characters: in all, and outside beginnings that an earlier call had.
+"""Length of the prompts in a run, in characters: in total, and without prefixes shared with earlier calls.
 
-    python -m benchmarks.prompt_sharing RUN [--out FILE]
+python -m benchmarks.prompt_sharing RUN [--out FILE]
 
-Reads the questions that the run kept (`record.prompt_store`). Of each call what it has in common, from its first
-character
-on, with any earlier call of the same model counts as shared: providers cache such beginnings. Calls made for a search
-node (its code, plots, reviews, verdict) are counted by node as well. `differing` names the roles whose `system`
-part was not the same in all their calls.
+Reads the prompts that the run stored (`record.prompt_store`). The prefix of a call that any earlier call of the
+same model had counts as shared, since providers cache such prefixes. Calls made for a search node (its code, plots,
+reviews, verdict) are also counted by node. `differing` names the roles whose `system` part was not the same in all
+calls.
 
-Not measured: tokens, pictures, the schema of the answer, and how long a provider keeps a beginning.
+Not measured: tokens, images, the schema of the answer, and how long a provider caches a prefix.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from labwright.record.zips import open_run_folder
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call whose question was kept."""
+    """A call whose prompt was stored."""
 
     answered: CallAnswered
     asked: PromptRecord
@@ -49,7 +48,7 @@ class RecordedCall:
 
 
 def read_calls(run: Path) -> tuple[list[RecordedCall], int]:
-    """The calls of a run in the order of their answers, and how many questions were not kept."""
+    """Return the calls of a run in the order of their answers, and how many prompts were not stored."""
     answered = [event for event, _ in read_events(RunFolder(run).root / "run.db") if isinstance(event, CallAnswered)]
     kept = [(one, find_prompt(run, one)) for one in answered]
     found = [RecordedCall(one, kept.asked) for one, kept in kept if kept is not None and kept.asked is not None]
@@ -57,7 +56,7 @@ def read_calls(run: Path) -> tuple[list[RecordedCall], int]:
 
 
 def common_prefix_length(a: str, b: str) -> int:
-    """Characters that two texts have in common from the first one on."""
+    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         half = (low + high + 1) // 2
@@ -66,12 +65,14 @@ def common_prefix_length(a: str, b: str) -> int:
 
 
 def shared_prefix_lengths(calls: Iterable[RecordedCall]) -> list[int]:
-    """For each call the characters that it begins with and that an earlier call of its model began with, too."""
+    """Return for each call the length of its longest prefix shared with an earlier call of its model."""
     before: dict[str, list[str]] = defaultdict(list)
     found: list[int] = []
     for call in calls:
         texts = before[call.answered.model]
-        place = bisect.bisect(texts, call.sent_text)  # the text that has most in common is a neighbour in this order
+        place = bisect.bisect(
+            texts, call.sent_text
+        )  # the text with the longest common prefix is a neighbour in sort order
         found.append(
             max((common_prefix_length(call.sent_text, one) for one in texts[max(0, place - 1) : place + 1]), default=0)
         )
@@ -80,7 +81,7 @@ def shared_prefix_lengths(calls: Iterable[RecordedCall]) -> list[int]:
 
 
 def measure_run(run: Path) -> dict[str, object]:
-    """The measure of a run, as JSON."""
+    """Return the measurements of a run, as JSON."""
     calls, lost = read_calls(run)
     begun = shared_prefix_lengths(calls)
     state = read_state(run)

@@ -1,10 +1,10 @@
-"""What a long record costs: a log of 1,000 nodes written, opened for a resume, and weighed.
+"""Cost of a long record: a log of 1,000 nodes is written, opened for a resume, and weighed.
 
-    python -m benchmarks.record [--out FILE] [--nodes N] [--dir DIR]
+python -m benchmarks.record [--out FILE] [--nodes N] [--dir DIR]
 
-Prints one JSON object. The nodes are those of a real small search, repeated with numbers of their own: decision, model
-answers of the usual size, proposal, one attempt with twelve measurements, plots, reviews and verdict. Times are of this
-machine and its disk; `--dir` chooses another one.
+Prints one JSON object. The nodes are those of a small real search, repeated with new numbers: decision, model
+answers of the usual size, proposal, one attempt with twelve measurements, plots, reviews and verdict. Times are for
+this machine and its disk; `--dir` chooses another one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, NodeVerdict, format_node_id
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120
-"""About 4 kB of code, as an answer of the role `code` holds it."""
+"""About 4 kB of code, as in an answer of the role `code`."""
 
 
 def make_node_events(k: int) -> Iterator[Event]:
-    """The events of one good node."""
+    """Yield the events of one good node."""
     name = format_node_id(k)
     yield DecisionMade(
         k=k,
@@ -92,7 +92,7 @@ def _make_answer(k: int, role: str, answer: dict[str, object]) -> CallAnswered:
 
 
 def measure_log(folder: Path, nodes: int) -> dict[str, object]:
-    """Write the log of so many nodes, and open it again in a process of its own."""
+    """Write the log of so many nodes, and open it again in its own process."""
     idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one"]})
     times: list[float] = []
     with closing(EventLog(folder / "run.db")) as log:
@@ -115,7 +115,7 @@ def measure_log(folder: Path, nodes: int) -> dict[str, object]:
 
 
 def measure_opening(folder: Path) -> dict[str, object]:
-    """Seconds until the state of a log is there, and until a process of its own has it, imports included."""
+    """Return the seconds to read the state of a log, and the same in a new process including imports."""
     began = time.perf_counter()
     with closing(EventLog(folder / "run.db")) as log:
         ready = time.perf_counter() - began

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.reference_baselines --out FILE`: the ladder's numbers against what scikit-learn users get.
+"""`python -m benchmarks.reference_baselines --out FILE`: the reference models compared with plain scikit-learn.
 
-On the splits of a run: the ladder as a run measures it (real kernels, `trials` settings drawn as the search draws them,
-the best on validation scored on test), beside plain scikit-learn: DummyClassifier or DummyRegressor, a linear model and
-boosted trees with their defaults, and the better of the two models after a random search of as many settings by
-3-fold cross-validation on train. Every model learns from train alone.
+On the splits of a run, the reference models as a run measures them (real kernels, `trials` settings drawn as in the
+search, the best on validation scored on test), next to plain scikit-learn: DummyClassifier or DummyRegressor, a
+linear model and boosted trees with defaults, and the better of the two after a random search of as many settings by
+3-fold cross-validation on train. Every model is trained on train only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from labwright.search.reference_baselines import sample_settings
 from labwright.search.stage_snapshot import StageSnapshot
 
 DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
-"""A table of classes, an image set, a table with numbers to predict; and the primary metric of each."""
+"""A table with classes, an image set, a table with numbers to predict; and the primary metric of each."""
 
 
 PROGRAM = Path(labwright.__file__).parent / "stages" / "reference_models" / ENTRY_FILE
@@ -48,7 +48,7 @@ SCORING = {"log_loss": "neg_log_loss", "accuracy": "accuracy", "mse": "neg_mean_
 
 @dataclass(frozen=True)
 class BaselineComparison:
-    """Values of the primary metric on test data; of the ladder also on validation, and its seconds of computing."""
+    """Values of the primary metric on test data; for the reference models also on validation, and compute time."""
 
     dataset: str
     metric: str
@@ -67,7 +67,7 @@ class BaselineComparison:
 
 
 def list_trials(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> tuple[Trial, ...]:
-    """What a run with this seed would try."""
+    """Return the trials of a run with this seed."""
     plan = DataPlan(
         task="",
         datasets=(DatasetUse(name=facts.name),),
@@ -93,7 +93,7 @@ def list_trials(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> 
 async def run_reference(
     folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """The ladder's part of a comparison, in a kernel as a run's."""
+    """Measure the reference models in a kernel, as a run does."""
     executor = LocalExecutor(
         1,
         folder / "views",
@@ -148,7 +148,7 @@ async def run_reference(
 
 
 def run_plain(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: int) -> dict[str, float]:
-    """What plain scikit-learn gives on the same splits, with test labels read by us."""
+    """Measure plain scikit-learn on the same splits, with test labels read here."""
     ensemble, models, dummy, selection, stats = (
         import_module(name)
         for name in (
@@ -200,7 +200,7 @@ def run_plain(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: int
 
 
 def compare_dataset(name: str, *, trials: int, seed: int) -> BaselineComparison:
-    """The ladder beside plain scikit-learn on one bundled dataset."""
+    """Compare the reference models with plain scikit-learn on one bundled dataset."""
     metric = METRICS[DATASETS[name]]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -213,11 +213,13 @@ def compare_dataset(name: str, *, trials: int, seed: int) -> BaselineComparison:
 
 
 def main(args: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="The ladder beside plain scikit-learn, on three bundled datasets.")
+    parser = argparse.ArgumentParser(
+        description="The reference models next to plain scikit-learn, on three bundled datasets."
+    )
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dataset", action="append", choices=[*DATASETS], help="all three by default")
+    parser.add_argument("--dataset", action="append", choices=[*DATASETS], help="default: all three")
     asked = parser.parse_args(args)
     names: list[str] = asked.dataset or [*DATASETS]
     found = [asdict(compare_dataset(name, trials=asked.trials, seed=asked.seed)) for name in names]

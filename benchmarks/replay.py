@@ -1,10 +1,10 @@
-"""A whole run that a language model carried, again: real kernels, real TeX, the recorded answers.
+"""Replay a whole recorded run of a language model: real kernels, real TeX, recorded answers.
 
-    python -m benchmarks.replay [--keep DIR] [--out FILE]
+python -m benchmarks.replay [--keep DIR] [--out FILE]
 
-Prints one JSON object: exit code, requests by role, nodes, seconds, and `differs`, which names all that is not as in
-`tests/models/replay/expected.json`; exit 1 where there is anything. Prompts are not compared: only that what is asked
-for is what was asked for then, and that the same answers lead to the same tree and a paper that is released.
+Prints one JSON object: exit code, requests by role, nodes, seconds, and `differs`, which lists all differences from
+`tests/models/replay/expected.json`; exits 1 if there are any. Prompts are not compared, only that the same requests
+are made, and that the same answers lead to the same tree and a released paper.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REPLAY_FOLDER = Path(__file__).parents[1] / "tests" / "models" / "replay"
 
 
 def replay_run(base: Path) -> dict[str, Any]:
-    """What came of the recorded run, run again below a folder."""
+    """Run the recorded run again below a folder, and return its result."""
     model = f"replay:{REPLAY_FOLDER / 'exchange.jsonl'}"
     settings = compose_settings(config=REPLAY_FOLDER / "config.yaml", flags={"models.name": model}, environment={})
     began = time.monotonic()
@@ -46,14 +46,14 @@ def replay_run(base: Path) -> dict[str, Any]:
 
 
 def find_differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """What is not as it was, one line each."""
+    """Return the differences, one line each."""
     return [f"{name}: {found[name]!r}, recorded {was!r}" for name, was in expected.items() if found[name] != was]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="run the recorded run again")
     parser.add_argument("--keep", type=Path, help="a folder for the run; otherwise it is removed")
-    parser.add_argument("--out", type=Path, help="write the JSON there too")
+    parser.add_argument("--out", type=Path, help="also write the JSON report to this file")
     given = parser.parse_args(arguments)
     expected = json.loads((REPLAY_FOLDER / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as base:

@@ -1,11 +1,11 @@
-"""What the sandbox costs: start of a kernel, what an attempt takes beyond its code, memory of a kernel, and its end.
+"""Cost of the sandbox: start of a kernel, overhead of an attempt, memory of a kernel, and its end.
 
-Each figure is a median over `--rounds` kernels, with walls and without in turn. The attempts import numpy, torch,
-scikit-learn and matplotlib and submit nothing: `cold` ones in kernels of their own, `pooled` ones in kernels that
-waited. Seconds and bytes. JSON on stdout, and in `--out`.
+Each figure is a median over `--rounds` kernels, alternating with and without the sandbox. The attempts import
+numpy, torch, scikit-learn and matplotlib and submit nothing: `cold` ones in new kernels, `pooled` ones in waiting
+kernels. Seconds and bytes; JSON on stdout and in `--out`.
 
-With `--against CHECKOUT`, whose environment is its `.venv`, only starts of kernels and cells are measured, there and
-here in turn, so that both meet the same load.
+With `--against CHECKOUT`, whose environment is its `.venv`, only kernel starts and cells are measured, alternating
+between both checkouts so that both have the same load.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ from labwright.sandbox.settings import SandboxSettings
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
 TARGET_SECONDS = 0.1
-"""Seconds beyond its code that a pooled attempt may take."""
+"""Maximum overhead of a pooled attempt in seconds."""
 MAX_END_SECONDS = 2.0
-"""Seconds within which everything that an experiment started must be gone. Without a sandbox what leaves its parents (a
-daemon) is not found, which no code here does."""
+"""Seconds within which all processes of an experiment must be gone.
+
+Without a sandbox, a process that detaches from its parents (a daemon) is not found; no code here does this.
+"""
 
 IMPORTS_CODE = """
 import numpy, torch, sklearn.linear_model, matplotlib.pyplot, lab
@@ -62,12 +64,12 @@ STUBBORN_CODES = {
     "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n"
     + ENDLESS_CODE.format("pass"),
 }
-"""Code that must be ended. Its latency is counted from the interrupt, the grace left out."""
+"""Code that must be killed. Latency is counted from the interrupt, without the grace period."""
 
 
 @contextmanager
 def fresh_kernel(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
-    """A kernel that was not started yet."""
+    """Yield a kernel that has not been started yet."""
     config = KernelConfig(settings, determine_isolation(settings), place / "cache")
     kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), config=config)
     try:
@@ -77,14 +79,14 @@ def fresh_kernel(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
 
 
 def make_script(code: str, kernel: Kernel) -> KernelScript:
-    """Some code as the script of a kernel that was started."""
+    """Return code as the script of a started kernel."""
     job = Job("benchmark", kernel.folder, {})
     (kernel.folder / job.entry).write_text(code)
     return KernelScript(job, kernel.folder, {})
 
 
 async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, float]:
-    """One kernel from its start to its end."""
+    """Measure one kernel from start to end."""
     clock = time.perf_counter
     with fresh_kernel(settings, place) as kernel:
         began = clock()
@@ -103,7 +105,7 @@ async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, flo
 
 
 async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
-    """Seconds from the interrupt to the moment when everything is gone, less the grace where it was used up."""
+    """Return seconds from the interrupt until all processes are gone, without the grace period if it was used up."""
     with fresh_kernel(settings, place) as kernel:
         await kernel.start()
         began = time.perf_counter()
@@ -117,12 +119,12 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
         took = time.perf_counter() - began - 0.5
         assert execution.failure is not None and execution.failure.kind == "timeout", execution.failure
         left = [pid for pid in before if Path(f"/proc/{pid}").exists()]
-        assert not left or settings.isolation == "none", f"still there: {left}"
+        assert not left or settings.isolation == "none", f"still running: {left}"
         return took - (settings.grace if "killed" in execution.failure.message else 0.0)
 
 
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
-    """One attempt; a pool is full again afterwards."""
+    """Measure one attempt; the pool is full again afterwards."""
     began = time.perf_counter()
     outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     took = time.perf_counter() - began
@@ -137,7 +139,7 @@ async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, fl
 
 
 async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
-    """Attempts of every kind in turn, by mode."""
+    """Measure attempts of every kind in turn, by mode."""
     kinds: list[tuple[Mode, str, int]] = [
         (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))
     ]
@@ -153,7 +155,7 @@ async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str
     ]
     found: dict[Mode, list[dict[str, float]]] = {mode: [{} for _ in range(rounds)] for mode in MODES}
     try:
-        for number in range(rounds + 1):  # the first fills caches and pools
+        for number in range(rounds + 1):  # the first round fills caches and pools
             for (mode, words, pool), executor in zip(kinds, executors, strict=True):
                 figures = await measure_attempt(executor, place / f"{mode}{pool}" / str(number))
                 if number:
@@ -166,12 +168,14 @@ async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str
 
 EMPTY_CODE = "import lab\n\ndef run(cell):\n    lab.result('one', 1.0)\n\nlab.measure(run)\n"
 CELL_COUNT = 40
-"""Cells of a job beyond its first one."""
+"""Cells of a job after the first."""
 
 
 async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
-    """Seconds of a kernel's start, and of a cell that does nothing beyond the first of its kernel: on the clock from
-    one to the next (`cell`), and within its kernel (`cell_in_kernel`)."""
+    """Measure a kernel's start, and an empty cell after the first of its kernel.
+
+    Seconds from one cell to the next (`cell`), and within the kernel (`cell_in_kernel`).
+    """
     settings, found = SandboxSettings(isolation=mode, pool=0), dict[str, float]()
     with fresh_kernel(settings, place) as kernel:
         began = time.perf_counter()
@@ -207,7 +211,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
 
 
 def compare_with_checkout(checkout: Path, rounds: int) -> dict[str, object]:
-    """Medians of `cell_costs` there and here, by mode, of as many rounds, and the least; ratios of both; who ran it."""
+    """Return medians and minima of `measure_cell_costs` in both checkouts, by mode, and their ratios."""
     roots = {"before": checkout.absolute(), "after": Path(__file__).resolve().parents[1]}
     found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
     for number in range(rounds + 1):
@@ -220,7 +224,7 @@ def compare_with_checkout(checkout: Path, rounds: int) -> dict[str, object]:
                 text=True,
             )
             for mode, costs in json.loads(ran.stdout).items():
-                if number:  # the first fills caches
+                if number:  # the first round fills caches
                     found[words][mode].append(costs)
     report: dict[str, object] = {"rounds": rounds, "root": os.geteuid() == 0, "load": os.getloadavg()[0]}
     for name, of in (("median", median), ("least", min)):
@@ -238,14 +242,14 @@ def compare_with_checkout(checkout: Path, rounds: int) -> dict[str, object]:
 
 
 async def measure_costs_here() -> dict[Mode, dict[str, float]]:
-    """`cell_costs` of this checkout, by mode."""
+    """Return the cell costs of this checkout, by mode."""
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "cache").mkdir()
         return {mode: await measure_cell_costs(Path(name), mode) for mode in MODES}
 
 
 async def measure_all(rounds: int) -> dict[Mode, dict[str, float]]:
-    """Medians by mode."""
+    """Return medians by mode."""
     found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -256,7 +260,7 @@ async def measure_all(rounds: int) -> dict[Mode, dict[str, float]]:
                 figures = await measure_start(settings, place)
                 for words, code in STUBBORN_CODES.items():
                     figures[f"kill_{words}"] = await measure_stubborn(code, settings, place)
-                if number:  # the first fills caches
+                if number:  # the first round fills caches
                     found[mode].append(figures)
         for mode, many in (await measure_attempts(rounds, place)).items():
             found[mode] = [one | more for one, more in zip(found[mode], many, strict=True)]
@@ -264,7 +268,7 @@ async def measure_all(rounds: int) -> dict[Mode, dict[str, float]]:
 
 
 def check_promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
-    """What is promised, and whether it was kept."""
+    """Return each promised limit, and whether it holds."""
     kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
     return {
         f"pooled attempt under {TARGET_SECONDS} s beyond its code": all(

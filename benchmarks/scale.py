@@ -1,12 +1,12 @@
-"""Where the limits of one head are: a record of 1,000 nodes and 10^5 cells, decisions on it in each stage, its page,
-and how many cells a second one process sends out, takes back and commits.
+"""Limits of a single coordinator: a record of 1,000 nodes and 10^5 cells, decisions, its page, and cells per second.
 
-    python -m benchmarks.scale [--out FILE] [--nodes N ...] [--cells N] [--no-page] [--stages-only]
+python -m benchmarks.scale [--out FILE] [--nodes N ...] [--cells N] [--no-page] [--stages-only]
 
-Prints one JSON object. Nothing is trained, and no machine is asked: places answer at once from a folder that lies
-ready. So what is measured is the head's own work, which is what does not become more with more machines. `record` and
-`stages` are measured in a process of their own for each size and stage. Settings of `stages` are drawn at random, so
-that no sampler of Optuna counts.
+Prints one JSON object. Decisions are measured in each stage; cells per second are those that one process sends out,
+receives and commits. Nothing is trained and no other machine is used: workers answer at once from a prepared
+folder, so only the coordinator's own work is measured, which does not scale with machines. `record` and `stages`
+are measured in a separate process for each size and stage. Settings of `stages` are drawn at random, so Optuna's
+samplers do not matter.
 """
 
 from __future__ import annotations
@@ -71,21 +71,21 @@ from labwright.stages.nodes.node_cells import reusable_cells
 
 SIZES = (10, 100, 1000)
 CELL_SIZES = ((400, 100), (1000, 100))
-"""Nodes, and cells that each of them owes, of `stages`."""
+"""Nodes, and cells per node, for `stages`."""
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
 class GrowingCellRun(GrowingRun):
-    """A made run whose nodes have cells."""
+    """A generated run whose nodes have cells."""
 
     def _write_files(self, name: str) -> None:
-        """None."""
+        """Write no files."""
 
 
 def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
-    """The events of a node, each of its cells executed by itself."""
+    """Yield the events of a node whose cells were each executed separately."""
     name = format_node_id(k)
     grid = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(count)]
     runs = [
@@ -125,7 +125,7 @@ def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
 
 
 def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
-    """Write such a record, and say what it takes: events a second, bytes, time to open it, to decide, to look."""
+    """Write such a record; return events per second, bytes, and the time to open it, to decide and to view it."""
     import benchmarks.inspector as made
 
     levels = tuple(Level(name=f"l{n}") for n in range(-(-cells // 4)))
@@ -160,7 +160,7 @@ def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
 
 
 def _time_decision(log: EventLog, nodes: int) -> float:
-    """Seconds of one: what may be seen, and the policy's pick."""
+    """Return the seconds of a decision: the snapshot and the policy's choice."""
     settings = SearchSettings(agenda=StageLimits(nodes=nodes + 1), ablation=StageLimits(nodes=nodes + 1))
     began = time.perf_counter()
     view = build_snapshot(log.state, "ablation", VisibleDecisions(through=log.state.last_decision), settings=settings)
@@ -169,7 +169,7 @@ def _time_decision(log: EventLog, nodes: int) -> float:
 
 
 def measure_records(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
-    """Such records of several sizes, each written in a process of its own and left in the folder."""
+    """Measure records of several sizes, each written in its own process and left in the folder."""
     found: list[dict[str, Any]] = []
     for nodes in sizes:
         place = folder / str(nodes)
@@ -186,7 +186,7 @@ def measure_records(folder: Path, sizes: list[int], cells: int) -> list[dict[str
 
 
 def measure_pages(folder: Path, sizes: list[int]) -> dict[str, Any]:
-    """The first paint of each in a browser, of a server that has read nothing, and once more."""
+    """Measure the first paint of each in a browser, from a fresh server, and once more."""
     from benchmarks.inspector import measure_paint
     from tests.inspector.browser.chromium import chromium, running_viewer
 
@@ -207,7 +207,7 @@ ARMS = ("plain", "c1", "c2", "c3")
 
 
 def make_plan(nodes: int, cells: int) -> DataPlan:
-    """Four tuned arms at so many levels that a node owes so many cells."""
+    """Make a plan with four tuned arms and enough levels for so many cells per node."""
     return DataPlan(
         task="classify",
         datasets=(DatasetUse(name="d"),),
@@ -232,7 +232,7 @@ def make_plan(nodes: int, cells: int) -> DataPlan:
 
 
 def list_kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, int]]:
-    """Stage, kind and parent (0: none) of each node of a run that searches this stage with so many of them."""
+    """Yield stage, kind and parent (0: none) of each node of a run that searches this stage with so many of them."""
     place = STAGES.index(stage)
     shares = ((1.0,), (0.05, 0.95), (0.05, 0.25, 0.7), (0.05, 0.15, 0.4, 0.4))[place]
     k, bests = 0, [0]
@@ -254,7 +254,7 @@ def list_kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKi
 
 
 def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
-    """The events of such a run: every node owes cells, each executed by itself; earlier stages are settled."""
+    """Yield the events of such a run: each cell is executed separately, and earlier stages are finished."""
     plan, last, settings = make_plan(nodes, cells), "preliminary", 0
     yield RunStarted(
         idea=Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one", "two"]}),
@@ -303,7 +303,7 @@ def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Even
 
 
 def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
-    """What a node owes, its executions, and its verdict."""
+    """Yield a node's cells, their executions, and its verdict."""
     name, wanted = format_node_id(k), [(one.arm, one.number) for one in trials] or [(arm, 0) for arm in ARMS]
     grid = [
         Cell(dataset="d", arm=arm, level=level, trial=number, seed=seed)
@@ -343,7 +343,7 @@ def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed
 
 
 def measure_stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
-    """A decision in each stage of such runs, each in a process of its own."""
+    """Measure a decision in each stage of such runs, each in its own process."""
     found: list[dict[str, Any]] = []
     for nodes, cells in sizes:
         for stage in STAGES:
@@ -373,7 +373,7 @@ def measure_stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str,
 
 
 def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str, Any]:
-    """Seconds of a decision, of the next one after a node more, and of what a run does beside it at every node."""
+    """Measure a decision, the next one after another node, and the other work that a run does per node."""
     events = list(make_stage_events(stage, nodes, cells))
     state = RunState()
     for event in events:
@@ -410,7 +410,7 @@ def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dic
 
 
 def _make_one_more(state: RunState, stage: StageName, cells: int) -> Iterator[Event]:
-    """The events of one node more, of the kind that the stage makes."""
+    """Yield the events of one more node, of the kind that the stage makes."""
     last = next(node for node in reversed(state.nodes.values()) if node.stage == stage)
     yield from _make_node_events(state.last_decision + 1, last.kind, stage, cells, parent=last.parent)
 
@@ -432,7 +432,7 @@ def _make_node_events(
 
 
 def _plan_cells(state: RunState) -> None:
-    """What one node more would take over of its cells."""
+    """Determine which cells one more node would reuse."""
     bench: Any = SimpleNamespace(state=state, search=SearchSettings())
     reusable_cells(
         next(reversed(state.decisions.values())), next(reversed(state.required_cells.values())).keys, context=bench
@@ -440,7 +440,7 @@ def _plan_cells(state: RunState) -> None:
 
 
 def _make_decision(state: RunState, stage: StageName, nodes: int) -> None:
-    """What may be seen, and the policy's pick: the end of the first stage, a node more of the others."""
+    """Make a decision: the end of the first stage, one more node in the others."""
     most = StageLimits(nodes=2 * nodes)
     settings = SearchSettings(
         preliminary=most, tuning=most, agenda=most, ablation=most, num_drafts=2, planned_ablations=False
@@ -450,22 +450,23 @@ def _make_decision(state: RunState, stage: StageName, nodes: int) -> None:
         BestFirstPolicy(settings),
     )
     policy.pick(view, Random(0))
-    assert view.best_node is not None  # a pick may be what settled stages owe, before anything is searched for
+    assert view.best_node is not None  # the choice may be pending work of finished stages, before any search
     policy.next_search_node(view, Random(0))
 
 
 def _time_cpu(work: Callable[[], object]) -> float:
-    """Seconds of the processor, so that what else the machine does does not count."""
+    """Return CPU seconds, so that other load does not count."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
-# --- the head ---------------------------------------------------------------------------------------------------------
+# --- the coordinator
+# --------------------------------------------------------------------------------------------------
 
 
 def measure_taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, float]:
-    """Milliseconds in which the next cell of a job of so many is found."""
+    """Return the milliseconds to find the next cell of a job with so many cells."""
     found: dict[str, float] = {}
     for count in counts:
         cells = tuple(Cell(dataset="d", arm=f"a{n % 4}", level=f"l{n}") for n in range(count))
@@ -482,7 +483,7 @@ def measure_taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, f
 
 
 class _InstantWorker(RemoteWorker):
-    """A place that has measured its cell as soon as it is asked."""
+    """A worker that finishes its cell at once."""
 
     parcel: bytes
     done: TaskResult
@@ -500,7 +501,7 @@ class _InstantWorker(RemoteWorker):
 
 
 class _InstantCluster(RayCluster):
-    """Places that are there at once."""
+    """A cluster whose workers are available at once."""
 
     made: _InstantWorker
 
@@ -512,7 +513,7 @@ class _InstantCluster(RayCluster):
 
 
 async def measure_head(workers: int, count: int) -> dict[str, float]:
-    """Cells a second that one process sends to so many places, takes back, scores and puts together."""
+    """Return how many cells per second one process sends to workers, receives, scores and combines."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
@@ -553,7 +554,7 @@ async def measure_head(workers: int, count: int) -> dict[str, float]:
 
 
 def _use_cluster(local: LocalExecutor, place: Path) -> LocalExecutor:
-    """The executor, whose places answer at once."""
+    """Return the executor with workers that answer at once."""
     left = place / "left"
     (left / "arrays").mkdir(parents=True)
     (left / "arrays" / "curve.npy").write_bytes(b"\x93NUMPY" + b"\0" * 2000)
@@ -583,7 +584,7 @@ def _use_cluster(local: LocalExecutor, place: Path) -> LocalExecutor:
 
 
 def compute_limits(found: Mapping[str, Any]) -> dict[str, float]:
-    """Places that one head keeps at work, by the length of their cells: those that it sends out in that time."""
+    """Return how many workers one coordinator keeps busy, by the length of their cells."""
     a_second = max(one["cells_a_second"] for one in found["head"])
     return {f"cells of {seconds} s": round(a_second * seconds) for seconds in (1, 10, 60, 600)}
 
@@ -592,11 +593,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--nodes", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--cells", type=int, default=100, help="of a node")
+    parser.add_argument("--cells", type=int, default=100, help="cells per node")
     parser.add_argument("--no-page", action="store_true")
-    parser.add_argument("--stages-only", action="store_true", help="decisions in each stage, and nothing else")
-    parser.add_argument("--one", type=Path, help="write one record into this folder, and say what it took")
-    parser.add_argument("--stage", choices=STAGES, help="with --one: of a run that searches this stage")
+    parser.add_argument("--stages-only", action="store_true", help="only the decisions in each stage")
+    parser.add_argument("--one", type=Path, help="write one record into this folder, and report its cost")
+    parser.add_argument("--stage", choices=STAGES, help="with --one: a run that searches this stage")
     asked = parser.parse_args()
     if asked.one is not None and asked.stage is not None:
         print(json.dumps(measure_stage(asked.one, asked.stage, asked.nodes[0], asked.cells)))

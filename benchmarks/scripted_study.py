@@ -1,4 +1,4 @@
-"""Scripted parts for benchmarks: a slow model, jobs of known length, and a workbench that stands in mid-run."""
+"""Scripted parts for benchmarks: a slow model, jobs of known length, and a run context in mid-run."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ PLAN = DataPlan(
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
 )
 SOURCE = {"experiment.py": "# " + "experiment " * 200, "plots.py": "# " + "plots " * 100}
-"""Programs of every node, the root too: what prompts show of a parent is of one size."""
+"""Programs of every node, including the root, so that prompts show parents of one size."""
 
 IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["one", "two"]})
 
 
 class SlowModel(ScriptedModel):
-    """A scripted model that takes so many seconds an answer."""
+    """A scripted model with a fixed number of seconds per answer."""
 
     def __init__(self, script: Callable[[ModelRequest], BaseModel], latency: float) -> None:
         super().__init__(script)
@@ -68,7 +68,7 @@ class SlowModel(ScriptedModel):
 
 
 def answer_role(request: ModelRequest) -> BaseModel:
-    """Answers of the roles of a search, of a constant size."""
+    """Answer the roles of a search, with a constant size."""
     if isinstance(request.inputs, CodeInputs):
         return Program(
             title="a program",
@@ -82,12 +82,12 @@ def answer_role(request: ModelRequest) -> BaseModel:
 
 
 def prompt_length(request: ModelRequest) -> int:
-    """Characters of a request."""
+    """Return the characters of a request."""
     return len(request.prompt.system) + len(request.prompt.user)
 
 
 def make_job_executor(unit: float, places: int) -> Executor:
-    """An executor whose k-th experiment takes `LENGTHS` in turn, and whose plots take no time."""
+    """Make an executor whose experiments take the job lengths in turn, and whose plots take no time."""
     begun: dict[str, int] = {}
 
     def script(job: Job) -> tuple[float, JobOutcome]:
@@ -118,7 +118,7 @@ def make_measurements(value: float) -> tuple[Measurement, ...]:
 def make_context(
     root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN
 ) -> RunContext:
-    """A workbench of a run whose data plan was made."""
+    """Make the context of a run whose data plan exists."""
     folder = RunFolder(root)
     folder.create_folders()
     log = EventLog(folder.db)
@@ -138,7 +138,7 @@ def make_context(
 def make_late_context(
     root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN
 ) -> RunContext:
-    """A workbench of a run whose first two stages are over."""
+    """Make the context of a run whose first two stages are finished."""
     bench = make_context(root, model, executor, settings, plan=plan)
     log = bench.recorder
     log.append(DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
@@ -156,7 +156,7 @@ def make_late_context(
 
 
 def draw_plots(job: Job) -> JobOutcome:
-    """Plots that draw one readable figure."""
+    """Draw one readable figure."""
     from PIL import Image
 
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)

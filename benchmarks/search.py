@@ -1,13 +1,13 @@
-"""How busy the search keeps its places, what a node costs in model calls and prompt, and how it scales.
+"""Utilisation of the search, model calls and prompt length per node, and scaling.
 
-    python -m benchmarks.search [--out FILE] [--unit SECONDS] [--cell-unit SECONDS] [--slots N ...]
+python -m benchmarks.search [--out FILE] [--unit SECONDS] [--cell-unit SECONDS] [--slots N ...]
 
-Prints one JSON object. Model and executor are scripted, scheduler, node expansion and record are the real ones. Lengths
-are on a scale of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 places, a model that takes 0.2 (or 5) an answer.
-The batch scheduler is written from the description in AI-Scientist-v2, section 3.2.2: nodes are chosen and run in
-batches as large as the places, the next batch begins when the last node of a batch is done; its model calls are made
-in parallel, one latency a batch. The same work in nodes of cells (`benchmarks.cell_scheduling`) is set beside nodes of
-one job.
+Prints one JSON object. Model and executor are scripted; scheduler, node expansion and record are the real ones.
+Lengths are in units of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 slots, a model that takes 0.2 (or 5) per
+answer. The batch scheduler follows the description in AI-Scientist-v2, section 3.2.2: nodes are chosen and run in
+batches as large as the slots, and the next batch starts when the last node of a batch is done; its model calls are
+made in parallel, one latency per batch. The same work in nodes of cells (`benchmarks.cell_scheduling`) is compared
+with nodes of one job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOB_COUNT, SLOT_COUNT = 40, 4
 
 
 def compute_list_schedule(lengths: list[float], places: int) -> float:
-    """When the last job ends if each, in order, takes the place that is free first."""
+    """Return when the last job ends if each, in order, takes the first free slot."""
     free = [0.0] * places
     for length in lengths:
         heapq.heapreplace(free, free[0] + length)
@@ -54,13 +54,13 @@ def compute_list_schedule(lengths: list[float], places: int) -> float:
 
 
 def make_settings(nodes: int, **changes: object) -> SearchSettings:
-    """A search of one stage without replicates."""
+    """Make a search of one stage without replicates."""
     given = {"num_workers": SLOT_COUNT, "lookahead": 2, "num_seeds": 0, "agenda": StageLimits(nodes=nodes), **changes}
     return SearchSettings.model_validate(given)
 
 
 def measure_search(unit: float, latency: float, **changes: object) -> tuple[float, float]:
-    """Wall time on the scale, and model calls a finished search node, of one stage of `JOBS` nodes."""
+    """Return scaled elapsed time and model calls per finished node, for one stage of `JOBS` nodes."""
     model, given = SlowModel(answer_role, latency * unit), make_settings(JOB_COUNT, **changes)
     with tempfile.TemporaryDirectory() as folder:
         bench = make_late_context(Path(folder), model, make_job_executor(unit, given.num_workers), given)
@@ -75,7 +75,7 @@ def measure_search(unit: float, latency: float, **changes: object) -> tuple[floa
 
 
 async def run_in_batches(unit: float, latency: float) -> None:
-    """The same jobs, batch by batch."""
+    """Run the same jobs in batches."""
     for first in range(0, JOB_COUNT, SLOT_COUNT):
         await asyncio.sleep(latency * unit)
         await asyncio.gather(
@@ -90,9 +90,9 @@ def measure_batches(unit: float, latency: float) -> float:
 
 
 def measure_packing(unit: float, places: int) -> dict[str, float]:
-    """Nodes of cells and nodes of one job at so many slots: wall time, and as a multiple of the bound of each."""
+    """Measure nodes of cells and nodes of one job at a number of slots: elapsed time, also relative to the bound."""
     latency = 0.2
-    measure_stage(unit / 50, latency, make_settings(SLOT_COUNT))  # what is loaded and compiled once
+    measure_stage(unit / 50, latency, make_settings(SLOT_COUNT))  # loads and compiles everything once
     cells = measure_stage(unit, latency, make_settings(JOB_COUNT, num_workers=places))
     jobs, _ = measure_search(unit, latency, num_workers=places)
     bounds = (
@@ -109,7 +109,7 @@ def measure_packing(unit: float, places: int) -> dict[str, float]:
 
 
 def measure_growth(nodes: int) -> dict[str, float]:
-    """Prompts of a tree of so many nodes, and what picking and keeping it takes."""
+    """Measure prompts of a tree of so many nodes, and the time to choose and store a node."""
     model = SlowModel(answer_role, 0.0)
     tracemalloc.start()
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ def measure_growth(nodes: int) -> dict[str, float]:
 
 
 def time_call(call: Callable[[], object]) -> float:
-    """Seconds of the fastest of five calls."""
+    """Return the seconds of the fastest of five calls."""
     best = float("inf")
     for _ in range(5):
         began = time.perf_counter()
@@ -155,9 +155,9 @@ def main() -> int:
         "--cell-unit",
         type=float,
         default=2.0,
-        help="of the comparison of cells with jobs: cells are an eighth of a job, and each is committed to disk",
+        help="for comparing cells with jobs: cells are an eighth of a job, and each is committed to disk",
     )
-    parser.add_argument("--slots", type=int, nargs="*", default=(SLOT_COUNT,), help="of that comparison")
+    parser.add_argument("--slots", type=int, nargs="*", default=(SLOT_COUNT,), help="slots for that comparison")
     given = parser.parse_args()
     ideal = compute_list_schedule([JOB_LENGTHS[k % len(JOB_LENGTHS)] for k in range(JOB_COUNT)], SLOT_COUNT)
     fast, calls = measure_search(given.unit, 0.2)

@@ -1,12 +1,12 @@
-"""Does the tree help? The same plan searched in three ways at equal budget, by a language model of yours.
+"""Does the tree help? One plan searched in three ways with equal budgets, by a language model of your choice.
 
-    python -m benchmarks.search_strategies RUNS --model NAME [--base-url URL] [--only TASK-WAY]... [--report] [--out
-    FILE]
+python -m benchmarks.search_strategies RUNS --model NAME [--base-url URL] [--only TASK-WAY]... [--report] [--out
+FILE]
 
 Two tasks of MLR-Bench (`benchmarks/tree`: idea, plan and settings), each as a best-first tree (three drafts, four
-improvements), as a chain (one draft, six improvements, each of the newest) and as one draft with one improvement, whose
-other nodes go into seeds: ten in place of five. RUNS/TASK-WAY that is there already is resumed, or left where it has
-ended; `--report` starts nothing. Prints one JSON object: of each run what it took, what its method reached on test data
+improvements), as a chain (one draft, six improvements, each of the latest node) and as one draft with one
+improvement, whose remaining budget goes into seeds: ten instead of five. Existing RUNS/TASK-WAY are resumed if
+unfinished; `--report` starts nothing. Prints one JSON object: for each run its cost, the test results of its method
 at each level, and its effect with interval. Papers are compared by `scientist compare RUNS/... --model NAME`.
 """
 
@@ -37,11 +37,11 @@ STRATEGIES = {
         "search.ablation.num_seeds=5",
     ),
 }
-"""What each changes of `settings.yaml`."""
+"""Changes to `settings.yaml` for each strategy."""
 
 
 def build_command(task: str, strategy: str, runs: Path, model: str, address: str) -> list[str]:
-    """What begins a run, or goes on with it."""
+    """Return the command that starts or resumes a run."""
     there = runs / f"{task}-{strategy}"
     served = ["--base-url", address] if address else []
     program = [sys.executable, "-m", "labwright"]
@@ -69,7 +69,7 @@ def build_command(task: str, strategy: str, runs: Path, model: str, address: str
 
 
 def summarize(state: RunState) -> dict[str, Any]:
-    """What a run took, and what came of it."""
+    """Return the cost and the results of a run."""
     plan, best = state.data_plan, find_winner(state)
     assert plan is not None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
@@ -120,12 +120,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     if not (given.report or given.model):
-        parser.error("--model says who plans and writes; --report alone needs none")
+        parser.error("--model is required, except with --report")
     found: dict[str, Any] = {}
     for name in given.only or [f"{task}-{way}" for task in TASKS for way in STRATEGIES]:
         task, _, way = name.partition("-")
         if task not in TASKS or way not in STRATEGIES:
-            parser.error(f"there is no {name!r}: a task of {', '.join(TASKS)}, a way of {', '.join(STRATEGIES)}")
+            parser.error(f"{name!r} is not a TASK-WAY: tasks are {', '.join(TASKS)}, ways {', '.join(STRATEGIES)}")
         run = given.runs / name
         state = _read_state(run)
         if not given.report and (state is None or state.process_end is None):

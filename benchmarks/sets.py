@@ -1,8 +1,8 @@
-"""A benchmark's set in one archive, and its files as texts.
+"""Pack a benchmark set into one archive, and read its files as text.
 
-    python -m benchmarks.sets FOLDER        writes FOLDER.tar.gz
+python -m benchmarks.sets FOLDER        writes FOLDER.tar.gz
 
-The same files give the same bytes. Where a set holds a generator, unpack it: `tar -xzf SET.tar.gz -C DIR`.
+The same files give the same bytes. To use a generator in a set, unpack it: `tar -xzf SET.tar.gz -C DIR`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def read_set(path: Path) -> dict[str, str]:
-    """The texts of a set by their names within it, in their order. Raises `OSError`, `tarfile.TarError`."""
+    """Return the texts of a set by name, in order. Raises `OSError`, `tarfile.TarError`."""
     found: dict[str, str] = {}
     with tarfile.open(path, "r:gz") as packed:
         for member in packed:
@@ -25,7 +25,7 @@ def read_set(path: Path) -> dict[str, str]:
 
 
 def write_set(folder: Path) -> Path:
-    """Pack the files of a folder into an archive beside it. Raises `OSError`."""
+    """Pack the files of a folder into an archive next to it. Raises `OSError`."""
     target = folder.with_name(f"{folder.name}.tar.gz")
     with (
         open(target, "wb") as file,

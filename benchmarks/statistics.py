@@ -1,10 +1,10 @@
-"""`python -m benchmarks.statistics --out FILE`: how often papers without any effect call one, and what is found of one.
+"""`python -m benchmarks.statistics --out FILE`: how often papers report an effect that does not exist, or miss one.
 
-Simulated papers of comparisons between arms that are equal, run through `record.claims.differences` as a real one is:
-the share of papers that call anything, with the correction and without. And the share of comparisons that are called
-where the true difference is exactly the detectable one: the power that the paper promises, at the strictest step.
-Values are normal, as the t test assumes; `dependence` is the correlation between the comparisons of one seed, which
-share their code and their data.
+Simulated papers of comparisons between equal arms are evaluated by `record.claims.differences` as in a run: the
+share of papers that report any difference, with and without the correction. Also the share of comparisons that are
+reported if the true difference is exactly the detectable one: the power that the paper states, at the strictest
+step. Values are normal, as the t test assumes; `dependence` is the correlation between the comparisons of one seed,
+which share code and data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricS
 
 @dataclass(frozen=True)
 class FalseAlarmShares:
-    """Shares of papers that call at least one difference, although there is none."""
+    """Shares of papers that report at least one difference although there is none."""
 
     papers: int
     comparisons: int
@@ -37,7 +37,7 @@ class FalseAlarmShares:
 
 @dataclass(frozen=True)
 class DetectionPower:
-    """How often a true difference that is just detectable is called. `promised` is at the strictest step of Holm's."""
+    """How often a just detectable true difference is reported. `promised` is at the strictest step of Holm's method."""
 
     papers: int
     comparisons: int
@@ -47,7 +47,7 @@ class DetectionPower:
 
 
 def simulate_false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, seed: int) -> FalseAlarmShares:
-    """Papers in which method and baseline are equal on every one of `comparisons` datasets, with `n` seeds."""
+    """Simulate papers in which method and baseline are equal on each of `comparisons` datasets, with `n` seeds."""
     import numpy as np
 
     state, rng = _make_state(comparisons), np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def simulate_false_alarms(*, papers: int, comparisons: int, n: int, dependence: 
 
 
 def simulate_power(*, papers: int, comparisons: int, n: int, seed: int) -> DetectionPower:
-    """Papers in which one comparison of several has a true difference of the detectable size."""
+    """Simulate papers in which one of several comparisons has a true difference of the detectable size."""
     import numpy as np
 
     state, rng = _make_state(comparisons), np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def simulate_power(*, papers: int, comparisons: int, n: int, seed: int) -> Detec
 
 
 def _draw_noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
-    """Normal differences (comparisons, n), of deviation 1; those of one seed correlate."""
+    """Draw normal differences (comparisons, n) with deviation 1; those of one seed are correlated."""
     shared, own = rng.normal(size=(1, n)), rng.normal(size=(comparisons, n))
     return dependence**0.5 * shared + (1 - dependence) ** 0.5 * own
 
@@ -123,7 +123,7 @@ def main() -> int:
     """Print the report, and write it to `--out`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="file for the JSON report")
-    parser.add_argument("--papers", type=int, default=4000, help="simulated papers for each row")
+    parser.add_argument("--papers", type=int, default=4000, help="simulated papers per row")
     arguments = parser.parse_args()
     alarms = [
         simulate_false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)

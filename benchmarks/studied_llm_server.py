@@ -1,9 +1,9 @@
-"""A scripted subject: an OpenAI-compatible server on a loopback port, the same answer to the same request and draw.
+"""A scripted model to study: an OpenAI-compatible server on a loopback port with deterministic answers.
 
-    with SubjectServer(rule) as server: ... base_url=server.url ...; server.counts() -> {question: how often}
+with StudiedLlmServer(rule) as server: ... base_url=server.url ...; server.counts() -> {question: count}
 
-`rule(model, text, draw)` gives the text of an answer; `draw` counts how often that very question came before. `delay`
-are seconds that an answer takes. It runs in a process of its own and answers as fast as Python can.
+`rule(model, text, draw)` returns the text of an answer; `draw` counts earlier occurrences of the same question.
+`delay` is the seconds per answer. It runs in its own process and answers as fast as Python can.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AnswerRule = Callable[[str, str, int], str]
 
 
 class StudiedLlmServer:
-    """Serves while entered; `rule` must be a function of a module."""
+    """Serves while entered; `rule` must be a module-level function."""
 
     def __init__(self, rule: AnswerRule, *, delay: float = 0.0, key: str = "", port: int = 0) -> None:
         self._listener = socket.socket()
@@ -40,7 +40,7 @@ class StudiedLlmServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def counters(self) -> dict[str, Any]:
-        """`counts`: question -> how often it was asked; `open`: how many wait for an answer; `most`: at a time."""
+        """Return `counts`: calls by question; `open`: calls waiting; `most`: maximum concurrent calls."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/counts", timeout=30) as reply:
             return json.load(reply)
 
@@ -60,7 +60,7 @@ class StudiedLlmServer:
 
 
 def find_question(body: dict[str, Any]) -> str:
-    """What a request is counted under."""
+    """Return the key under which a request is counted."""
     return hashlib.sha256(json.dumps([body["model"], body["messages"]]).encode()).hexdigest()[:24]
 
 

@@ -1,9 +1,9 @@
-"""Studies that ask language models: one that is killed amid its calls, one that its budget ends, and 10^5 calls.
+"""Studies of language models: one killed during its calls, one stopped by its budget, and 10^5 calls.
 
-    python -m benchmarks.studied_llms [--calls N] [--kills N]      JSON on stdout
+python -m benchmarks.studied_llms [--calls N] [--kills N]      JSON on stdout
 
-The subjects are scripted servers on this machine (`benchmarks.studied_llm_server`), which count what they are asked;
-kernels, record, scoring and TeX are the real ones, and the researcher is the scripted model of the tests.
+The studied models are scripted servers on this machine (`benchmarks.studied_llm_server`), which count their calls.
+Kernels, record, scoring and TeX are the real ones; the researcher is the scripted model of the tests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.stages import small_study
 ROWS, DRAWS, IN_FLIGHT = 300, 5, 20
 PROMPTS = ("bare", "steps", "role")
 RIGHT_SHARES = {"tiny": 0.45, "huge": 0.75}
-"""How often one draw of a scripted model is right, of three classes."""
+"""Probability that one draw of a scripted model is right, of three classes."""
 PLAN = DataPlan(
     task="say which of three kinds a sum is",
     datasets=(DatasetUse(name="sums"),),
@@ -88,7 +88,7 @@ lab.measure(run)
 
 
 def answer_question(model: str, text: str, draw: int) -> str:
-    """The kind of the sum that a question names; wrong as often as the model is, by question and draw."""
+    """Return the kind of the sum in a question; wrong with the model's error rate, by question and draw."""
     numbers = [int(word.strip("?.,")) for word in text.split() if word.strip("?.,").isdigit()]
     kind = sum(numbers) % 3
     chance = random.Random(f"{model} {text} {draw}")
@@ -98,7 +98,7 @@ def answer_question(model: str, text: str, draw: int) -> str:
 
 
 def write_questions(path: Path) -> None:
-    """300 questions made by a generator."""
+    """Write 300 generated questions."""
     rng = random.Random(1)
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
@@ -108,7 +108,8 @@ def write_questions(path: Path) -> None:
             writer.writerow((f"Of which kind is {a} + {b} ?", ("low", "middle", "high")[(a + b) % 3]))
 
 
-# --- a study, in a process of its own -------------------------------------------------------------------------------
+# --- a study in its own process
+# --------------------------------------------------------------------------------------
 
 
 def make_model() -> ScriptedModel:
@@ -143,7 +144,7 @@ def make_model() -> ScriptedModel:
 
 
 def ignore_event(event: Event, state: RunState) -> None:
-    """Nobody looks."""
+    """Ignore the event."""
 
 
 def run_study(run: Path, url: str, questions: Path, cap: float) -> int:
@@ -209,7 +210,7 @@ def start_study(run: Path, url: str, questions: Path, cap: float) -> subprocess.
 
 
 def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[str, Any]:
-    """The study, killed so often with its calls in flight, and taken to its end: what was asked twice, its verdict."""
+    """Run the study with kills during its calls, complete it, and return repeated calls and the verdict."""
     run, questions = place / "study", place / "sums.csv"
     write_questions(questions)
     in_flight: list[int] = []
@@ -235,7 +236,7 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
             [sys.executable, "-m", "labwright", command, str(run), *more], check=False, capture_output=True
         ).returncode
         for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))
-    }  # the server is gone by now
+    }  # the server has stopped by now
     uses = read_llm_usage(run)
     return {
         "exit_code": code,
@@ -264,7 +265,7 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
 
 
 def _read_ledger(run: Path) -> tuple[Counter[str], int, int]:
-    """Question -> calls that were committed before they were made; answers that were committed twice; calls lost."""
+    """Return calls committed before they were made, by question; answers committed twice; and calls lost."""
     import zlib
 
     with closing(sqlite3.connect(run / EXCHANGES_DB)) as db:
@@ -302,7 +303,7 @@ lab.result("answers", {calls}, dataset="iris", condition="tiny")
 
 
 async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
-    """So many calls of one cell: calls a second, and what the host holds meanwhile."""
+    """Make so many calls in one cell; return calls per second, and the host's memory."""
     from labwright.models.budget import BudgetSettings
     from labwright.models.settings import SubjectSettings
     from labwright.models.studied_llms import StudiedLlms

@@ -1,13 +1,13 @@
-"""What the program calls improved, of studies whose truth is known: simulated learners, all else is the real one.
+"""Which methods are called improved, in studies of known truth: simulated learners, otherwise the real program.
 
-    python -m benchmarks.tuning SET [--check] [--out FILE]        planted studies (benchmarks/planted_tuning/README.md)
-    python -m benchmarks.tuning --run RUN                         effort of every arm of a finished run
+python -m benchmarks.tuning SET [--check] [--out FILE]        planted studies (benchmarks/planted_tuning/README.md)
+python -m benchmarks.tuning --run RUN                         effort of every arm of a finished run
 
-Prints one JSON object. Scheduler, policy, nodes, scheduling of cells, record and claims are those of a run; a learner
-stands where a kernel would, and its test values where sealed predictions would be scored. For reference, `untuned` is
-what the same comparison says of both arms at their defaults. Ends with 1 where more than two of 30 under-tuned
-baselines, or fewer than 24 of 30 true gains, are called improved (in proportion), or where a study is not searched the
-same with one, two and four slots.
+Prints one JSON object. Scheduler, policy, nodes, cell scheduling, record and claims are the real ones; a learner
+replaces the kernel, and its test values the scores of sealed predictions. For reference, `untuned` is the result of
+the same comparison with both arms at their defaults. Exits 1 if more than two of 30 under-tuned baselines, or fewer
+than 24 of 30 true gains, are called improved (in proportion), or if the search of a study differs between one, two
+and four slots.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SETTINGS = SearchSettings(
 
 
 def answer(request: ModelRequest) -> BaseModel:
-    """A draft with both arms; an improvement that changes no arm; all else as in other benchmarks."""
+    """Answer with a draft with both arms, or an improvement that changes no arm; otherwise as in other benchmarks."""
     if not isinstance(request.inputs, CodeInputs):
         return answer_cell_role(request, lambda _: "plots.py")
     added = ("without-part",) if request.inputs.kind == "ablate" else ()
@@ -95,7 +95,7 @@ def answer(request: ModelRequest) -> BaseModel:
 
 
 def measure_cell(study: PlantedStudy, cell: Cell, setting: HyperparameterSetting, split: Split) -> Measurement | None:
-    """What a cell scores; None where training diverges."""
+    """Return the score of a cell; None if training diverges."""
     value = study.value(cell.arm, setting, seed=cell.seed, split=split, level=cell.level)
     return (
         Measurement(
@@ -113,7 +113,7 @@ def measure_cell(study: PlantedStudy, cell: Cell, setting: HyperparameterSetting
 
 
 def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:
-    """The study from its first draft to its scored test values; cells take up to `pace` seconds, as chance has it."""
+    """Run the study from its first draft to its scored test values; cells take up to `pace` seconds, at random."""
     rng = Random(slots)
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
@@ -139,7 +139,7 @@ def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float 
 
 
 def describe_truth(study: PlantedStudy) -> dict[str, Any]:
-    """What is true of a study, and whether its label says so."""
+    """Return the truth of a study, and whether its label is correct."""
     tuned, plan = study.best("method") - study.best("baseline"), study.plan
     method, baseline = (study.learner(arm).expected(plan.find_defaults(arm)) for arm in ("method", "baseline"))
     least = compute_detectable_effect(SEEDS, math.hypot(study.baseline.sd, study.method.sd), max(1, len(study.levels)))
@@ -160,7 +160,7 @@ def describe_truth(study: PlantedStudy) -> dict[str, Any]:
 
 
 def decide_untuned(study: PlantedStudy) -> str:
-    """What eight paired seeds on test data say of both arms at their defaults."""
+    """Return the verdict from eight paired seeds on test data with both arms at their defaults."""
     level = study.plan.level_names[0]
     values = {
         arm: [
@@ -177,7 +177,7 @@ def decide_untuned(study: PlantedStudy) -> str:
 
 
 def describe_result(study: PlantedStudy) -> dict[str, Any]:
-    """What is true of a study, and what the program says of it."""
+    """Return the truth of a study, and the program's verdict."""
     with tempfile.TemporaryDirectory() as folder:
         state = run_study(study, Path(folder))
     found = [one for one in compute_differences(state, compute_test_claims(state)) if one.family == "primary"]
@@ -191,7 +191,7 @@ def describe_result(study: PlantedStudy) -> dict[str, Any]:
 
 
 def is_same_by_slots(study: PlantedStudy) -> bool:
-    """Whether one, two and four slots decide the same, try the same settings and choose the same."""
+    """Return whether one, two and four slots make the same decisions, try the same settings and choose the same."""
     found: list[object] = []
     for slots in (1, 2, 4):
         with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +212,7 @@ def is_same_by_slots(study: PlantedStudy) -> bool:
 
 
 def compute_effort(state: RunState) -> dict[str, Any]:
-    """Trials, versions and seconds by arm, and the largest of what the plan counts to the smallest."""
+    """Return trials, versions and seconds by arm, and the largest-to-smallest ratio of what the plan counts."""
     found = compute_efforts(state)
     counted = [
         one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.evaluation_count
@@ -228,7 +228,7 @@ def compute_effort(state: RunState) -> dict[str, Any]:
 
 
 def measure_studies(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
-    """How many of either label are called improved, against the goals."""
+    """Count how many studies of either label are called improved, and compare with the goals."""
     with ProcessPoolExecutor() as pool:
         every = list(pool.map(describe_result, studies))
     improved = {
@@ -250,11 +250,11 @@ def measure_studies(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """See the module."""
+    """Run the benchmark described in the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", type=Path, nargs="?", default=HOME / "examples.tar.gz")
-    parser.add_argument("--check", action="store_true", help="only whether the labels are true")
-    parser.add_argument("--run", type=Path, help="a finished run instead")
+    parser.add_argument("--check", action="store_true", help="only check whether the labels are true")
+    parser.add_argument("--run", type=Path, help="report on a finished run instead")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.run is not None:

@@ -1,7 +1,7 @@
-"""A scripted model on a loopback port for the study of `benchmarks.gpu`: chat completions, answers by the schema asked.
+"""A scripted model on a loopback port for the study of `benchmarks.gpu`: chat completions in the requested schema.
 
-Where a program is asked for it hands in experiment.py, where a plotting script is, plots.py; every other question gets
-the least answer that fits its schema. So it needs to know no role, and outlives changes of them.
+It returns experiment.py if a program is requested and plots.py if a plotting script is; any other question gets the
+smallest answer that fits its schema. It knows no roles, so changes of them do not affect it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ScriptedServer:
             protocol_version = "HTTP/1.1"
 
             def log_message(self, format: str, *args: object) -> None:
-                """Stay silent."""
+                """Log nothing."""
 
             def do_GET(self) -> None:
                 self.reply({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
@@ -61,7 +61,7 @@ class ScriptedServer:
         self._server.server_close()
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request, by its first tool or by its response format."""
+        """Answer a request, by its first tool or its response format."""
         function: dict[str, Any] = body["tools"][0]["function"] if body.get("tools") else {}
         name: str = function.get("name", "")
         schema: dict[str, Any] = function["parameters"] if name else body["response_format"]["json_schema"]["schema"]
@@ -103,7 +103,7 @@ class ScriptedServer:
 
 
 def least(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
-    """The least value that fits a JSON schema."""
+    """Return the smallest value that fits a JSON schema."""
     if "$ref" in schema:
         return least(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "const" in schema:

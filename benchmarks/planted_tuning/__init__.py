@@ -1,4 +1,4 @@
-"""Planted studies of known truth: what a study file says, and the simulated learners that it makes."""
+"""Planted studies of known truth: the schema of a study file, and the simulated learners that it defines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
 
 HOME = Path(__file__).parent
 SWEEPS, POINTS = 4, 200
-"""How often brute force goes over every dimension, and at how many values of it."""
+"""Passes of the brute-force search over every dimension, and grid points per dimension."""
 
 
 class Term(FrozenModel):
-    """What a learner loses by one of its hyperparameters, in units of the metric; 0 at its best.
+    """Loss from one hyperparameter, in units of the metric; 0 at its best value.
 
     `bowl`: `worth` for each squared decade between the value and `best` (a rate). `saturating`: `worth` times
-    exp(-value / `scale`) (epochs, width). `option`: `worth` for every option but `best`. `drift`: a bowl whose best
-    value is multiplied by (value of `other` / `scale`) to the power `slope` (a rate that goes with the batch size).
+    exp(-value / `scale`) (epochs, width). `option`: `worth` for every option except `best`. `drift`: a bowl whose
+    best value is multiplied by (value of `other` / `scale`) to the power `slope` (a rate that depends on the batch
+    size).
     """
 
     of: str = Field(description="the hyperparameter")
@@ -40,9 +41,9 @@ class Term(FrozenModel):
     diverges_above: float | None = Field(default=None, description="values above are not finite")
 
     def lost(self, setting: HyperparameterSetting) -> float:
-        """Infinite where training diverges."""
+        """Return the loss; infinite if training diverges."""
         value = setting.get(self.of)
-        if value is None:  # a dimension that does not count for this setting
+        if value is None:  # a dimension that does not apply to this setting
             return 0.0
         if self.kind == "option":
             return 0.0 if value == self.best else self.worth
@@ -56,37 +57,37 @@ class Term(FrozenModel):
 
 
 class Learner(FrozenModel):
-    """One arm: what it comes to at its best, less what its terms take."""
+    """One arm: its best value, minus the losses of its terms."""
 
-    top: float = Field(description="the metric at the best setting that there is, also outside of the space")
+    top: float = Field(description="the metric at the best possible setting, even outside the search space")
     terms: tuple[Term, ...]
     sd: float = Field(gt=0, description="between seeds")
 
     def expected(self, setting: HyperparameterSetting) -> float:
-        """The mean over seeds; minus infinity where training diverges. Higher is better."""
+        """Return the mean over seeds; minus infinity if training diverges. Higher is better."""
         return self.top - sum(term.lost(setting) for term in self.terms)
 
 
 class PlantedStudy(FrozenModel):
-    """A study of one baseline and one method, whose metric is better when higher."""
+    """A study of one baseline and one method; higher values of the metric are better."""
 
     name: str
     label: Literal["undertuned", "gain"] = Field(
-        description="undertuned: the method only wins while the baseline runs with its defaults"
+        description="undertuned: the method only wins while the baseline uses its defaults"
     )
     flaw: str = Field(default="", description="of the defaults: rate, epochs or scaling")
     space: tuple[Hyperparameter, ...]
     baseline: Learner
     method: Learner
-    shared_sd: float = Field(default=0.0, ge=0, description="of what a seed does to both arms alike")
+    shared_sd: float = Field(default=0.0, ge=0, description="spread of the seed effect that both arms share")
     levels: tuple[float, ...] = Field(
         default=(),
-        description="what is added to both arms at each level: one comparison a level, of which one called is enough",
+        description="added to both arms at each level: one comparison per level, of which one suffices",
     )
 
     @property
     def plan(self) -> DataPlan:
-        """Its data plan: the study as the program sees it."""
+        """Return its data plan."""
         return DataPlan(
             task="simulated",
             datasets=(DatasetUse(name="digits"),),
@@ -100,13 +101,13 @@ class PlantedStudy(FrozenModel):
         )
 
     def learner(self, arm: str) -> Learner:
-        """Of an arm of its plan."""
+        """Return an arm of its plan."""
         return self.method if arm == "method" else self.baseline
 
     def value(self, arm: str, setting: HyperparameterSetting, *, seed: int, split: str, level: str = "") -> float:
-        """What an arm scores with a setting and a seed at a level; not finite where training diverges.
+        """Return the score of an arm with a setting and a seed at a level; not finite if training diverges.
 
-        The same seed does the same to both arms as far as `shared_sd` goes; the rest is each setting's own.
+        A seed has the same effect on both arms up to `shared_sd`; the rest is specific to each setting.
         """
         learner = self.learner(arm)
         where = f"{seed}/{split}" + (f"/{level}" if level else "")
@@ -115,8 +116,11 @@ class PlantedStudy(FrozenModel):
         return learner.expected(setting) + own + both + (self.levels[int(level) - 1] if level else 0.0)
 
     def best(self, arm: str, draws: int = 4000) -> float:
-        """The best expected value within an arm's space, by brute force: the defaults and random draws, and of the best
-        for each combination of choices one dimension after the other over its whole range."""
+        """Return the best expected value within an arm's space, by brute force.
+
+        Defaults and random draws are tried; then, for the best of each combination of choices, each dimension in
+        turn over its whole range.
+        """
         space, rng = self.plan.find_space(arm), Random(_number(self.name))
         expected, tops = self.learner(arm).expected, dict[tuple[Scalar, ...], HyperparameterSetting]()
         for setting in (self.plan.find_defaults(arm), *(_drawn(space, rng) for _ in range(draws))):
@@ -169,7 +173,7 @@ def _number(text: str) -> int:
 
 
 def read(path: Path) -> list[PlantedStudy]:
-    """The studies of a set, or of a folder of YAML files, by name. Raises `OSError`, `ValueError`."""
+    """Return the studies of a set, or of a folder of YAML files, by name. Raises `OSError`, `ValueError`."""
     texts = {one.name: one.read_text() for one in sorted(path.glob("*.yaml"))} if path.is_dir() else read_set(path)
     return [
         PlantedStudy.model_validate({"name": name.removesuffix(".yaml")} | yaml.safe_load(text))
