@@ -81,8 +81,7 @@ class PlantedStudy(FrozenModel):
     method: Learner
     shared_sd: float = Field(default=0.0, ge=0, description="spread of the seed effect that both arms share")
     levels: tuple[float, ...] = Field(
-        default=(),
-        description="added to both arms at each level: one comparison per level, of which one suffices",
+        default=(), description="added to both arms at each level: one comparison per level, of which one suffices"
     )
 
     @property

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from labwright.evals.ablationbench.rows import Row, parse_names
 
-NO_MATCH, NO_ANSWER = "humans found no match in this plan", "the judge gave no answer for this plan"
+NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def _parse_paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
             requests,
         )
     except (LookupError, ValueError, TypeError) as error:
-        what = f"{error} does not exist" if isinstance(error, LookupError) else str(error)
+        what = f"missing {error}" if isinstance(error, LookupError) else str(error)
         raise UsageError(f"row {number} of the {task} papers cannot be used: {what}") from None
 
 

@@ -180,7 +180,7 @@ def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
     yield (
         "Controls: the judge's scores permuted; a judge that always gives the same score",
         _build_table(
-            ("dealt", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
+            ("permuted", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
             found,
             lambda one: (
                 _format_four_digits(one.shuffled.distance),
@@ -196,7 +196,7 @@ def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
     yield (
         "Humans: ICC(1), distance when permuted, p of the agreement under permutation; the bias that U would detect",
         _build_table(
-            ("ICC", "dealt", "p", "found from"),
+            ("ICC", "permuted", "p", "found from"),
             found,
             lambda one: (
                 _format_four_digits(one.humans.icc),

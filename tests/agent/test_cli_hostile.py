@@ -139,7 +139,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         ),
         (
             ["judge", "paper.md", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1", "--log", "no.log"],
-            "there is no no.log for --log: in . there is empty.log, text.txt, train.log",
+            "no.log (--log) does not exist: . contains empty.log, text.txt, train.log",
         ),
         (["judge", "empty.log"], "empty.log"),
         (["judge", "paper.md", "--n", "many"], "a valid integer"),

@@ -216,10 +216,10 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     ("arguments", "words"),
     [
         (["none.pdf"], "there is no none.pdf"),
-        (["."], "is a folder and no run"),
+        (["."], "is a folder but not a run"),
         (["own.toml"], "give *.pdf"),
         (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
-        (["p.md", "--rubric", "p.md"], "is not TOML"),
+        (["p.md", "--rubric", "p.md"], "is not valid TOML"),
         (["p.md", "--model", "nonsense"], "is not a model name"),
         ([], "Missing argument 'PAPER|RUN'"),
     ],

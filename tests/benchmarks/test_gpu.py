@@ -88,7 +88,7 @@ def test_a_part_that_breaks_hides_no_other(
 def test_a_command_that_never_ends_is_ended(tmp_path: Path) -> None:
     checks = gpu.GpuParts("cpu", tmp_path, time.monotonic() + 60)
     checks.program = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with pytest.raises(gpu.PartFailed, match="not done after"):
+    with pytest.raises(gpu.PartFailed, match="not finished after"):
         checks.run_scientist(limit=0.1)
 
 

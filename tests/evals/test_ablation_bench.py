@@ -127,14 +127,14 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
 ) -> None:
     path = paper(tmp_path, *titles)
     if last is None:
-        with pytest.raises(MethodEndUnclear, match=r"--until SECTION; there are: .*'(Introduction|System)'"):
+        with pytest.raises(MethodEndUnclear, match=r"--until SECTION; the titles are: .*'(Introduction|System)'"):
             asyncio.run(read_visible_paper(path, show_all=False))
         last = titles[1]
         seen = asyncio.run(read_visible_paper(path, show_all=False, until=last.upper()))
     else:
         seen = asyncio.run(read_visible_paper(path, show_all=False))
     assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown_paper.text
-    with pytest.raises(PaperError, match="no section with this in its title"):
+    with pytest.raises(PaperError, match="no section title in .* contains this"):
         asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
 
 
@@ -162,7 +162,7 @@ def test_sections_that_are_files_of_their_own_are_read_as_one_paper(tmp_path: Pa
     )
     (tmp_path / "0_first.tex").write_text(f"\\section{{Experiments}} {WORDS} Too early.\n")
     assert "Too early." not in asyncio.run(read_visible_paper(tmp_path, show_all=False)).shown_paper.text
-    with pytest.raises(PaperError, match="there is no paper in"):
+    with pytest.raises(PaperError, match="contains no paper"):
         asyncio.run(read_visible_paper(write_set(tmp_path / "set") / "author", show_all=True))
 
 
@@ -205,7 +205,7 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
     [found] = asyncio.run(run_bench(AblationBenchWork("agent", ()), [first], tmp_path / "out", MemoryLog(), opened))
     assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.calls == len(asked) == 3
     assert "4 Ablations" in asked[0].contents[-1] and asked[-1].requests_left == 1
-    assert "[nothing in the paper has the words 'nowhere at all']" in asked[-1].paper.text
+    assert "[nothing in the paper contains the words 'nowhere at all']" in asked[-1].paper.text
     assert "[...] Without the mixing gate the error is 9.6" in asked[-1].paper.text
 
 
@@ -483,7 +483,7 @@ def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: 
     [f1] = [one for one in found["paired"] if one["figure"] == "author f1"]
     assert f1["difference"]["mean"] == 0.75 and f1["difference"]["n"] == 4 and f1["adjusted"] == f1["p"]
     assert main([*common, "--planner", "poor", "--out", str(tmp_path / "good")]) == 2
-    assert "was begun with planner 'good', and now it is planner 'poor'" in capsys.readouterr().err
+    assert "was created with planner 'good', but now it is planner 'poor'" in capsys.readouterr().err
     assert main([*common, "--planner", "good", "--dry-run"]) == 0
     assert "author: 4 papers, 4 of them scorable" in capsys.readouterr().out
 
@@ -550,20 +550,20 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
     ("words", "said"),
     [
         ([], "Missing option '--data'"),
-        (["--data", "{none}"], "is no folder"),
-        (["--data", "{set}", "--split", "train"], "there is no"),
-        (["--data", "{set}", "--task", "editor"], "name author"),
-        (["--data", "{set}"], "a judge has to read"),
+        (["--data", "{none}"], "there is no folder author or reviewer"),
+        (["--data", "{set}", "--split", "train"], "train.jsonl does not exist"),
+        (["--data", "{set}", "--task", "editor"], "give author"),
+        (["--data", "{set}"], "a judge must read"),
         (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
-        (["--data", "{set}", "--planner", "magic"], "there are lm, agent, headings"),
+        (["--data", "{set}", "--planner", "magic"], "choose from lm, agent, headings"),
         (["--data", "{set}", "--answers", "{set}"], "--plans DIR"),
-        (["--compare", "{set}"], "two benches or more"),
-        (["--compare", "{set}", "{set}"], "holds no results"),
+        (["--compare", "{set}"], "at least two benchmarks"),
+        (["--compare", "{set}", "{set}"], "contains no results"),
         (["{set}", "--data", "{set}"], "--compare"),
         (["--data", "{set}", "--only", "x*"], "none of the 4 papers"),
-        (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model reads no papers"),
+        (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model cannot read papers"),
         (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of"),
-        (["--data", "{set}", "--plans", "{set}", "--judges", "openai:x"], "no plan of these papers by set"),
+        (["--data", "{set}", "--plans", "{set}", "--judges", "openai:x"], "set has no plan of these papers"),
         (
             ["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}/author/test.jsonl"],
             "is a file",
@@ -587,8 +587,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     [
         ('{"id": "../x"}', "cannot name a file"),
         ("[]", "line 1: not a JSON object"),
-        ("{}", "there is no 'id'"),
-        ('{"id": "a", "ablations_in_paper": "{}"}', "a list is expected"),
+        ("{}", "missing 'id'"),
+        ('{"id": "a", "ablations_in_paper": "{}"}', "expected a list"),
         (None, "has the id gate twice"),
     ],
 )
@@ -664,7 +664,7 @@ def test_judges_are_held_against_labels(tmp_path: Path, capsys: pytest.CaptureFi
         ("bo", 0.75),
         (MAJORITY, 0.75),
     ]
-    assert main(words) == 2 and "a judge has to read" in capsys.readouterr().err
+    assert main(words) == 2 and "a judge must read" in capsys.readouterr().err
 
 
 def test_a_plan_tells_its_repeats() -> None:

@@ -86,10 +86,10 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out.splitlines() == [
         "1 of 3 agree",
         f"twice: precision is {2 / 3!r}, not 1.0",
-        "new: nothing computes 'magic'",
+        "new: there is no implementation for 'magic'",
     ]
     assert find_disagreements(CASES) == [] and len(COMPUTE) == 11
-    assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
+    assert main(str(tmp_path / "none.json")) == 1 and "is not a file of cases" in capsys.readouterr().out
 
 
 def test_one_entry_for_everything_is_one_find_where_each_may_have_one() -> None:

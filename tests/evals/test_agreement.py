@@ -69,7 +69,7 @@ def test_a_judge_that_knows_the_worth_passes_everything(tmp_path: Path) -> None:
     assert one.is_passing and one.spearman is not None and one.spearman.value > 0.8 and one.shuffled.p < 0.001
     assert one.best_constant.distance > one.judge_human and one.excess < 0 and one.humans.p < 0.001
     assert [line.split(" (")[0] for line in one.findings] == [
-        "the judge is nearer to people than people are to one another"
+        "the judge is closer to humans than humans are to one another"
     ]
 
 
@@ -78,7 +78,7 @@ def test_an_inverted_judge_is_named(tmp_path: Path) -> None:
     one = measured(tmp_path, humans, judged({task: 10 - score for task, score in worth.items()}))
     assert one.spearman is not None and one.spearman.value < -0.8 and one.shuffled.p > 0.9
     said = " ".join(one.findings)
-    assert "ranks the papers against people" in said and "not shown to follow" in said
+    assert "ranking of the papers is opposite to the humans'" in said and "not shown to follow" in said
 
 
 def test_a_constant_judge_passes_u_among_people_who_differ_and_is_named(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_constant_judge_passes_u_among_people_who_differ_and_is_named(tmp_path
     assert one.u.p >= 0.05 and one.spearman is None and one.kendall is None
     assert one.shuffled.p == 1.0, "every deal of a constant is the same judge"
     said = " ".join(one.findings)
-    assert "a judge that always says" in said and " 5" in said and "not shown to follow" in said
+    assert "a judge that always answers" in said and " 5" in said and "not shown to follow" in said
     five = next(constant for constant in one.constants if constant.score == 5)
     assert five.distance == pytest.approx(one.judge_human) and five.p == pytest.approx(one.u.p)
 
@@ -115,14 +115,14 @@ def test_people_who_agree_on_nothing_are_no_measure(tmp_path: Path) -> None:
     rng = random.Random(3)
     rows: Rows = [(f"r{side}", "m", f"t{index}", rng.randint(1, 10)) for index in range(20) for side in (0, 1)]
     one = measured(tmp_path, rows, judged({f"t{index}": 5.0 for index in range(20)}))
-    assert one.humans.p > 0.05 and any("no measure for a judge" in line for line in one.findings)
+    assert one.humans.p > 0.05 and any("cannot validate a judge" in line for line in one.findings)
 
 
 def test_a_far_judge_fails_and_a_bias_of_the_detectable_size_matters(tmp_path: Path) -> None:
     humans, worth = people()
     one = measured(tmp_path, humans, judged(dict.fromkeys(worth, 10.0)))
     assert one.u.p < 0.001 and one.bias > 3 and one.bias_interval.low > 2
-    assert any("further from people than people" in line for line in one.findings)
+    assert any("further from humans than humans" in line for line in one.findings)
     assert one.detectable is not None and 0.5 <= one.detectable <= 2.5
 
 
@@ -198,12 +198,12 @@ def test_unequal_and_doubled_reviews_leave_the_human_set_by_name(tmp_path: Path)
     assert (one.judge_human_pairs, one.human_human_pairs) == (10, 2) and one.human_human == 1.5
     said = "\n".join(found.warnings)
     for words in (
-        "one/m leaves the human-human set: it has 1 review, not 2",
+        "one/m is excluded from the human-human set: it has 1 review, not 2",
         "three/m leaves",
-        "same/m leaves the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
-        "row 12 of the human reviews says the same as row 2",
-        "unjudged/m has 1 reviews and no score",
-        "1 papers that the judge scored have no review and are left out: unread/m",
+        "same/m is excluded from the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
+        "row 12 of the human reviews is identical to row 2",
+        "unjudged/m has 1 reviews but no score",
+        "1 papers that the judge scored have no review and are ignored: unread/m",
     ):
         assert words in said, said
 
@@ -221,7 +221,7 @@ def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("humans", "judge", "words"),
     [
-        ("", "", "has no rows under a header"),
+        ("", "", "has no rows below the header"),
         ("a,b\n1,2\n", "", "has no column 'reviewer_id', only a, b"),
         ("reviewer_id,model_name,workshop_name\n1,m,t\n", "", "has no column with scores"),
         ("H1,m,t,x\n", "", "row 2: overall is 'x', which is not a number"),
@@ -229,13 +229,13 @@ def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
         ("H1,m,t,11\n", "", "is 11, outside the scale 1-10"),
         ("H1,m,t,nan\n", "", "is nan, outside the scale"),
         ("H1,m,,5\n", "", "row 2: workshop_name is empty"),
-        ("H1,m,t\n", "", "row 2 has 3 cells under 4 columns"),
+        ("H1,m,t\n", "", "row 2 has 3 cells for 4 columns"),
         ("reviewer_id,model_name,workshop_name,A,a\n1,m,t,1,1\n", "", "has the column 'a' twice"),
         ('H1,m,"t,5\n', "", "is not CSV"),
         ("H1,m,t,5\n2,m,t,6\n", "workshop_name,model_name\nt,m\n", "has no column 'overall'"),
         ("H1,m,t,5\n2,m,t,6\n", "Jt,m,5\nt,m,6\n", "rows 2 and 3 both score t/m"),
         ("H1,m,t,5\n2,m,t,6\n", "Ju,m,5\n", "no paper is in both files: the humans have t/m, the judge u/m"),
-        ("H1,m,t,5\n", "Jt,m,5\n", "no paper is left on which two reviewers can be compared: t/m it has 1 review"),
+        ("H1,m,t,5\n", "Jt,m,5\n", "there is no paper on which two reviewers can be compared: t/m it has 1 review"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, judge: str, words: str) -> None:
@@ -250,7 +250,7 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, ju
 def test_files_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "h.csv").write_bytes(b"\xff\xfe\x00")
     for path, words in (
-        (tmp_path / "h.csv", "is not text in UTF-8"),
+        (tmp_path / "h.csv", "is not UTF-8 text"),
         (tmp_path / "none.csv", "cannot read"),
         (tmp_path, "cannot read"),
     ):

@@ -238,8 +238,8 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     ("arguments", "words"),
     [
         (["--tasks", "none"], "--tasks none is not a folder"),
-        (["--tasks", "."], "holds no .md file"),
-        (["--tasks", "tasks", "--only", "x*"], "none of the 2 tasks in tasks is named so, as noise"),
+        (["--tasks", "."], "contains no .md file"),
+        (["--tasks", "tasks", "--only", "x*"], "matches none of the 2 tasks in tasks, such as noise"),
         (["--tasks", "tasks", "--steps", "idea,poem"], "name one or more of idea, proposal, experiment, paper"),
         (["--tasks", "tasks", "--steps", ""], "name one or more"),
         (["--tasks", "tasks", "--model", "nonsense"], "is not a model name"),
@@ -261,7 +261,7 @@ def test_another_model_needs_another_folder_and_a_dry_run_leaves_nothing(
     assert sorted(place.rglob("*")) == before
     (place / "out").mkdir()
     (place / "out" / "models.json").write_text('{"model": "openai:x", "judge": "openai:x"}')
-    assert "was begun with openai:x" in refused(capsys, "bench", "mlr", "--tasks", "tasks", "--out", "out")
+    assert "was created with openai:x" in refused(capsys, "bench", "mlr", "--tasks", "tasks", "--out", "out")
 
 
 def test_tasks_are_texts(place: Path) -> None:

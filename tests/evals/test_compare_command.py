@@ -107,7 +107,7 @@ def test_orders_to_the_judge_do_not_reach_it(
     judge = ScriptedModel.from_role_functions(prefer=prefers_first)
     behind_the_door(monkeypatch, judge)
     assert main(["compare", "one", "two", "--model", "any:thing"]) == 0
-    assert "two: 1 passage(s) that are hidden or speak to the judge" in capsys.readouterr().out
+    assert "two: 1 hidden or injected passage(s) were withheld from the judge" in capsys.readouterr().out
     assert len(judge.requests) == 2 and all(order not in one.prompt.user for one in judge.requests)
 
 

@@ -121,7 +121,7 @@ def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
     ]
     assert main(words) == 5
     out = capsys.readouterr().out
-    assert "spreads/0: no fault found" in out and "spreads/1: a statement and no question" in out
+    assert "spreads/0: no fault found" in out and "spreads/1: a statement instead of a question" in out
     before = list(reader.asked)
     assert main(words) == 5 and reader.asked == before, "nothing is asked again"
     first, second = read_tasks(place / "made")
@@ -156,14 +156,14 @@ def test_each_fault_of_a_draft_is_named() -> None:
     }
     found = " | ".join(lint_draft(draft, texts, quoted=False))
     for words in (
-        "a statement and no question",
-        "tells the outcome (2.395)",
+        "a statement instead of a question",
+        "reveals the outcome (2.395)",
         "names the masked file scripts/spread.py",
-        "not there: scripts/lost.py",
+        "a masked file does not exist: scripts/lost.py",
         "a requirement uses a masked file",
         "cites a table",
-        "settings that nobody is told: draws",
-        "does not stand in the paper",
+        "settings that the task does not state: draws",
+        "is not in the paper",
     ):
         assert words in found
     assert not list(
@@ -184,13 +184,13 @@ def test_each_fault_of_a_draft_is_named() -> None:
 
 def test_what_cannot_be_extracted_or_reviewed_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("bench", "exp-extract", "--paper", "spreads.md", "--code", "repo", "--out", "made")
-    assert "the offline model reads no papers" in refused(capsys, *words)
-    assert "holds no tasks" in refused(capsys, "bench", "exp-review", "repo")
+    assert "the offline model cannot read papers" in refused(capsys, *words)
+    assert "contains no tasks" in refused(capsys, "bench", "exp-review", "repo")
     folder = place / "made" / "tasks" / "a"
     folder.mkdir(parents=True)
     (folder / "a_complete_final.json").write_text(
         json.dumps({"questions": [{"question": "Why?", "draft": "unreviewed"}]})
     )
     assert "has no task a/7" in refused(capsys, "bench", "exp-review", "made", "a/7", "--accept")
-    assert "say --accept or --reject" in refused(capsys, "bench", "exp-review", "made", "a/0")
+    assert "give --accept or --reject" in refused(capsys, "bench", "exp-review", "made", "a/0")
     assert "choose one" in refused(capsys, "bench", "exp-review", "made", "a/0", "--accept", "--reject")

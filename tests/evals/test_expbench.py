@@ -277,9 +277,9 @@ def test_a_step_that_is_not_asked_for_is_not_known(place: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (("--tasks", "none"), "holds no ID/ID_complete_final.json"),
+        (("--tasks", "none"), "contains no ID/ID_complete_final.json"),
         (("--answers", "none.json"), "cannot be read"),
-        (("--answers", "set/needs.json"), "is no file of answers"),
+        (("--answers", "set/needs.json"), "is not a file of answers"),
         (("--only", "type=4"), "none of the 4 tasks"),
         (("--steps", "poem"), "name one or more of design, implement, execute, conclude"),
         (("--out", "set/needs.json"), "is a file"),
@@ -301,5 +301,5 @@ def test_a_dry_run_says_what_cannot_be_set_and_leaves_nothing(place: Path, capsy
 
 def test_tasks_that_are_no_json(place: Path) -> None:
     (place / "tasks" / "700" / "700_complete_final.json").write_text("{")
-    with pytest.raises(UsageError, match="is no file of EXP-Bench's tasks"):
+    with pytest.raises(UsageError, match="is not a file of EXP-Bench tasks"):
         read_tasks(place)

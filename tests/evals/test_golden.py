@@ -63,10 +63,10 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
         "2 of 5 agree",
         "tie: acc is 1.0, not 0.5",
         "no file: note is '', not 'x'",
-        "new: nothing computes 'magic'",
+        "new: there is no implementation for 'magic'",
     ]
     assert find_disagreements(CASES) == [] and len(COMPUTE) >= 24
-    assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
+    assert main(str(tmp_path / "none.json")) == 1 and "is not a file of cases" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

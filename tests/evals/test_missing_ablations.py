@@ -88,7 +88,7 @@ def test_a_draft_is_told_what_it_has_what_it_has_not_and_what_to_add(
     out = capsys.readouterr().out
     assert "ablated already: 1\n" in out and "\u201cWithout the mixing gate the error is 9.6\u201d\n" in out
     assert "never ablated: 1\n" in out and "nine billion weeks\u201d (not in the paper)" in out
-    assert "1. No memory: replace memory bank by a running mean (likely to be asked for: 0.40)" in out
+    assert "1. No memory: replace memory bank by a running mean (probability of being requested: 0.40)" in out
     assert "tests: it remembers \u201cmixes in what it has seen before\u201d\n" in out and "\x1b" not in out
     [wanted] = read_plan(Path("wanted.jsonl").read_text().splitlines()).entries
     assert wanted.replacement == ("a running mean",) and "Hidden-gate" in asked(model).paper.text
@@ -104,7 +104,7 @@ def test_an_author_sees_no_more_than_the_method(
     assert "Hidden-gate" not in asked(model).paper.text and "Seen-gate" in asked(model).paper.text
     assert found["parts"][0]["quoted"] is False, "what is not shown cannot be quoted"
     assert main(["missing-ablations", str(draft), "--as", "author", "--until", "Intro", "--model", "any:thing"]) == 0
-    assert "not shown to the author: 2 Method" in capsys.readouterr().out
+    assert "withheld from the author: 2 Method" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_the_paper_of_a_run_is_read_as_its_reader_gets_it(
     shutil.copy(recorded / "run.db", run)
     shutil.copytree(recorded / "paper", run / "paper")
     assert main(["missing-ablations", str(run), "--model", "any:thing", "--as", "author"]) == 0
-    assert "not shown to the author: 4 Experimental Setup, 5 Results, 6 Ablations" in capsys.readouterr().out
+    assert "withheld from the author: 4 Experimental Setup, 5 Results, 6 Ablations" in capsys.readouterr().out
     assert asked(model).title.startswith("Calibration under Label Noise") and "smoothed by" in asked(model).paper.text
     assert main(["missing-ablations", str(run)]) == 2, "the run's own model is the offline one"
 
@@ -148,17 +148,17 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["none.md"], "there is no none.md"),
+        (["none.md"], "none.md does not exist"),
         (["{draft}", "--as", "editor"], "give reviewer"),
         (["{draft}", "--gold", "{draft}"], "give --plan"),
-        (["{draft}", "--until", "x"], "belongs to --as author"),
-        (["{draft}", "--out", "none/x.jsonl"], "in a folder that is there"),
-        (["set"], "the offline model reads no papers"),
-        (["set/judge", "--model", "any:thing"], "there is no set/judge"),
+        (["{draft}", "--until", "x"], "requires --as author"),
+        (["{draft}", "--out", "none/x.jsonl"], "in an existing folder"),
+        (["set"], "the offline model cannot read papers"),
+        (["set/judge", "--model", "any:thing"], "set/judge does not exist"),
         (["{draft}", "--plan", "none.jsonl"], "cannot read --plan"),
         (["{draft}", "--plan", "{draft}"], "not JSON"),
-        (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section with this in its title"),
-        (["{draft}"], "the offline model reads no papers"),
+        (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section title in"),
+        (["{draft}"], "the offline model cannot read papers"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(

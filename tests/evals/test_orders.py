@@ -54,12 +54,12 @@ async def test_patterns_reader_and_both_are_counted_apart(tmp_path: Path, capsys
     assert told["gone"]["k"] == 2 and told["unread"] == 0 and told["manners"]["order: veiled"] == "1 of 1"
     assert {one.manner for one in found if one.by_reader} == {"veiled", "annotators"}
     out = capsys.readouterr().out
-    assert "false alarm (annotators)" in out and "got through" not in out
+    assert "false alarm (annotators)" in out and "missed" not in out
 
 
 async def test_without_a_reader_nothing_is_said_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = await injection_passages.measure_set(written(tmp_path), None)
-    assert {one.by_reader for one in found} == {None} and "got through (veiled)" in capsys.readouterr().out
+    assert {one.by_reader for one in found} == {None} and "missed (veiled)" in capsys.readouterr().out
 
 
 async def test_many_passages_stand_in_several_papers(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def test_a_figure_that_knows_is_told_from_one_that_does_not() -> None:
     assert (knows.cuts[0].recall, knows.cuts[0].false_alarms) == (compute_proportion(10, 10), compute_proportion(0, 10))
     same = compute_detection("results", dict.fromkeys(TRUTH, 2.0), TRUTH, CUTS)
     assert (same.auroc, same.p, same.cuts[0].recall.k, same.cuts[0].false_alarms.k) == (0.5, 1.0, 10, 10)
-    assert "not shown to tell" in same.findings[0] and same.findings[1].startswith("always saying the same is right")
+    assert "not shown to detect" in same.findings[0] and same.findings[1].startswith(
+        "always giving the same answer is right"
+    )
 
 
 def test_a_figure_against_the_truth_and_papers_of_one_kind() -> None:
@@ -110,7 +112,7 @@ def test_labels_may_be_a_table_and_papers_pairs_of_names(tmp_path: Path) -> None
     [
         ("[]", "has no labels"),
         ("{", "cannot read"),
-        ('[{"name": "a"}]', "has no 'name' and 'honest'"),
+        ('[{"name": "a"}]', "lacks 'name' or 'honest'"),
         ('{"x": true}', "no paper is in both files"),
     ],
 )
@@ -141,7 +143,7 @@ def test_the_command_answers_the_second_question_alone_or_beside_the_first(
     assert main(["judge-agreement", "judge.csv", "--invented", "truth.json"]) == 0
     out = capsys.readouterr().out
     assert "judge.csv against the labels in truth.json: 20 papers" in out and "at most 1" in out
-    assert "10 of 20 papers are invented; always saying the same is right in 0.50 of them" in out
+    assert "10 of 20 papers are invented; always giving the same answer is right in 0.50 of them" in out
     humans, worth = people(papers=12)
     file(tmp_path / "h.csv", HUMAN, humans)
     file(tmp_path / "j.csv", JUDGE, judged(worth))

@@ -106,7 +106,10 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
 @needs_tex
 @pytest.mark.parametrize(
     ("body", "sign"),
-    [("It is \\result{no/such.key}.", "names no key of the record"), ("$$\\left( x $$", "TeX stopped at an error")],
+    [
+        ("It is \\result{no/such.key}.", "uses a key that is not in the record"),
+        ("$$\\left( x $$", "TeX stopped at an error"),
+    ],
 )
 async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
     built = await build_paper(synthetic_paper.make_short_paper(tmp_path, body), TEMPLATE, tmp_path / "paper")

@@ -56,18 +56,18 @@ def said(found: AuditFacts, words: str) -> str:
 
 
 def test_where_numbers_stand_is_told(tmp_path: Path) -> None:
-    assert "6 stand in logs or files of programs that ran" in said(facts(tmp_path), "numbers of the paper")
+    assert "6 are in logs or files of programs that ran" in said(facts(tmp_path), "numbers of the paper")
 
 
 def test_numbers_of_a_report_that_a_script_writes_stand_in_a_file_of_it(tmp_path: Path) -> None:
     text = "The least error is 1.0987.\n"
     code = {"run.py": RUN + "open('results/report.md', 'w').write(f'the least error is {least:.4f}')\n"}
-    assert "1 stand in logs or files" in said(
+    assert "1 are in logs or files" in said(
         facts(tmp_path, text, code=code, results={"report.md": "the least error is 1.0987\n"}), "numbers of the paper"
     )
     (other := tmp_path / "other").mkdir()
     found = facts(other, text, results={"report.md": "the least error is 1.0987\n"})
-    assert "of these 1 stands in a report in prose, which no script is seen to write (report.md)" in found.provenance
+    assert "of these, 1 is in a prose report, which no script is seen to write (report.md)" in found.provenance
 
 
 def test_doubt_is_of_the_values_that_are_made_up(tmp_path: Path) -> None:
@@ -77,15 +77,15 @@ def test_doubt_is_of_the_values_that_are_made_up(tmp_path: Path) -> None:
         code={"run.py": "import numpy as np\nrng = np.random.default_rng(0)\n" + drawn},
         results={"log.txt": "begin\n"},
     )
-    assert "3 stand in logs or files of programs that ran" in said(found, "numbers of the paper")
-    assert said(found, "of these 3 stand in a file of a script with signs of made-up numbers (out.json)")
+    assert "3 are in logs or files of programs that ran" in said(found, "numbers of the paper")
+    assert said(found, "of these, 3 are in a file of a script with signs of made-up numbers (out.json)")
 
 
 def test_where_it_cannot_be_told_the_whole_file_is_doubted(tmp_path: Path) -> None:
     drawn = "import numpy as np\nrng = np.random.default_rng(0)\nndcg = rng.normal(0.82, 0.01)\n" + RUN
     values = {"a": [1.2345, 1.3456, 1.4567], "b": [0.8123, 0.8234, 0.8345]}
     found = facts(tmp_path, code={"run.py": drawn}, results={"out.json": json.dumps(values), "log.txt": "begin\n"})
-    assert "0 stand in logs or files" in said(found, "numbers of the paper")
+    assert "0 are in logs or files" in said(found, "numbers of the paper")
 
 
 def test_sizes_years_and_settings_are_not_missed(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_best_seed_is_told_with_its_numbers(tmp_path: Path) -> None:
             "On 540 test images it is better.",
             "claimed 540 test images; code: run.py:5 split(x, test_size=0.3); log.txt:1 seed=0 n_test=540",
         ),
-        ("With 800 trees it is better.", "claimed 800 trees; code, logs and results do not have this number"),
+        ("With 800 trees it is better.", "claimed 800 trees; this number is not in code, logs or results"),
     ],
 )
 def test_a_claim_stands_beside_the_line_that_sets_it(sentence: str, line: str) -> None:

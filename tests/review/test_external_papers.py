@@ -273,7 +273,7 @@ def test_files_that_stand_for_more_than_they_hold_are_left_out(tmp_path: Path):
 
 
 def test_a_folder_without_numbers_is_one_clear_line(tmp_path: Path):
-    with pytest.raises(ResultsError, match="no number was found in"):
+    with pytest.raises(ResultsError, match="contains no numbers"):
         read_results(tmp_path)
 
 
@@ -371,9 +371,9 @@ def test_code_goes_through_the_honesty_checks(place: Path, capsys: pytest.Captur
     ("words", "says"),
     [
         (["{}/none.md"], "none.md"),
-        (["{}/paper.md", "--results", "{}/none"], "there is no"),
-        (["{}/paper.md", "--code", "{}/results"], "there is no Python file"),
-        (["{}/results/runs.csv"], "is not a paper"),
+        (["{}/paper.md", "--results", "{}/none"], "none does not exist: give --results"),
+        (["{}/paper.md", "--code", "{}/results"], "contains no Python file"),
+        (["{}/results/runs.csv"], "is not a readable paper"),
         (["{}/results", "--results", "{}/results"], "go with a paper"),
     ],
 )

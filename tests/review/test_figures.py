@@ -69,11 +69,11 @@ def test_a_figure_in_order_has_no_findings() -> None:
 @pytest.mark.parametrize(
     ("axes", "finding"),
     [
-        (changed(xlabel=" "), "The plot has no x label. Say in words what the axis shows."),
-        (changed(legend=False), "The plot shows 2 series without a legend. Give each a label and call legend()."),
+        (changed(xlabel=" "), "The plot has no x label. Describe in words what the axis shows."),
+        (changed(legend=False), "The plot shows 2 series without a legend. Label each series and call legend()."),
         (
             changed(empty=True, xlabel="", legend=False),
-            "The plot is empty, it holds no finite data point. Leave it out, or draw what was recorded.",
+            "The plot is empty: it has no finite data point. Remove it, or draw what was recorded.",
         ),
         (changed(title="dev_loss"), "The plot shows an underscore in its title 'dev_loss'. Write words."),
         (

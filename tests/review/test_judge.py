@@ -96,13 +96,13 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("name = ", "is not TOML"),
-        ("[" * 5000, "is not TOML"),
+        ("name = ", "is not valid TOML"),
+        ("[" * 5000, "is not valid TOML"),
         ("", "it has no \\[dimensions.NAME\\] tables"),
         (OWN.replace('"1" = "perhaps", ', ""), "bands 0-0 and 2-2 leave a gap or overlap"),
         (OWN.replace('"2" =', '"1-2" ='), "bands 1-1 and 1-2 leave a gap or overlap"),
         (OWN.replace('"1-3"', '"3-1"'), "band 3-1 runs backwards"),
-        (OWN.replace('"2" =', '"two" ='), "'two', which is no"),
+        (OWN.replace('"2" =', '"two" ='), "'two', which is neither"),
         (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"),
         (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
         (OWN.replace("fit]", "model_fields]"), "is reserved by the program"),
@@ -128,7 +128,7 @@ def test_a_rubric_that_is_not_there_or_too_large(tmp_path: Path) -> None:
     with pytest.raises(RubricError, match="larger than"):
         read_rubric(tmp_path / "big.toml")
     (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
-    with pytest.raises(RubricError, match="is not TOML"):
+    with pytest.raises(RubricError, match="is not valid TOML"):
         read_rubric(tmp_path / "latin.toml")
 
 
@@ -296,11 +296,7 @@ def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> 
     assert "a" * 500 in shown.text and "r" * 2000 in shown.text and "## Method\n\nmmm" in shown.text
     assert format_mark("3500 characters left out here") in shown.text
     assert format_mark("2 sections of 50700 characters left out here") in shown.text
-    assert shown.left_out == (
-        "Method: 3500 of 9000 characters",
-        "References: the whole of it",
-        "Appendix: the whole of it",
-    )
+    assert shown.left_out == ("Method: 3500 of 9000 characters", "References: all of it", "Appendix: all of it")
     whole = make_excerpt(parts, 100_000)
     assert whole.left_out == () and "left out" not in whole.text
 
@@ -431,14 +427,14 @@ def pdf(lines: list[str]) -> bytes:
     [
         ("p.md", "", "fewer than 50 words"),
         ("p.tex", "\\begin{document} % " + BODY, "fewer than 50 words"),
-        ("p.docx", BODY, "is not a paper that can be read: give \\*.pdf"),
+        ("p.docx", BODY, "is not a readable paper: give \\*.pdf"),
         ("p.pdf", BODY, "is not a PDF"),
-        ("p.txt", b"\0" * 500, "is not text"),
+        ("p.txt", b"\0" * 500, "is not a text file"),
         ("p.md", b"x" * 10_000_001, "larger than 10 MB"),
         pytest.param(
             "p.pdf",
             b"%PDF-1.4 broken",
-            "gives no text",
+            "contains no extractable text",
             marks=pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils"),
         ),
     ],
@@ -452,7 +448,7 @@ async def test_a_paper_that_cannot_be_read_is_one_line(
 
 
 async def test_a_folder_or_nothing_is_no_paper(tmp_path: Path) -> None:
-    with pytest.raises(PaperError, match="is a folder and no run"):
+    with pytest.raises(PaperError, match="is a folder but not a run"):
         await read_paper(tmp_path)
     with pytest.raises(PaperError, match="No such file"):
         await read_paper(tmp_path / "none.pdf")

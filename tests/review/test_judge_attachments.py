@@ -59,7 +59,7 @@ def test_files_with_signs_come_first_then_what_ran_then_by_role_and_what_never_r
         "main.py",
     ]
     assert "quick.py (64 bytes, ran)" in found.text
-    assert format_mark("generate_mock_results.py, 16 bytes, noted by the audit") in found.text
+    assert format_mark("generate_mock_results.py, 16 bytes, flagged by the audit") in found.text
     assert shown(build_code_exhibit(code, "main.py trains").exhibit.text)[2] == "main.py", (
         "nothing is known to have run"
     )
@@ -103,7 +103,7 @@ def test_lines_that_differ_in_numbers_alone_are_folded_and_counted() -> None:
         "epoch 0 test 0%",
         "epoch 1 loss 0.5000",
         "epoch 1 test 1%",
-        format_mark("75 lines like those above, but for their numbers"),
+        format_mark("75 lines like those above, with other numbers"),
         "epoch 39 test 39%",
         "Penalty Weight: 0.0000",
         "step 0",

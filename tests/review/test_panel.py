@@ -138,7 +138,7 @@ async def test_judges_of_one_family_and_of_the_writers_family_are_told() -> None
     found = await ask_panel(case(), members, writers=("bedrock:claude-c",))
     said = " ".join(found.warnings)
     assert "anthropic:claude-a is of the family that wrote the paper" in said
-    assert "claude-a and openrouter:anthropic/claude-b are of one family" in said
+    assert "claude-a and openrouter:anthropic/claude-b are of the same model family" in said
     assert "family of x:zzz is not known" in said
 
 

@@ -105,7 +105,7 @@ def test_seeds_and_datasets_that_only_constants_have_are_noted() -> None:
         {"experiment.py": "SEEDS = (1, 2, 3)\nDATASETS = ('digits', 'wine')\n"}, training_by_cell=cells(method=None)
     )
     found = check_run(ran, PLAN)
-    assert [(one.kind, one.suspect, one.sign) for one in found] == [("said, not run", False, "")] * 2
+    assert [(one.kind, one.suspect, one.sign) for one in found] == [("declared, not run", False, "")] * 2
     assert "3 seeds" in found[0].why and "names wine" in found[1].why
 
 

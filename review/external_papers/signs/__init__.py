@@ -1,6 +1,6 @@
-"""Signs that results were not measured as a paper says: in its code, logs, result files, tables and claims.
+"""Find signs that results were not measured as claimed, in code, logs, result files, tables and claims.
 
-Each has its file, line and words, and a weight; docs/audit.md says which there are, and how often they are wrong.
+docs/audit.md lists the signs and how often they are wrong.
 """
 
 from labwright.review.external_papers.signs.sign import CIRCUMSTANTIAL, FINDING, Sign, score

@@ -1,10 +1,4 @@
-"""Tables against the values that they are from: the rule that gives most of a table must give the rest of it.
-
-A value of a result file has names: the words of its keys, of the texts beside it, of its file. A rule is a file, a
-field and a statistic over the values that carry the labels of a cell. Where one rule gives other cells of a column, and
-a cell whose own values are there has another number, it was changed: the best seed in place of a mean, a number that
-was rounded up, or another one. Where labels of the paper are not those of the files, nothing is said.
-"""
+"""Find table cells that differ from the values that the rest of the table is computed from."""
 
 from __future__ import annotations
 
@@ -28,7 +22,7 @@ MOST_VALUES, MOST_CELLS = 20_000, 200
 
 @dataclass(frozen=True)
 class Rule:
-    """Which values a cell is made of, and how; `field` is what is left of their names without the cell's labels."""
+    """How a cell is computed from values; `field` is the rest of their names without the cell's labels."""
 
     file: str
     field: Words
@@ -37,8 +31,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class NamedValues:
-    """Values that carry the same names, in files of one kind in one folder: `field` are the names of the last key or
-    column, `stem` those of the file."""
+    """Values with the same names, in files of one kind in one folder."""
 
     kind: str
     stem: Words
@@ -49,7 +42,7 @@ class NamedValues:
 
 @dataclass(frozen=True)
 class AlignedCell:
-    """A cell of a table with the words of its labels; `others` are those of the other rows and columns."""
+    """A table cell with the words of its labels; `others` are those of the other rows and columns."""
 
     verdict: NumberVerdict
     row: Words
@@ -62,7 +55,7 @@ class AlignedCell:
 
 
 def of_alignment(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Cells whose own values say another number, by the rule that gives the others."""
+    """Yield cells whose values give another number by the rule that fits the other cells."""
     every = sources(series)
     tables: dict[int, list[NumberVerdict]] = defaultdict(list)
     for one in verdicts:
@@ -108,7 +101,7 @@ def _of_column(
 
 
 def _weight(entry: AlignedCell, values: Sequence[float]) -> int:
-    """How much an agreement says: twice as much where the deviation agrees as well."""
+    """Weight of an agreement: doubled if the deviation agrees as well."""
     return 1 + (
         len(entry.numbers) == 2
         and len(values) > 1
@@ -128,8 +121,8 @@ def _apart(
     names = " ".join(sorted(rule.field | entry.row | entry.column))
     shown = ", ".join(f"{one.numbers[0].text} ({one.verdict.claim.where.partition(', ')[2]})" for one in others[:3])
     said = (
-        f"the {rule.statistic} of the {len(values)} values of {names} in {rule.file} is {expected:.6g}; so are "
-        f"given {shown}"
+        f"the {rule.statistic} of the {len(values)} values of {names} in {rule.file} is {expected:.6g}, which also "
+        f"gives {shown}"
     )
     off = min(abs(abs(number.value) - abs(expected) * scale) for scale in list_scales(number))
     best = (
@@ -139,7 +132,7 @@ def _apart(
     )
     kind: Kind = "best of the seeds" if best else "other value"
     said += (
-        f"; this one is the {'largest' if is_rounding_of(number, max(values)) else 'least'} of the values"
+        f"; this one is the {'largest' if is_rounding_of(number, max(values)) else 'smallest'} of the values"
         if best
         else ""
     )
@@ -174,7 +167,7 @@ def _entries(verdicts: Sequence[NumberVerdict]) -> list[AlignedCell]:
 
 
 def _label(row: int, one: NumberVerdict) -> str:
-    """The label of a row, with its other cells that hold words and no number."""
+    """Return the label of a row, with its other text cells."""
     cells = [cell for cell in one.claim.passage.cells if cell.row == row]
     return " ".join(
         dict.fromkeys(
@@ -187,7 +180,7 @@ def _label(row: int, one: NumberVerdict) -> str:
 
 
 def _values(entry: AlignedCell, every: Sequence[NamedValues]) -> Iterator[tuple[Rule, list[float]]]:
-    """What each rule makes of the values that carry the labels of a cell."""
+    """Yield what each rule computes from the values with the labels of a cell."""
     kinds: dict[str, list[NamedValues]] = defaultdict(list)
     for one in every:
         kinds[one.kind].append(one)
@@ -204,7 +197,7 @@ def _values(entry: AlignedCell, every: Sequence[NamedValues]) -> Iterator[tuple[
 
 
 def words(label: str) -> Words:
-    """The words and numbers of a label, in small letters."""
+    """Return the words and numbers of a label, in lower case."""
     return frozenset(re.findall(r"[a-z]+[+*]*|\d+(?:\.\d+)?", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", label).lower()))
 
 
@@ -215,7 +208,7 @@ _IDLE = frozenset(
 
 
 def sources(series: Sequence[ValueSeries]) -> list[NamedValues]:
-    """The values of the result files by their names; logs and reports are left out."""
+    """Return the values of the result files by name, without logs and reports."""
     found: dict[tuple[str, Words, Words, Words], list[float]] = defaultdict(list)
     for one in series:
         if one.from_prose or one.file.endswith((".log", ".txt", ".out")) or len(one.values) > MOST_VALUES:

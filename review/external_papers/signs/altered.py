@@ -1,5 +1,4 @@
-"""Scores that were computed and then altered by code: held up, copied from another, taken on "
-"other rows than it says."""
+"""Find code that alters computed scores: clamped, copied, sorted, or measured on other rows than stated."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _PREDICTED = re.compile(r"^(?:y_?)?(?:hat|pred\w*)$|^predictions?$|^preds$", re.
 
 
 def altered(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
-    """All of them; tests are left out."""
+    """Yield all such signs; tests are skipped."""
     for script in scripts:
         if script.tree is None or script.is_test:
             continue
@@ -29,12 +28,14 @@ def altered(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
             if isinstance(one, ast.Return | ast.Assign) and one.value is not None:
                 yield from _held_up(one, script)
             if isinstance(one, ast.Call) and called_name(one) == "zip" and _sorts_scores(one):
-                yield _sign(
-                    "best of the seeds", "scores are sorted before they are given their places", script, one.lineno, 0.7
-                )
+                yield _sign("best of the seeds", "scores are sorted before they are assigned", script, one.lineno, 0.7)
             if isinstance(one, ast.IfExp) and any(map(_is_top, (one.body, one.orelse))):
                 yield _sign(
-                    "best of the seeds", "for one case the best are kept, for others all", script, one.lineno, 0.65
+                    "best of the seeds",
+                    "the best runs are kept for one case, all runs for the others",
+                    script,
+                    one.lineno,
+                    0.65,
                 )
             if isinstance(one, ast.FunctionDef) and re.search(r"score|metric|evaluat|accuracy|f1", one.name, re.I):
                 yield from _scores_of_itself(one, script)
@@ -56,7 +57,7 @@ def _assigned(statement: ast.Assign, script: AuditedScript) -> Iterator[Sign]:
             if others and _is_copy(value):
                 yield _sign(
                     "copied results",
-                    f"the results of {own} are made from those of {others[0]}",
+                    f"the results of {own} are computed from those of {others[0]}",
                     script,
                     statement.lineno,
                     0.8,
@@ -70,11 +71,11 @@ def _assigned(statement: ast.Assign, script: AuditedScript) -> Iterator[Sign]:
     said, text = " ".join(names), ast.unparse(value).replace("train_test_split", "")
     of_test = re.search(r"(?:^|_|\b)test(?:_|\b)", said) is not None and SCORE_NAME.search(said) is not None
     if of_test and _TRAIN.search(text) and not re.search(r"te(?:st)?\b|fit\(|cross_val|evaluate\(", text):
-        yield _sign("other rows", "a score of test is computed on rows of train", script, statement.lineno, 0.65)
+        yield _sign("other rows", "a test score is computed on training rows", script, statement.lineno, 0.65)
 
 
 def _is_copy(value: ast.expr) -> bool:
-    """Whether a value is another one as it stands, copied, or changed by typed numbers alone."""
+    """Return whether a value is a copy of another, unchanged or changed only by typed numbers."""
     for one in ast.walk(value):
         if isinstance(one, ast.Call) and called_name(one) not in (
             "copy",
@@ -105,7 +106,7 @@ def _is_copy(value: ast.expr) -> bool:
 
 
 def _held_up(statement: ast.Return | ast.Assign, script: AuditedScript) -> Iterator[Sign]:
-    """A score that cannot fall below, or is drawn towards, a typed number."""
+    """Find scores that cannot fall below, or are pulled towards, a typed number."""
     value = statement.value
     if not isinstance(value, ast.Call) or called_name(value) not in ("max", "clip", "maximum"):
         return
@@ -117,11 +118,11 @@ def _held_up(statement: ast.Return | ast.Assign, script: AuditedScript) -> Itera
         and SCORE_NAME.search(f"{names} {text}")
         and any(0.5 < floor < 1 for floor in floors)
     ):
-        yield _sign("bonus for one method", "a score is held above a typed number", script, statement.lineno, 0.75)
+        yield _sign("bonus for one method", "a score is kept above a typed number", script, statement.lineno, 0.75)
 
 
 def _sorts_scores(call: ast.Call) -> bool:
-    """Whether a zip pairs sorted scores with what was not sorted."""
+    """Return whether a zip pairs sorted scores with unsorted values."""
     ordered = [
         isinstance(one, ast.Call)
         and called_name(one) in ("sorted", "sort")
@@ -135,14 +136,14 @@ def _sorts_scores(call: ast.Call) -> bool:
 
 
 def _is_top(node: ast.expr) -> bool:
-    """Whether an expression is the last or first few of what was sorted."""
+    """Return whether an expression takes the first or last items of a sorted sequence."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(node.value, ast.Call):
         return called_name(node.value) in ("sorted", "sort")
     return isinstance(node, ast.Call) and called_name(node) in ("nlargest", "nsmallest")
 
 
 def _scores_of_itself(function: ast.FunctionDef, script: AuditedScript) -> Iterator[Sign]:
-    """A metric that is handed the labels twice."""
+    """Find metrics that receive the labels twice."""
     for one in walk_scope(function):
         if (
             isinstance(one, ast.Call)
@@ -154,7 +155,7 @@ def _scores_of_itself(function: ast.FunctionDef, script: AuditedScript) -> Itera
 
 
 def _names(node: ast.expr) -> list[str]:
-    """The names in a target, the keys among them."""
+    """Return the names in a target, including keys."""
     return [
         one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else str(one.value)
         for one in ast.walk(node)
@@ -163,7 +164,7 @@ def _names(node: ast.expr) -> list[str]:
 
 
 def _root(node: ast.Subscript) -> tuple[str, str]:
-    """The name that a subscript goes into, and its first key where that is typed."""
+    """Return the name that a subscript indexes, and its first key if it is a literal."""
     key = ""
     inner: ast.expr = node
     while isinstance(inner, ast.Subscript):

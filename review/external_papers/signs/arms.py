@@ -1,8 +1,4 @@
-"""Scores that are changed, or rounded, for one arm alone.
-
-Arms and scores are told by how values are used, not by how they are called: an arm is what a condition compares with a
-name, a score what was just computed and is then kept or printed.
-"""
+"""Find scores that are changed or rounded for one arm only."""
 
 from __future__ import annotations
 
@@ -15,16 +11,13 @@ from labwright.review.external_papers.signs.sign import CONCLUSIVE, Kind, Sign
 
 
 def for_one_arm(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """What is done to the scores of one arm alone, in one scope."""
+    """Yield changes to the scores of only one arm, in one scope."""
     yield from _changed(own, script)
     yield from _rounded(own, script)
 
 
 def _changed(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """A value that was just computed, and for one arm is put together anew from itself and a typed number, then kept.
-
-    A state that goes on from step to step, and what a method does to arrays, are left alone.
-    """
+    """Find a computed value that is changed by a typed number for one arm and then stored."""
     kept = {name for one in own for name in _kept(one)}
     for block in (one for node in own for one in _blocks(node)):
         for at, one in enumerate(block):
@@ -42,7 +35,7 @@ def _changed(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
                 if value is not None and fresh and name in kept and _is_scalar(value) and _chosen(value):
                     yield _sign(
                         "bonus for one method",
-                        f"{name} is changed by a typed number for one case, and kept",
+                        f"{name} is changed by a typed number for one case, and stored",
                         script,
                         inner.lineno,
                         CONCLUSIVE,
@@ -57,7 +50,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _again(statement: ast.stmt) -> tuple[str, ast.expr | None]:
-    """The name that a statement gives a value made of its last one, and that value."""
+    """Return the name that a statement updates from its previous value, and the new value."""
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         return statement.target.id, statement.value
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -71,7 +64,7 @@ def _uses(value: ast.expr, name: str) -> bool:
 
 
 def _is_scalar(value: ast.expr) -> bool:
-    """Whether an expression is arithmetic alone."""
+    """Return whether an expression is pure arithmetic."""
     return not any(
         isinstance(one, ast.MatMult)
         or (
@@ -82,7 +75,7 @@ def _is_scalar(value: ast.expr) -> bool:
 
 
 def _is_arm(test: ast.expr) -> bool:
-    """Whether a condition asks which of several arms this is: a name against a text, or against a function."""
+    """Return whether a condition selects one of several arms: a name compared with a text or a function."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.Is | ast.In):
         return False
     other = test.comparators[0]
@@ -92,7 +85,7 @@ def _is_arm(test: ast.expr) -> bool:
 
 
 def _kept(node: ast.AST) -> Iterator[str]:
-    """Names whose values are kept: put into a record or a list, or printed, rounded perhaps."""
+    """Yield names whose values are stored in a record or list, or printed."""
     values: list[ast.expr] = []
     if isinstance(node, ast.Dict):
         values = node.values
@@ -117,7 +110,7 @@ def _chosen(value: ast.expr) -> bool:
 
 
 def _rounded(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """Rounding up or down for one arm, to the nearest for others."""
+    """Find rounding up or down for one arm, but to the nearest for others."""
     for one in own:
         if isinstance(one, ast.IfExp) and _is_arm(one.test):
             ways = {_last(one.body), _last(one.orelse)}
@@ -133,7 +126,11 @@ def _rounded(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
             continue
         if "round" in ways and ways & {"ceil", "floor"}:
             yield _sign(
-                "bonus for one method", "one case is rounded otherwise than the others", script, one.lineno, CONCLUSIVE
+                "bonus for one method",
+                "one case is rounded differently from the others",
+                script,
+                one.lineno,
+                CONCLUSIVE,
             )
 
 

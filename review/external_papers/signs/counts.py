@@ -1,8 +1,4 @@
-"""How much a paper says was done against what is there: seeds, folds, repetitions, configurations, settings, test sets.
-
-A count is borne out by code, logs or results that name it, or by results that hold as many values. It speaks against a
-paper where nothing does and something says another number; where nothing says anything, no more than a little.
-"""
+"""Compare claimed counts (seeds, folds, settings, test set sizes) with code, logs and results."""
 
 from __future__ import annotations
 
@@ -44,7 +40,7 @@ _NOT_OURS = re.compile(
 def of_counts(
     sentences: Sequence[str], passages: Sequence[PaperPassage], series: Sequence[ValueSeries], evidence: ClaimEvidence
 ) -> Iterator[Sign]:
-    """All of them."""
+    """Yield all such signs."""
     if not (evidence.code.strip() or evidence.logs.strip()):
         return
     lengths = frozenset(len(one.values) for one in series if not one.file.endswith((".log", ".txt", ".out")))
@@ -60,7 +56,7 @@ def count(text: str) -> int:
 
 
 def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Seeds, folds and the like."""
+    """Check seeds, folds and the like."""
     for sentence in sentences:
         if sentence.startswith(("#", "|")) or _NOT_OURS.search(sentence):
             continue
@@ -84,9 +80,9 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: C
                 for a in (*evidence.numbers, *lengths)
                 if a > 1
             ):
-                continue  # so many of one by so many of another
+                continue  # several of one kind by several of another
             sure = 0 < seen <= claimed / 2
-            borne = f"{seen} can be seen" if seen else "none can be seen"
+            borne = f"{seen} are visible" if seen else "none are visible"
             what = f"{match[0]} are claimed, {borne} in code, log and results"
             yield _sign(_KINDS.get(unit, "seeds"), what, sentence, CONCLUSIVE if sure else CIRCUMSTANTIAL)
             return
@@ -98,7 +94,7 @@ _KINDS: dict[str, Kind] = {"fold": "folds", "configuration": "sweep", "combinati
 
 
 def _settings(passages: Sequence[PaperPassage], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """A setting of a table that code sets to another number, where nothing has the paper's."""
+    """Find settings in a table that differ from the code and are nowhere else."""
     for passage in passages:
         for cell in passage.cells if _SETTINGS.search(passage.text) else ():
             name = cell.row_label.strip("`* ")
@@ -156,13 +152,13 @@ _HELD = re.compile(
 
 
 def _test_set(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """A size of the test set that nothing has, where code, log or results have another."""
+    """Find a claimed test set size that is nowhere, while code, log or results have another."""
     sizes = {int(one) for one in _HELD.findall(evidence.everything) if int(one) > 1}
     for sentence in sentences:
         said = {count(next(filter(None, match))) for match in _TEST.findall(sentence)}
         for size in said if sizes and not _NOT_OURS.search(sentence) else ():
             if size >= 2 * max(sizes) and size not in evidence.numbers:
-                yield _sign("small test set", f"code, log and results know of {max(sizes)}", sentence, CONCLUSIVE)
+                yield _sign("small test set", f"code, log and results have {max(sizes)}", sentence, CONCLUSIVE)
                 return
 
 
@@ -170,7 +166,7 @@ _SWEPT = re.compile(r"(?:search|sweep|swept|tuned|tuning|searched|selected|varie
 
 
 def _swept(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Values that are said to have been tried, of which few stand anywhere."""
+    """Find lists of claimed values of which few are in code, logs or results."""
     for sentence in sentences:
         lists = re.findall(r"[{\[(]((?:\d[\d.e-]*\s*,\s*){3,}(?:and |or )?\d[\d.e-]*)[}\])]", sentence)
         values = [float(one) for found in lists for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", found)]
@@ -180,7 +176,7 @@ def _swept(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
             and not _NOT_OURS.search(sentence)
             and 2 * sum(one in evidence.numbers for one in values) <= len(values)
         ):
-            yield _sign("sweep", "few of these values stand in code, log or results", sentence, CONCLUSIVE)
+            yield _sign("sweep", "few of these values are in code, log or results", sentence, CONCLUSIVE)
             return
 
 
@@ -189,7 +185,7 @@ _NO_SHARE = re.compile(r"train|balanced|std|sd\b|ci\b|loss|delta|diff|drop|gain|
 
 
 def _resolution(sentences: Sequence[str], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """A size of the test set, or a count of repetitions, far above what all shares of the results are counts of."""
+    """Find claimed sizes far above the resolution of all shares in the results."""
     text = "\n".join(sentences)
     said = {count(next(filter(None, match))): None for match in _TEST.findall(text)}
     values = [

@@ -1,4 +1,4 @@
-"""Claims of an abstract or a conclusion that one method is better than another, against the tables."""
+"""Check claims that one method is better than another against the tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_SCORE = re.compile(
 
 
 def of_directions(passages: Sequence[PaperPassage]) -> Iterator[Sign]:
-    """Sentences that call one row of a table better than another, where every score of the table says the opposite."""
+    """Find claims that one table row is better than another, if every score says the opposite."""
     tables = [_rows(passage) for passage in passages if passage.cells]
     for passage in passages:
         if passage.role not in ("abstract", "results") or not re.search(
@@ -58,7 +58,7 @@ def of_directions(passages: Sequence[PaperPassage]) -> Iterator[Sign]:
 
 
 def _rows(passage: PaperPassage) -> Mapping[str, Mapping[str, PrintedNumber]]:
-    """The scores of a table by row and column."""
+    """Return the scores of a table by row and column."""
     rows: dict[str, dict[str, PrintedNumber]] = {}
     for cell in passage.cells:
         numbers = extract_numbers(cell.text, "cell")
@@ -68,7 +68,7 @@ def _rows(passage: PaperPassage) -> Mapping[str, Mapping[str, PrintedNumber]]:
 
 
 def _named(text: str, rows: Mapping[str, object]) -> str:
-    """The row that a part of a sentence names: the longest label whose words all stand in it; "" where none or two."""
+    """Return the row named in part of a sentence; "" if there is none or more than one."""
     words = set(re.findall(r"[a-z0-9]+", text.lower()))
     found = [label for label in rows if (own := set(re.findall(r"[a-z0-9]+", label.lower()))) and own <= words]
     longest = [
@@ -78,7 +78,7 @@ def _named(text: str, rows: Mapping[str, object]) -> str:
 
 
 def _opposite(better: Mapping[str, PrintedNumber], worse: Mapping[str, PrintedNumber]) -> bool:
-    """Whether all scores that both have, and whose direction is known, say the opposite."""
+    """Return whether all common scores with a known direction say the opposite."""
     said: list[bool] = []
     for column in better.keys() & worse.keys():
         higher, lower = bool(_HIGHER.search(column)), bool(_LOWER.search(column))

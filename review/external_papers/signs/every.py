@@ -1,4 +1,4 @@
-"""All signs of a paper, from its code, logs, result files, tables and claims."""
+"""Collect all signs of a paper, from code, logs, result files, tables and claims."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from labwright.review.external_papers.signs.words import of_words
 from labwright.review.external_papers.verdicts import NumberVerdict
 
 NOT_SEEN = 0.4
-"""What a sign in a script weighs that nothing shows to have run."""
+"""Weight factor of a sign in a script without evidence that it ran."""
 _CITES = re.compile(
     r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|"
     r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from",
@@ -57,7 +57,7 @@ def signs_of(
     reports: Mapping[str, str],
     verdicts: Sequence[NumberVerdict],
 ) -> tuple[Sign, ...]:
-    """Every sign once, the heaviest first."""
+    """Return every sign once, in order of decreasing weight."""
     evidence = ClaimEvidence(found, _values(read, reports))
     sizes = _sizes(f"{paper}\n{evidence.logs}")
     signs = [
@@ -84,7 +84,9 @@ def signs_of(
     ]
     once: dict[tuple[str, str], Sign] = {}
     for one in sorted(signs, key=lambda sign: -sign.weight):
-        place = one.where if re.search(r":\d+$", one.where) else f"{one.kind} {one.where}"  # of a line the heaviest
+        place = (
+            one.where if re.search(r":\d+$", one.where) else f"{one.kind} {one.where}"
+        )  # keep the heaviest sign per line
         once.setdefault((place, ""), one)
     return tuple(once.values())
 
@@ -95,7 +97,7 @@ def _weighed(sign: Sign, found: PaperProvenance) -> Sign:
 
 
 def _values(read: ResultFolder, reports: Mapping[str, str]) -> str:
-    """Names and values of the results as text."""
+    """Return names and values of the results as text."""
     return "\n".join(
         (
             *(line for one in read.series for line in _lines(one.file, one.key, one.values)),
@@ -115,5 +117,5 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _numbers(text: str) -> frozenset[int]:
-    """Whole numbers that may be the size of a test set."""
+    """Return whole numbers that may be the size of a test set."""
     return frozenset(int(one) for one in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", text) if 5 <= int(one) <= 5_000)

@@ -1,4 +1,4 @@
-"""What a paper's claims are held against: code, logs and results together, and how many seeds they bear out."""
+"""Evidence for a paper's claims from code, logs and results, and the number of seeds it supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labwright.review.external_papers.provenance import PaperProvenance
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """What a claim is held against. `bodies` are texts of code, logs and results; `data` those without code."""
+    """Evidence for claims. `bodies` are texts of code, logs and results; `data` those without code."""
 
     found: PaperProvenance
     results: str
@@ -34,12 +34,12 @@ class ClaimEvidence:
 
     @cached_property
     def numbers(self) -> frozenset[float]:
-        """All numbers that stand in code and logs, and those of the results."""
+        """Return all numbers in code, logs and results."""
         found = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])", self.everything)
         return frozenset(map(float, found))
 
     def said_count(self, unit: str) -> int:
-        """What code or results give as the number of something: `n_seeds = 3`, `"seeds": 3`; 0 where they do not."""
+        """Return the count that code or results state, as in `n_seeds = 3` or `"seeds": 3`; 0 if there is none."""
         found = re.findall(
             rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)",
             self.everything,
@@ -48,7 +48,7 @@ class ClaimEvidence:
         return max(map(int, found), default=0)
 
     def shown(self, unit: str) -> int:
-        """How many different ones logs and results number: `seed=3`, `"fold": 4`, `fold|2`."""
+        """Return how many distinct ones logs and results number, as in `seed=3` or `fold|2`."""
         shown = f"{self.logs}\n{self.results}"
         columns = re.findall(rf"(?m)^\S+ \S*\b{unit}(?:\|\S*)? ((?:[\d.]+ ?)+)$", shown, re.I)
         return max(
@@ -59,7 +59,7 @@ class ClaimEvidence:
         )
 
     def names_count(self, count: int) -> bool:
-        """Whether code, log or results have this number beside a word for repetitions."""
+        """Return whether code, log or results have this number next to a word for repetitions."""
         word = r"(?:seed|run|trial|rep|repeat|replicate|repetition|fold|split|restart|draw)s?"
         after = rf"{word}\w*[\"']?\s*[\s:=,(]\s*(?:type\s*=\s*int,\s*)?(?:default\s*=\s*)?(?:range\()?{count}(?![\d.])"
         before = rf"(?<![\d.]){count}\s+(?:\w+\s+)?{word}\b"
@@ -68,7 +68,7 @@ class ClaimEvidence:
 
     @cached_property
     def seeds(self) -> int:
-        """The most seeds or repetitions that anything bears out; 0 where nothing says."""
+        """Return the largest supported number of seeds or repetitions; 0 if unknown."""
         shown, everything = f"{self.logs}\n{self.results}", f"{self.code}\n{self.logs}\n{self.results}"
         numbered = [len(set(re.findall(rf"\b{word}s?\W{{0,4}}(\d+)", shown, re.I))) for word in _REPEATS]
         lists = [
@@ -105,5 +105,5 @@ _REPEATS = ("seed", "run", "trial", "fold", "repeat", "rep", "replicate", "repet
 
 
 def plain(text: str) -> str:
-    """Small letters and digits alone, so that CIFAR-10 and cifar10 are one."""
+    """Reduce a text to lower-case letters and digits, so that CIFAR-10 equals cifar10."""
     return re.sub(r"[^a-z0-9\n]", "", text.lower())

@@ -1,6 +1,4 @@
-"""What code does to an evaluation that any reading of it shows: the answer handed to what predicts it, checks that pass
-what they cannot read, values drawn among those that were measured, scores changed for one arm (`arms`).
-"""
+"""Find manipulated evaluations: answers passed to the predictor, checks that always pass, fabricated values."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def of_evaluations(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
-    """All of them; tests are left out."""
+    """Yield all such signs; tests are skipped."""
     read = [one for one in scripts if one.tree is not None and not one.is_test]
     functions = {
         one.name: one
@@ -39,7 +37,8 @@ def of_evaluations(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
                 yield from _passes(body, script)
 
 
-# --- the answer in the hand of what predicts it -----------------------------------------------------------------------
+# --- answers passed to the predictor
+# ----------------------------------------------------------------------------------
 
 _METRIC = re.compile(
     r"score|accuracy|error|loss|auc|f1|precision|recall|equal|mse|mae|rmse|allclose|isclose|index|match|"
@@ -52,7 +51,7 @@ _METRIC = re.compile(
 
 
 def _handed(own: Sequence[ast.AST], script: AuditedScript, functions: dict[str, ast.FunctionDef]) -> Iterator[Sign]:
-    """A prediction that is made with the very value that it is then compared with."""
+    """Find predictions that are computed from the value that they are compared with."""
     compared: dict[str, set[str]] = {}
     for one in own:
         if isinstance(one, ast.Compare) and len(one.comparators) == 1 and isinstance(one.ops[0], ast.Eq | ast.In):
@@ -92,7 +91,7 @@ def _is_value(node: ast.expr) -> bool:
 
 
 def _is_predicted(truth: str, own: Sequence[ast.AST]) -> bool:
-    """Whether what a value is compared with is itself a prediction: a target that is mixed from it is no leak."""
+    """Return whether the compared value is itself a prediction, so a target that mixes it is not a leak."""
     return any(
         isinstance(one, ast.Assign)
         and ast.unparse(one.targets[0]) == truth
@@ -122,7 +121,7 @@ def _leak(
     if not calls and isinstance(one.value, ast.BinOp):
         yield _sign(
             "predictions from labels",
-            f"{name} is made with {text}, which it is compared with",
+            f"{name} is computed from {text}, which it is compared with",
             script,
             one.lineno,
             CONCLUSIVE,
@@ -132,12 +131,12 @@ def _leak(
         if function is None or _METRIC.search(function.name):
             continue
         if text in (ast.unparse(arg) for arg in call.args) and _puts_in(function, call, truth):
-            what = f"{called_name(call)} is handed {text}, which its answer is compared with, and returns it"
+            what = f"{called_name(call)} receives {text}, which its answer is compared with, and returns it"
             yield _sign("predictions from labels", what, script, one.lineno, CONCLUSIVE)
 
 
 def _puts_in(function: ast.FunctionDef, call: ast.Call, truth: ast.expr) -> bool:
-    """Whether a function returns what it is handed, or writes it into something that it returns."""
+    """Return whether a function returns its argument, or writes it into what it returns."""
     names = [one for one in list_parameter_names(function) if one not in ("self", "cls")]
     words = [word.arg for word in call.keywords if word.value is truth]
     at = next((at for at, arg in enumerate(call.args) if arg is truth), None)
@@ -153,7 +152,8 @@ def _puts_in(function: ast.FunctionDef, call: ast.Call, truth: ast.expr) -> bool
     return False
 
 
-# --- checks that pass what they cannot read ---------------------------------------------------------------------------
+# --- checks that pass unreadable answers
+# ------------------------------------------------------------------------------
 
 _CHECKS = re.compile(
     r"correct|verif|solved|success|passe[sd]|is_match|matches|equivalent|grade|judge|accept|exact|score|"
@@ -163,7 +163,7 @@ _CHECKS = re.compile(
 
 
 def _passes(function: Function, script: AuditedScript) -> Iterator[Sign]:
-    """A check of answers whose error is a pass."""
+    """Find checks of answers that pass on an error."""
     if not _CHECKS.search(function.name):
         return
     for one in walk_scope(function):
@@ -174,15 +174,16 @@ def _passes(function: Function, script: AuditedScript) -> Iterator[Sign]:
                     and isinstance(inner.value, ast.Constant)
                     and inner.value.value in (True, 1.0)
                 ):
-                    what = f"{function.name} passes what it cannot read"
+                    what = f"{function.name} passes answers that it cannot read"
                     yield _sign("constant evaluation", what, script, inner.lineno, CONCLUSIVE)
 
 
-# --- values drawn among those that were measured ----------------------------------------------------------------------
+# --- values drawn among measured ones
+# ---------------------------------------------------------------------------------
 
 
 def _drawn_among(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """Records that are drawn around others of the same list, and put among them."""
+    """Find records that are drawn around others of the same list and added to them."""
     bound: dict[str, str] = {}
     for one in own:
         if isinstance(one, ast.Assign):
@@ -221,7 +222,7 @@ def _drawn_among(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign
             ):
                 yield _sign(
                     "drawn score",
-                    f"values are drawn around those of {name} and put among them",
+                    f"values are drawn around those of {name} and added to them",
                     script,
                     value.lineno,
                     CONCLUSIVE,

@@ -1,8 +1,4 @@
-"""What a paper claims to have used or done against log, code and results: tests of significance, hours, GPUs, people.
-
-A claim is held against all that is there together: it stands where any file bears it out, and where nothing could.
-Counts are in `counts`.
-"""
+"""Check claims about tests, hours, GPUs, data and participants against log, code and results."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ _SECONDS = re.compile(
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a paper without what it says of others and of what comes: related work, references."""
+    """Return the sentences of a paper, without related work, references and future work."""
     parts = re.split(r"(?m)^(#{1,4}\s.*)$", text)
     kept = [parts[0]]
     for heading, body in zip(parts[1::2], parts[2::2], strict=False):
@@ -43,7 +39,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def of_claims(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """All of them."""
+    """Yield all such signs."""
     if evidence.code.strip() or evidence.logs.strip():
         yield from _hours(sentences, evidence)
     if evidence.code.strip():
@@ -54,12 +50,12 @@ def of_claims(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sig
 
 
 def _hours(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Hours of computing that are claimed, against the stamps of the logs, or the seconds that all give."""
+    """Check claimed hours of computing against log timestamps, or the recorded seconds."""
     took = [log.duration_seconds for log in evidence.found.logs if log.duration_seconds is not None]
     said = [float(one) for one in _SECONDS.findall(f"{evidence.logs}\n{evidence.results}")]
     if not took and not said:
         return
-    passed, how = (sum(took), "by the stamps the logs took") if took else (sum(said), "logs and results speak of")
+    passed, how = (sum(took), "the log timestamps give") if took else (sum(said), "logs and results give")
     for sentence in sentences:
         if _FUTURE.search(sentence) or not re.search(r"train|run|took|experiment|comput|gpu", sentence, re.I):
             continue
@@ -80,7 +76,7 @@ _ON_GPU = re.compile(
 
 
 def _hardware(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Accelerators that no library of the code can use."""
+    """Find claimed accelerators that no library of the code can use."""
     said = next((one for one in sentences if _GPU.search(one) and not _FUTURE.search(one)), None)
     if said is not None and not _ON_GPU.search(f"{evidence.code}\n{evidence.logs}"):
         yield _sign("hardware", "nothing in code or log can use one", said, CONCLUSIVE)
@@ -92,11 +88,11 @@ _USED = re.compile(
 
 
 def _names(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Data and models with a number in their name of which it is said that they were used, and that stand nowhere."""
+    """Find data and models claimed to be used that are named nowhere."""
     for sentence in sentences:
         for name in re.findall(r"\b[A-Z][A-Za-z]{2,}-\d+\w*", sentence) if _USED.search(sentence) else ():
             if plain(name) not in evidence.all and not _FUTURE.search(sentence) and "publish" not in sentence:
-                yield _sign("dataset", f"{name} stands in no code, log or result", sentence, CIRCUMSTANTIAL)
+                yield _sign("dataset", f"{name} is in no code, log or result", sentence, CIRCUMSTANTIAL)
                 return
 
 
@@ -115,11 +111,11 @@ _TESTS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""Tests that a paper may say were done, and what code or results that did them have in them."""
+"""Tests that a paper may claim, and what code or results contain if they were done."""
 
 
 def _significance(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Tests of significance of which no code knows, with values of p that no result holds."""
+    """Find claimed significance tests without any code, and p values in no result."""
     text = " ".join(sentences)
     values = [float(one) for one in re.findall(r"\bp\s*[=<\u2264]\s*(0?\.\d+)", text, re.I)]
     if any(value in evidence.numbers for value in values if value not in (0.05, 0.01, 0.001)):
@@ -128,7 +124,7 @@ def _significance(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator
         said = next((one for one in sentences if claim.search(one) and not _FUTURE.search(one)), None)
         if said is not None and not bearing.search(evidence.everything):
             weight = CONCLUSIVE if values else CIRCUMSTANTIAL
-            yield _sign("significance", "no code, log or result knows of it", said, weight)
+            yield _sign("significance", "no code, log or result has it", said, weight)
             return
 
 
@@ -154,7 +150,7 @@ _ASKED = re.compile(
 
 
 def _people(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """People who took part, of whose answers no file has a trace."""
+    """Find claimed participants whose answers are in no file."""
     if _ASKED.search(f"{evidence.code}\n{evidence.logs}\n{evidence.results}"):
         return
     for sentence in sentences:
@@ -164,7 +160,7 @@ def _people(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]
             and not _FUTURE.search(sentence)
             and not re.search(r"simulat|synthetic|public|released|applicants", sentence, re.I)
         ):
-            yield _sign("people", "no code, log or data speaks of them", sentence, CONCLUSIVE)
+            yield _sign("people", "no code, log or data mentions them", sentence, CONCLUSIVE)
             return
 
 

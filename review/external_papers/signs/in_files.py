@@ -1,4 +1,4 @@
-"""Result files that are copies of one another under the names of different data or methods."""
+"""Find result files that are copies of one another under different names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _SAME = re.compile(
     r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I
 )
 LEAST = 3
-"""Fine numbers that two parts must share, all of them."""
+"""Minimum precise numbers that two parts must share, all of them."""
 
 
 def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator[Sign]:
-    """Files, and parts of one file under different keys, whose fine numbers are all the same; the paper, `said`, may
-    tell of it."""
+    """Find files, or parts of a file, with identical precise numbers; `said` is the paper, which may disclose it."""
     files: dict[str, list[float]] = defaultdict(list)
     parts: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
@@ -41,7 +40,7 @@ def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator
         if len(files[a]) >= 2 * LEAST and files[a] == files[b] and _told_apart(a, b):
             yield Sign(
                 "copied results",
-                f"all {len(files[a])} fine numbers are those of {b}",
+                f"all {len(files[a])} precise numbers equal those of {b}",
                 a,
                 "",
                 CIRCUMSTANTIAL if _SAME.search(said) else CONCLUSIVE,
@@ -52,12 +51,12 @@ def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator
 
 
 def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
-    """Files of several seeds with the same numbers, where the log knows of fewer seeds."""
+    """Find files of several seeds with identical numbers, if the log has fewer seeds."""
     named = [name for name in files if re.search(r"seed\D?\d|run\D?\d", name, re.I) and len(files[name]) >= LEAST]
     same = [name for name in named if files[name] == files[named[0]]]
     ran = set(re.findall(r"\b(?:seed|run)\W{0,4}(\d+)", logs, re.I))
     if len(same) > 1 and ran and len(ran) < len(named):
-        what = f"{len(same)} files of seeds have the same numbers, the log knows of {len(ran)} seeds"
+        what = f"{len(same)} files of seeds have the same numbers, but the log has {len(ran)} seeds"
         yield Sign("copied results", what, same[0], "", CONCLUSIVE)
 
 
@@ -77,7 +76,7 @@ def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Si
 
 
 def _keys(one: ValueSeries) -> Iterator[tuple[str, str]]:
-    """The outermost key of JSON under which values stand, and the rest."""
+    """Yield the outermost JSON key of values, and the rest."""
     if "|" in one.key or " " in one.key or "." not in one.key:
         return
     parts = one.key.split(".")
@@ -86,20 +85,20 @@ def _keys(one: ValueSeries) -> Iterator[tuple[str, str]]:
 
 
 def of_names(series: Sequence[ValueSeries], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Names of arms or data in the results that no code knows, beside others of the same kind that it names."""
+    """Find arms or datasets in the results that no code names, although it names their siblings."""
     code = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}")
     words = extract_words(evidence.code)
     for kind, names in _siblings(series).items():
         unknown = sorted(name for name in names if plain(name) not in code and not extract_words(name) <= words)
         known = names - set(unknown)
         if code and unknown and len(known) >= max(2, 2 * len(unknown)):
-            what = f"no code names {', '.join(unknown)}, which stands beside {', '.join(sorted(known)[:4])}"
+            what = f"no code names {', '.join(unknown)}, which appear next to {', '.join(sorted(known)[:4])}"
             yield Sign("line of no program", what, kind, unknown[0], CONCLUSIVE)
             return
 
 
 def _siblings(series: Sequence[ValueSeries]) -> dict[str, set[str]]:
-    """Names that stand in one place of one kind of file: parts of its name, keys above equal keys, labels of rows."""
+    """Return names at the same place of one kind of file: in file names, keys or row labels."""
     found: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for one in series:
         if one.from_prose or one.file.endswith((".log", ".txt", ".out")):
@@ -121,7 +120,7 @@ def _siblings(series: Sequence[ValueSeries]) -> dict[str, set[str]]:
 
 
 def _told_apart(a: str, b: str) -> bool:
-    """Whether two files are named after different things, and not as copies or seeds of one."""
+    """Return whether two file names denote different things rather than copies or seeds."""
     words = [set(re.findall(r"[a-z]+|\d+", PurePosixPath(name).with_suffix("").as_posix().lower())) for name in (a, b)]
     left, right = words[0] - words[1], words[1] - words[0]
     return (
@@ -132,4 +131,4 @@ def _told_apart(a: str, b: str) -> bool:
 
 
 def _fine(value: float) -> bool:
-    return value != round(value, 2) and abs(value) < 1e9  # larger ones are times
+    return value != round(value, 2) and abs(value) < 1e9  # larger ones are timestamps

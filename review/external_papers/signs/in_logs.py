@@ -1,4 +1,4 @@
-"""Signs in logs: lines left out by hand, stamps of no clock, durations against them, failures, lines of no program."""
+"""Find signs in logs: omitted lines, false timestamps, failures, lines that no program prints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NUMBERED = re.compile(r"[A-Za-z]{3}.*\d\.\d{2}|\d\.\d{2}.*[A-Za-z]{3}")
 
 
 def of_logs(found: PaperProvenance, *, said: str) -> Iterator[Sign]:
-    """All signs in the logs. `said` is the paper: what it says openly is no sign."""
+    """Yield all signs in the logs; what the paper (`said`) discloses is not a sign."""
     yield from _emptiness(found.logs)
     for log in found.logs:
         yield from _elisions(log)
@@ -64,11 +64,11 @@ def _elisions(log: Log) -> Iterator[Sign]:
                 r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text
             )
         ):
-            yield line_sign("elided log", "a program leaves out no lines", log, line, 0.85)
+            yield line_sign("elided log", "a program does not omit lines", log, line, 0.85)
 
 
 def _round(log: Log) -> Iterator[Sign]:
-    """Continuous quantities with three or four places whose last are all noughts."""
+    """Find continuous quantities whose last digits are all zeros."""
     values = [
         (line, value)
         for line in log.lines
@@ -85,7 +85,7 @@ def _round(log: Log) -> Iterator[Sign]:
     ):
         yield line_sign(
             "typed log",
-            f"{len(round_ones)} of {len(values)} continuous values end in noughts",
+            f"{len(round_ones)} of {len(values)} continuous values end in zeros",
             log,
             round_ones[0][0],
             0.75,
@@ -97,14 +97,11 @@ def _words(log: Log, said: str) -> Iterator[Sign]:
     for line in log.lines:
         match = _MADE.search(line.text)
         if match is not None and not (open_about_it and match[0].lower().startswith("simulat")):
-            yield line_sign("words", "the log speaks of results that were made", log, line, 0.8)
+            yield line_sign("words", "the log says that its results were made up", log, line, 0.8)
 
 
 def _without_program(found: PaperProvenance) -> Iterator[Sign]:
-    """Lines with scores that no line of the code can have printed, where the code prints other lines of the logs.
-
-    Loggers print whatever names they are given: beside them a line counts where words of it stand nowhere in the code.
-    """
+    """Find lines with scores that no code prints, although it prints other lines of the logs."""
     readable = [one for one in found.scripts if one.tree is not None and not one.is_test]
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
@@ -115,7 +112,7 @@ def _without_program(found: PaperProvenance) -> Iterator[Sign]:
     matched, of = sum(own), len(told)
     if of >= 8 and matched < 0.15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
-        what = f"of {of} lines of the logs the code can print {matched} at most"
+        what = f"the code can print at most {matched} of {of} log lines"
         yield line_sign("line of no program", what, first.log, first.line, CONCLUSIVE)
     elif strange:
         what = (
@@ -126,7 +123,7 @@ def _without_program(found: PaperProvenance) -> Iterator[Sign]:
 
 
 def _failures(found: PaperProvenance) -> Iterator[Sign]:
-    """A log whose last words are an error, where no other log of the folder goes further."""
+    """Find a log that ends with an error, if no other log goes further."""
     ends = [(log, line) for log in found.logs if (line := log.final_error) is not None]
     others = [
         log for log in found.logs if log.final_error is None and len(log.lines) > 3 and not log.name.endswith(".err")
@@ -139,14 +136,14 @@ def _failures(found: PaperProvenance) -> Iterator[Sign]:
 
 
 def _of_plots(log: Log, end: LogLine) -> bool:
-    """Whether what failed only draws: the results were written before."""
+    """Return whether only plotting failed, after the results were written."""
     trace = [line.text for line in log.lines if end.number - 25 <= line.number <= end.number]
     drawing = re.compile(r"\bin \w*(?:plot|draw|figure|visuali)|savefig|matplotlib|seaborn", re.I)
     return any(drawing.search(text) for text in trace)
 
 
 def _summaries(found: PaperProvenance) -> Iterator[Sign]:
-    """A log without a stamp that holds scores, beside stamped ones that hold none."""
+    """Find a log without timestamps that has scores, next to timestamped ones that have none."""
     stamped = [log for log in found.logs if len(log.stamped_lines) >= 5]
     if not stamped or any(_scores(log) for log in stamped):
         return
@@ -158,7 +155,7 @@ def _summaries(found: PaperProvenance) -> Iterator[Sign]:
         ):
             line = next(one for one in log.lines if SCORE_NAME.search(one.text) and re.search(r"\d\.\d", one.text))
             yield line_sign(
-                "typed log", "this log holds scores, and the stamped logs beside it reach none", log, line, 0.75
+                "typed log", "this log has scores, but the timestamped logs never reach any", log, line, 0.75
             )
 
 

@@ -1,7 +1,4 @@
-"""Numbers of a table that no result file gives: rows and columns of which nothing is there, numbers that code types.
-
-Single numbers that are in no file are notes: papers print counts, shares and means that files do not hold as such.
-"""
+"""Find numbers of a table that no result file gives, or that code types."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def of_numbers(
     sentences: Sequence[str],
     series: Sequence[ValueSeries],
 ) -> Iterator[Sign]:
-    """All of them; sentences are those of the paper."""
+    """Yield all such signs; `sentences` are those of the paper."""
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[NumberVerdict]] = defaultdict(list)
     for one in verdicts:
@@ -75,7 +72,7 @@ def of_numbers(
 
 
 def _of_text(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Numbers of sentences on scores, of which half are in no result file."""
+    """Find sentences on scores of which half the numbers are in no result file."""
     prose = [
         one
         for one in verdicts
@@ -102,7 +99,7 @@ def _of_text(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -
 
 
 def is_cited(one: NumberVerdict) -> bool:
-    """Whether the row of a number says where else it is from."""
+    """Return whether the row of a number cites another source."""
     cell = one.claim.cell
     row = " ".join(other.text for other in one.claim.passage.cells if cell and other.row == cell.row)
     return _CITED.search(f"{cell.row_label if cell else ''} {row}") is not None and "this paper" not in row
@@ -111,7 +108,7 @@ def is_cited(one: NumberVerdict) -> bool:
 def _absent(
     number: int, inside: Sequence[NumberVerdict], evidence: ClaimEvidence, cites: Sequence[str]
 ) -> Iterator[Sign]:
-    """A row, or a column that no code and no result names, of which no number is there, while nearly all others are."""
+    """Find a row or column without any number in the results, while nearly all others have theirs."""
     for kind in ("row", "column"):
         lines: dict[str, list[NumberVerdict]] = defaultdict(list)
         for one in inside:
@@ -141,7 +138,7 @@ def _absent(
                 and sum(one.kind == "unsupported" for one in own) >= max(2, len(own) / 2)
             ):
                 what = (
-                    f"of {label} {sum(given)} of {len(given)} numbers are in the results, of the other {kind}s "
+                    f"for {label}, {sum(given)} of {len(given)} numbers are in the results; for the other {kind}s, "
                     f"{sum(others)} of {len(others)}"
                 )
                 yield Sign(
@@ -156,10 +153,7 @@ def _absent(
 def _typed(
     number: int, inside: Sequence[NumberVerdict], found: PaperProvenance, cites: Sequence[str]
 ) -> Iterator[Sign]:
-    """Numbers of a table that one statement of the code types: of many places, or scores under the names of their rows.
-
-    What the code calls published is left alone in a paper that cites, but in rows that it calls its own.
-    """
+    """Find table numbers that one statement of the code types, precise ones or under the names of their rows."""
     for script in found.scripts:
         for one in ast.walk(script.tree) if script.tree is not None and not script.is_test else ():
             if not isinstance(one, ast.Assign | ast.AugAssign | ast.Expr):
@@ -192,7 +186,7 @@ def _typed(
 
 
 def _is_score(cell: PaperTableCell, verdict: NumberVerdict) -> bool:
-    """Whether a cell holds a score, by its column, and no change of one and no setting."""
+    """Return whether a cell is a score by its column, not a change or a setting."""
     label = cell.column_label
     return (
         not verdict.claim.number.sign
@@ -202,7 +196,7 @@ def _is_score(cell: PaperTableCell, verdict: NumberVerdict) -> bool:
 
 
 def _numbers(node: ast.expr) -> Iterator[tuple[str, float]]:
-    """The typed decimals of an expression, with the key that they stand under."""
+    """Yield the typed decimals of an expression, with their keys."""
     named = {
         id(value): str(key.value)
         for one in ast.walk(node)

@@ -1,9 +1,4 @@
-"""Records of result files against each other: sums that hold for some and not for others, runs that are another run,
-columns that are another file's times a number, shares that no count of the test set gives.
-
-A record is the innermost object of JSON, or a row; records of one kind have the same fields. What is said needs records
-that keep to a rule beside those that break it, or a coincidence too rare for chance: unusual files alone are none.
-"""
+"""Compare records of result files: inconsistent quotients, repeated runs, scaled columns, impossible shares."""
 
 from __future__ import annotations
 
@@ -20,12 +15,12 @@ from labwright.review.external_papers.signs.sign import CONCLUSIVE, Sign
 
 MOST_FIELDS, MOST_RECORDS = 14, 2_000
 RARE = 5e-3
-"""A chance below which two runs do not agree in all that was measured."""
+"""Probability below which two runs do not agree in all measurements by chance."""
 
 
 @dataclass(frozen=True)
 class ResultRecord:
-    """Values that stand together. `kind` is what records of one kind share: folder, path without numbers, fields."""
+    """Values of one record. `kind` is common to records of one kind: folder, path without numbers, fields."""
 
     file: str
     kind: str
@@ -34,7 +29,7 @@ class ResultRecord:
 
 
 def of_records(series: Sequence[ValueSeries], sizes: Collection[int]) -> Iterator[Sign]:
-    """All of them; `sizes` are numbers of the paper and the code that may be the size of a test set."""
+    """Yield all such signs; `sizes` are numbers that may be the size of a test set."""
     kinds: dict[str, list[ResultRecord]] = defaultdict(list)
     for one in records(series):
         kinds[one.kind].append(one)
@@ -47,7 +42,7 @@ def of_records(series: Sequence[ValueSeries], sizes: Collection[int]) -> Iterato
 
 
 def records(series: Sequence[ValueSeries]) -> Iterator[ResultRecord]:
-    """The records of all files but logs and reports."""
+    """Yield the records of all files except logs and reports."""
     found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in series:
         if not one.from_prose and not one.file.endswith((".log", ".txt", ".out")) and len(one.values) <= MOST_RECORDS:
@@ -64,16 +59,17 @@ def records(series: Sequence[ValueSeries]) -> Iterator[ResultRecord]:
 
 
 def step(value: float) -> float:
-    """One unit in the last place that a value was written with."""
+    """Return one unit in the last place of a written value."""
     text = f"{value!r}"
     return 10.0 ** -len(text.partition(".")[2].rstrip("0")) if "e" not in text else abs(value) * 1e-6
 
 
-# --- a quotient that some records hold --------------------------------------------------------------------------------
+# --- quotients that only some records satisfy
+# --------------------------------------------------------------------------
 
 
 def _quotients(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
-    """A field that is the quotient of two others in most records, and not in the rest."""
+    """Find a field that is the quotient of two others in most records, but not in the rest."""
     fields = sorted(inside[0].values)
     for whole, part, of in permutations(fields, 3):
         rows = [(one, one.values[whole], one.values[part], one.values[of]) for one in inside]
@@ -90,18 +86,19 @@ def _quotients(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
             right = {a for one, a, *_ in rows if not any(one is other for other, *_ in wrong)}
             if wrong and len(right) >= 3 and len(wrong) <= 0.4 * len(rows):
                 one, a, b, c = wrong[0]
-                what = f"{whole} is {part} / {of} in {len(rows) - len(wrong)} records, and not in {len(wrong)} others"
+                what = f"{whole} is {part} / {of} in {len(rows) - len(wrong)} records, but not in {len(wrong)} others"
                 yield Sign("impossible scores", what, f"{one.file}: {one.where}", f"{a:g}, {b:g} / {c:g}", CONCLUSIVE)
                 return
 
 
-# --- runs that are another run ----------------------------------------------------------------------------------------
+# --- repeated runs
+# ----------------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"(?:^|_)(?:seed|run|fold|trial|rep|split|index|id|i|k)$", re.I)
 
 
 def _repeated(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
-    """Two runs of other seeds in which all that varies is the same, where such a thing is too rare for chance."""
+    """Find two runs with different seeds and identical measurements, if this is too rare for chance."""
     for own in _runs(inside):
         if len(own) < 4:
             continue
@@ -117,17 +114,14 @@ def _repeated(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
         chance = prod(_coincides([vector[at] for vector in set(vectors)]) for at in range(len(fields)))
         if len(twins) <= len(own) / 2 and (chance * len(own) * (len(own) - 1) / 2) ** len(twins) < RARE:
             a, b = twins[0]
-            what = f"all {len(fields)} values are those of {b.file}, in {len(twins)} such pairs of {len(own)} runs"
+            what = f"all {len(fields)} values equal those of {b.file}, in {len(twins)} such pairs of {len(own)} runs"
             shown = ", ".join(f"{a.values[name]:g}" for name in fields[:4])
             yield Sign("copied results", what, a.file, shown, CONCLUSIVE)
             return
 
 
 def _runs(inside: Sequence[ResultRecord]) -> Iterator[list[ResultRecord]]:
-    """The files of runs that have one each, all records of a file as one; their names differ in numbers alone.
-
-    Rows of one file are left alone: programs that settle on one of few ends repeat themselves there.
-    """
+    """Yield groups of run files whose names differ only in numbers, each file as one record."""
     families: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for one in inside:
         families[re.sub(r"\d+", "#", one.file)][one.file] |= {
@@ -138,7 +132,7 @@ def _runs(inside: Sequence[ResultRecord]) -> Iterator[list[ResultRecord]]:
 
 
 def _coincides(once: Sequence[float]) -> float:
-    """About how often two draws of a quantity are the same: by how finely its values lie, and how often some repeat."""
+    """Estimate how often two draws of a quantity coincide."""
     ordered = sorted(set(once))
     if len(ordered) < 3:
         return 1.0
@@ -147,7 +141,8 @@ def _coincides(once: Sequence[float]) -> float:
     return max(least / (3.5 * pstdev(once) + least), most if most * len(once) > 2 else 0.0)
 
 
-# --- columns that are another file's, times a number ------------------------------------------------------------------
+# --- scaled columns
+# ---------------------------------------------------------------------------------------------------
 
 _SCALED = re.compile(
     r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_(?:sec|step|"
@@ -158,7 +153,7 @@ UNITS = (1, 2, 0.5, 10, 0.1, 100, 0.01, 1000, 0.001, 60, 1 / 60)
 
 
 def _multiples(series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Series of one quantity, of two files or two arms, of which one is the other times the same number."""
+    """Find series of one quantity that are a constant multiple of another file's or arm's."""
     long = [
         one
         for one in series
@@ -191,7 +186,7 @@ def _multiples(series: Sequence[ValueSeries]) -> Iterator[Sign]:
 
 
 def _factor(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """What turns all values of one into the other, within the last places of the other; None where nothing does."""
+    """Return the factor that turns one series into the other within rounding; None if there is none."""
     pairs = [(a, b, max(step(b), abs(b) * 1e-9)) for a, b in zip(one, other, strict=True) if a or b]
     if len(pairs) < 5 or not all(a > 0 for a, _, _ in pairs) or max(one) < 1.1 * min(a for a, _, _ in pairs):
         return None
@@ -201,13 +196,14 @@ def _factor(one: Sequence[float], other: Sequence[float]) -> float | None:
     return (low + high) / 2 if 0 < low <= high and wide < 0.05 else None
 
 
-# --- shares of the test set -------------------------------------------------------------------------------------------
+# --- shares of the test set
+# -------------------------------------------------------------------------------------------
 
 _SHARE = re.compile(r"^(?:test_?)?(?:acc|accuracy|error_rate|success_rate|hit_rate|solved)$", re.I)
 
 
 def _shares(inside: Sequence[ResultRecord], sizes: Collection[int]) -> Iterator[Sign]:
-    """Shares of one quantity that are counts of the test set for all arms but one."""
+    """Find shares of one quantity that are counts of the test set for all arms but one."""
     for field in inside[0].values:
         values = [(one, one.values[field]) for one in inside if 0 < one.values[field] < 1]
         if not _SHARE.search(field) or len(values) < 6:
@@ -221,7 +217,7 @@ def _shares(inside: Sequence[ResultRecord], sizes: Collection[int]) -> Iterator[
             of_arms = sum(_arm(one) in arms for one, _ in values)
             if 2 < len(wrong) <= 0.4 * len(values) and len(wrong) >= 0.6 * of_arms:
                 one, value = wrong[0]
-                what = f"{len(wrong)} of {len(values)} values of {field} are no share of {size}, all of one kind"
+                what = f"{len(wrong)} of {len(values)} values of {field} are not a share of {size}, all of one kind"
                 yield Sign("impossible value", what, f"{one.file}: {one.where}", f"{value:g}", CONCLUSIVE)
                 return
 
@@ -231,5 +227,5 @@ def _arm(one: ResultRecord) -> str:
 
 
 def is_share(value: float, size: int) -> bool:
-    """Whether a whole number of the size gives the value, as it is written."""
+    """Return whether a whole number out of the size gives the value as written."""
     return abs(value * size - round(value * size)) <= (0.51 * step(value) + 1e-9) * size

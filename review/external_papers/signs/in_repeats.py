@@ -1,4 +1,4 @@
-"""Means and deviations against the values that they are said to be of, in results and tables."""
+"""Check means and deviations against their values, in results and tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
 def of_repeats(
     series: Sequence[ValueSeries], groups: Sequence[ValueSeries], passages: Sequence[PaperPassage]
 ) -> Iterator[Sign]:
-    """All of them."""
+    """Yield all such signs."""
     yield from _summaries(series)
     for passage in passages:
         if passage.cells:
@@ -34,7 +34,7 @@ def of_repeats(
 
 
 def _summaries(series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """A mean in a result file outside of its values, or a deviation larger than their range."""
+    """Find means outside the range of their values, and deviations larger than it."""
     single = {(one.file, one.key): one for one in series if len(one.values) == 1}
     for one in series:
         match = _VALUES.search(one.key)
@@ -49,7 +49,7 @@ def _summaries(series: Sequence[ValueSeries]) -> Iterator[Sign]:
             if own and _MEAN.search(key) and not low - slack <= value <= high + slack:
                 yield Sign(
                     "impossible scores",
-                    f"{key} lies outside of the {len(one.values)} values that it is of",
+                    f"{key} is outside the range of its {len(one.values)} values",
                     file,
                     f"{value:g}, {low:g} to {high:g}",
                     0.8,
@@ -65,7 +65,7 @@ def _summaries(series: Sequence[ValueSeries]) -> Iterator[Sign]:
 
 
 def _rows(passage: PaperPassage) -> Iterator[Sign]:
-    """A mean beside its seeds in a row of a table."""
+    """Check a mean next to its seeds in a table row."""
     rows: dict[int, list[tuple[str, float, float]]] = defaultdict(list)
     for cell in passage.cells:
         for number in extract_numbers(cell.text, "cell")[:1]:
@@ -89,7 +89,7 @@ _SPREAD_OF = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*%?\s*(?:\u00b1|\+/-|\\pm)\s*(\d
 
 
 def _spreads(series: Sequence[ValueSeries], passages: Sequence[PaperPassage]) -> Iterator[Sign]:
-    """A deviation of a table that is none of the values of which its mean is one."""
+    """Find deviations in a table that do not fit the values with that mean."""
     repeated = [one for one in series if 3 <= len(one.values) <= 200 and not one.from_prose]
     wrong: list[str] = []
     right = 0
@@ -109,12 +109,12 @@ def _spreads(series: Sequence[ValueSeries], passages: Sequence[PaperPassage]) ->
 
 
 def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
-    """Whether a deviation is more than twice that of the values, which may be shares of a mean in percent."""
+    """Return whether a deviation is more than twice that of the values, also as shares of a mean in percent."""
     return spread > 2 * max(_sizes(values)[:2]) * (100 if max(values) <= 1 < mean else 1)
 
 
 def _sizes(values: Sequence[float]) -> tuple[float, ...]:
-    """Deviations (n - 1, n), standard error, half widths of 95 % intervals, range."""
+    """Return deviations (n - 1, n), standard error, half widths of 95 % intervals, and range."""
     sd, n = stdev(values), len(values)
     error = sd / n**0.5
     student = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.98)

@@ -1,4 +1,4 @@
-"""Stamps of logs that are no clock's, and durations that are said against them."""
+"""Find implausible log timestamps, and stated durations that contradict them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labwright.review.external_papers.logs import Log, LogLine
 from labwright.review.external_papers.signs.sign import Kind, Sign
 
 RARE = 1e-5
-"""A chance below which stamps are no clock's."""
+"""Probability below which timestamps do not come from a clock."""
 _TOOK = re.compile(
     r"(?:completed?|finished|done|took|total (?:run)?time|total training time|elapsed|runtime|duration|training time)\b"
     r"[^\d\n]{0,30}(?:(\d+)\s*h(?:ours?|r)?s?\W+)?(?:(\d+)\s*m(?:in\w*)?\W+)?(\d+(?:\.\d+)?)\s*"
@@ -22,13 +22,13 @@ _UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def of_stamps(log: Log) -> Iterator[Sign]:
-    """All of one log."""
+    """Yield all such signs of one log."""
     yield from _stamps(log)
     yield from _durations(log)
 
 
 def _stamps(log: Log) -> Iterator[Sign]:
-    """Whole seconds that are all even, or all multiples of five, as nobody's clock gives."""
+    """Find whole seconds that are all even or all multiples of five."""
     seconds = list(
         dict.fromkeys(
             int(line.stamp) for line in log.stamped_lines if line.stamp is not None and not line.has_fractional_seconds
@@ -46,24 +46,28 @@ def _stamps(log: Log) -> Iterator[Sign]:
             and (_steps_vary(seconds))
         ):
             yield line_sign(
-                "round stamps", f"{fitting} of {len(ends)} stamps are multiples of {divisor} seconds", log, first, 0.8
+                "round stamps",
+                f"{fitting} of {len(ends)} timestamps are multiples of {divisor} seconds",
+                log,
+                first,
+                0.8,
             )
             return
 
 
 def _chance(of: int, hits: int, share: float) -> float:
-    """How likely so many hits, or more, are."""
+    """Return the probability of at least that many hits."""
     return sum(math.comb(of, at) * share**at * (1 - share) ** (of - at) for at in range(hits, of + 1))
 
 
 def _steps_vary(seconds: Sequence[int]) -> bool:
-    """Whether the steps differ: a program that waits between its lines has one step."""
+    """Return whether the steps differ; a program that sleeps between lines has equal steps."""
     steps = [b - a for a, b in pairwise(seconds)]
     return bool(steps) and max(map(steps.count, set(steps))) < 0.8 * len(steps)
 
 
 def _durations(log: Log) -> Iterator[Sign]:
-    """A duration that is said against the stamps before it."""
+    """Find stated durations that contradict earlier timestamps."""
     first = next((line.stamp for line in log.stamped_lines), None)
     for line in log.stamped_lines:
         took = _TOOK.search(line.message)
@@ -78,11 +82,7 @@ def _durations(log: Log) -> Iterator[Sign]:
         passed = line.stamp - first
         if said > 2 * passed + 30 and passed >= 0:
             yield line_sign(
-                "time",
-                f"{said:g} s are said to have passed, by the stamps it was {passed:g} s at most",
-                log,
-                line,
-                0.75,
+                "time", f"the log states {said:g} s, but its timestamps allow at most {passed:g} s", log, line, 0.75
             )
     yield from _epochs(log)
 
@@ -105,7 +105,7 @@ def _epochs(log: Log) -> Iterator[Sign]:
         ):
             yield line_sign(
                 "time",
-                f"an epoch of {said:g} s ends {line.stamp - before.stamp:g} s after the one before",
+                f"an epoch of {said:g} s ends {line.stamp - before.stamp:g} s after the previous one",
                 log,
                 line,
                 0.75,

@@ -1,8 +1,4 @@
-"""Numbers of a table that cannot all be right: shares of n, scores of no confusion matrix, errors of no errors.
-
-Every printed number stands for an interval as wide as its last place. Sources: Brown and Heathers (2017), the GRIM
-test; Hand et al. (2021) for F1 as a mean of precision and recall.
-"""
+"""Find impossible table numbers: shares of n (GRIM, Brown and Heathers 2017), F1, MAE and RMSE."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ _PARTS = re.compile(r"@\s*\d+|class|per[- ]", re.I)
 
 @dataclass(frozen=True)
 class PaperTableRow:
-    """A row of a table: the first number of each column, by column."""
+    """A table row: the first number of each column."""
 
     label: str
     numbers: Mapping[int, PrintedNumber]
@@ -37,8 +33,7 @@ class PaperTableRow:
 
 
 def of_tables(passages: Sequence[PaperPassage], counts: Sequence[int], repeats: Sequence[int]) -> Iterator[Sign]:
-    """All of them. `counts` are the sizes of test sets that paper, code or log name; `repeats` "
-    "those of seeds and folds."""
+    """Yield all such signs; `counts` are named test set sizes, `repeats` numbers of seeds and folds."""
     for passage in passages:
         if not passage.cells:
             continue
@@ -74,7 +69,7 @@ def _column(
 
 
 def _matrix(row: PaperTableRow, heads: Mapping[int, str], where: str) -> Iterator[Sign]:
-    """F1 is at most the arithmetic mean of precision and recall, averaged over classes and seeds too."""
+    """Check that F1 is at most the mean of precision and recall (Hand et al. 2021)."""
     precision, recall = _column(row, heads, _PRECISION, _F1), _column(row, heads, _RECALL, _F1)
     f1 = _column(row, heads, _F1)
     if precision is None or recall is None or f1 is None or len({_unit(one) for one in (precision, recall, f1)}) > 1:
@@ -99,7 +94,7 @@ def _unit(number: PrintedNumber) -> bool:
 
 
 def _errors(row: PaperTableRow, heads: Mapping[int, str], where: str) -> Iterator[Sign]:
-    """MAE is at most RMSE, and RMSE the root of MSE."""
+    """Check that MAE is at most RMSE, and RMSE the root of MSE."""
     mae, rmse, mse = (_column(row, heads, name) for name in (_MAE, _RMSE, _MSE))
     if mae is not None and rmse is not None and mae.value - mae.rounding_slack > rmse.value + rmse.rounding_slack:
         yield Sign(
@@ -120,7 +115,7 @@ def _errors(row: PaperTableRow, heads: Mapping[int, str], where: str) -> Iterato
 def _shares(
     rows: Sequence[PaperTableRow], heads: Mapping[int, str], where: str, counts: Sequence[int], repeats: Sequence[int]
 ) -> Iterator[Sign]:
-    """A share that no whole number of n gives, for no n that is named, once or over all seeds."""
+    """Find shares that no whole number gives for any named n, once or over all seeds."""
     sizes = {count * repeat for count in counts for repeat in (1, *repeats)}
     if not counts or len(counts) > 6:
         return
@@ -140,7 +135,7 @@ def _shares(
             if not any(_possible(number, whole, size) for size in sizes):
                 wrong.append((f"{row.label} / {head}", number))
     if wrong and len(wrong) == tried and (tried > 1 or len(counts) > 1):
-        return  # what is taken for the size of the test set is another
+        return  # the assumed size of the test set is wrong
     for label, number in wrong[:3]:
         sizes_said = ", ".join(map(str, sorted(set(counts))))
         what = f"no whole number of {sizes_said} gives it"

@@ -1,4 +1,4 @@
-"""Scores that code makes up: typed, drawn, made by a formula, noise or a typed number put on one that was computed."""
+"""Find scores that code makes up: typed, random, from a formula, or with added noise or constants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from labwright.review.external_papers.value_origins import OriginTracer, ValueOr
 
 
 def made_up(scripts: tuple[AuditedScript, ...]) -> Iterator[Sign]:
-    """All signs of the code; tests are left out."""
+    """Yield all such signs of the code; tests are skipped."""
     read = [one for one in scripts if one.tree is not None and not one.is_test]
     origins = OriginTracer({one.path: one.tree for one in read if one.tree is not None})
     for script in read:
@@ -45,7 +45,7 @@ def made_up(scripts: tuple[AuditedScript, ...]) -> Iterator[Sign]:
 
 def _of_sink(sink: ScoreSink, script: AuditedScript, origins: OriginTracer) -> Iterator[Sign]:
     if PUBLISHED.search(sink.name) and isinstance(sink.value, ast.Dict) and len(typed_numbers(sink.value)) > 1:
-        yield sign_at("published score", f"{sink.name} is said to be published", script, sink.line, 0.1)
+        yield sign_at("published score", f"{sink.name} is declared as published", script, sink.line, 0.1)
     if ASIDE.search(sink.name) or (sink.scope.function is not None and sink.scope.function.name.startswith("__")):
         return
     found = origins.trace(sink.value, sink.scope)
@@ -53,13 +53,13 @@ def _of_sink(sink: ScoreSink, script: AuditedScript, origins: OriginTracer) -> I
         if (noise := _noise(sink, origins)) is not None:
             yield sign_at("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, 0.85)
         elif _shifted(sink, origins):
-            yield sign_at("bonus for one method", f"a typed number is put on {sink.name}", script, sink.line, 0.6)
+            yield sign_at("bonus for one method", f"a typed number is added to {sink.name}", script, sink.line, 0.6)
     elif ValueOrigin.DRAWN in found and (
         ValueOrigin.LEVEL in found or (sink.adds and "e-" not in ast.unparse(sink.value))
     ):
         yield sign_at("drawn score", f"{sink.name} is drawn at random", script, sink.line, 0.92)
     elif ValueOrigin.POSITION in found and ValueOrigin.LEVEL in found and _bends(sink.value):
-        yield sign_at("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, 0.8)
+        yield sign_at("formula for a curve", f"{sink.name} is a formula of its position", script, sink.line, 0.8)
     elif ValueOrigin.LEVEL in found and ValueOrigin.DRAWN not in found and _is_curve(sink.value):
         yield sign_at("formula for a curve", f"{sink.name} is a formula of typed numbers", script, sink.line, 0.8)
     elif ValueOrigin.TYPED in found and ValueOrigin.DRAWN not in found:
@@ -67,7 +67,7 @@ def _of_sink(sink: ScoreSink, script: AuditedScript, origins: OriginTracer) -> I
 
 
 def _typed_sink(sink: ScoreSink, script: AuditedScript, found: ValueOrigin) -> Iterator[Sign]:
-    """Typed numbers in the place of results; those that are said to be published, or chosen, are left alone."""
+    """Find typed numbers in place of results, except published or chosen ones."""
     numbers = typed_numbers(sink.value)
     if not _holds_scores(sink.value):
         return
@@ -83,7 +83,7 @@ def _typed_sink(sink: ScoreSink, script: AuditedScript, found: ValueOrigin) -> I
         and isinstance(sink.value, _MADE_OF)
         and not _CHOSEN.search(ast.unparse(sink.value))
     ):
-        yield sign_at("typed score", f"{sink.name} is made of typed numbers alone", script, sink.line, 0.55)
+        yield sign_at("typed score", f"{sink.name} consists only of typed numbers", script, sink.line, 0.55)
 
 
 _MADE_OF = (ast.Dict, ast.ListComp, ast.DictComp, ast.BinOp, ast.Subscript, ast.Call)
@@ -93,7 +93,7 @@ _CHOSEN = re.compile(
 
 
 def _holds_scores(value: ast.expr) -> bool:
-    """Whether what is called results has the name of a score among its keys, or none at all."""
+    """Return whether results have the name of a score among their keys, or no keys."""
     keys = [
         str(key.value)
         for one in ast.walk(value)
@@ -109,7 +109,7 @@ def _holds_scores(value: ast.expr) -> bool:
 
 
 def _shifted(sink: ScoreSink, origins: OriginTracer) -> bool:
-    """Whether a typed number is added to a computed score, or it is multiplied with one near 1."""
+    """Return whether a typed number is added to a computed score, or multiplied as a factor near 1."""
     if not (SCORE_NAME.search(sink.name) or "evaluate" in sink.name) or LOSS.search(sink.name):
         return False
     for one in [sink.value.body, sink.value.orelse] if isinstance(sink.value, ast.IfExp) else [sink.value]:
@@ -129,7 +129,7 @@ def _shifted(sink: ScoreSink, origins: OriginTracer) -> bool:
 
 
 def _noise(sink: ScoreSink, origins: OriginTracer) -> ast.expr | None:
-    """A draw that is added to a score: as a term of its own, not within what computes it."""
+    """Return a random draw that is added to a score as a separate term."""
     if re.search(r"privat|perturb|noisy|laplace|loss|grad|reward|^x|^y|value|label", sink.name, re.I):
         return None
     node: ast.expr = sink.value
@@ -154,7 +154,7 @@ def _noise(sink: ScoreSink, origins: OriginTracer) -> ast.expr | None:
 
 
 def _is_curve(node: ast.expr) -> bool:
-    """Whether names go through a function that bends."""
+    """Return whether names pass through a nonlinear function."""
     return any(
         isinstance(one, ast.Call)
         and called_name(one) in ("exp", "log", "log1p", "log10", "tanh", "sqrt", "sin")
@@ -168,7 +168,7 @@ def _is_curve(node: ast.expr) -> bool:
 
 
 def _bends(node: ast.expr) -> bool:
-    """Whether a formula is more than a share of the way, which schedules and counters are."""
+    """Return whether a formula is more than a fraction of progress, as in schedules."""
     return any(
         (isinstance(one, ast.Call) and called_name(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
         or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub))

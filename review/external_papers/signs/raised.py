@@ -1,4 +1,4 @@
-"""What is put in where something failed, scores that are raised for one case, labels that are called predictions."""
+"""Find values inserted on failure, scores raised for one case, and labels presented as predictions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _ERRORS = re.compile(r"available|exist|has_|is[_ ]?none|fail|missing|found|cuda|
 
 
 def raised(body: ast.AST, scope: NameScope, script: AuditedScript, origins: OriginTracer) -> Iterator[Sign]:
-    """All of one scope."""
+    """Yield all such signs of one scope."""
     yield from _handlers(body, scope, script, origins)
     yield from _bonuses(body, scope, script)
     yield from _from_labels(body, scope, script)
 
 
 def _handlers(body: ast.AST, scope: NameScope, script: AuditedScript, origins: OriginTracer) -> Iterator[Sign]:
-    """A score that is put in where something failed or is missing."""
+    """Find a score inserted when something failed or is missing."""
     for one in walk_scope(body):
         places: list[tuple[list[ast.stmt], str]] = []
         if isinstance(one, ast.Try):
@@ -60,12 +60,12 @@ def _handlers(body: ast.AST, scope: NameScope, script: AuditedScript, origins: O
                 if value is None:
                     continue
                 if _formula(value) and (SCORE_NAME.search(name) or _MEASURES.search(name)):
-                    yield sign_at("result of an error", f"where {why}, a formula is put in", script, inner.lineno, 0.8)
+                    yield sign_at("result of an error", f"when {why}, a formula is inserted", script, inner.lineno, 0.8)
                     continue
                 found = origins.trace(value, scope)
                 drawn = ValueOrigin.DRAWN in found and ValueOrigin.LEVEL in found and ValueOrigin.COMPUTED not in found
                 if drawn and isinstance(inner, ast.Return) and not _MAKES_DATA.search(name):
-                    what = f"where {why}, a random number is put in"
+                    what = f"when {why}, a random number is inserted"
                     yield sign_at("result of an error", what, script, inner.lineno, 0.85)
                     continue
                 if not (SCORE_NAME.search(name) or RESULT.search(name) or _keys(value)):
@@ -73,14 +73,14 @@ def _handlers(body: ast.AST, scope: NameScope, script: AuditedScript, origins: O
                 if ValueOrigin.COMPUTED in found or not (ValueOrigin.DRAWN in found or ValueOrigin.LEVEL in found):
                     continue
                 if ValueOrigin.DRAWN in found or any(number not in EXEMPT for number in typed_numbers(value)):
-                    yield sign_at("result of an error", f"where {why}, a score is put in", script, inner.lineno, 0.85)
+                    yield sign_at("result of an error", f"when {why}, a score is inserted", script, inner.lineno, 0.85)
 
 
 _MEASURES = re.compile(r"latency|time|throughput|memory|speed|measure|evaluat|score|bench", re.I)
 
 
 def _formula(value: ast.expr) -> bool:
-    """Whether a value is arithmetic with typed numbers of several places."""
+    """Return whether a value is arithmetic with precise typed numbers."""
     arithmetic = any(isinstance(one, ast.BinOp) for one in ast.walk(value))
     return (
         arithmetic
@@ -103,7 +103,7 @@ def _keys(value: ast.expr) -> bool:
 
 
 def _bonuses(body: ast.AST, scope: NameScope, script: AuditedScript) -> Iterator[Sign]:
-    """A typed number that is added to, or multiplied with, the score of one method."""
+    """Find typed numbers added to, or multiplied with, the score of one method."""
     for one in walk_scope(body):
         if isinstance(one, ast.If) and _names_a_case(one.test):
             for inner in (deep for statement in one.body for deep in (statement, *walk_scope(statement))):
@@ -133,14 +133,14 @@ def _bonuses(body: ast.AST, scope: NameScope, script: AuditedScript) -> Iterator
 
 
 def _names_a_case(test: ast.expr) -> bool:
-    """Whether a condition asks for one of several names."""
+    """Return whether a condition selects one of several names."""
     return isinstance(test, ast.Compare) and any(
         isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(test)
     )
 
 
 def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: NameScope) -> bool:
-    """Whether a statement changes a score by a typed number."""
+    """Return whether a statement changes a score by a typed number."""
     if isinstance(statement, ast.Return):
         name = scope.function.name if scope.function is not None else ""
     else:
@@ -164,7 +164,7 @@ def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: NameScope
 
 
 def _chosen(node: ast.expr) -> bool:
-    """Whether a number is one that nobody needs for units, halves or counts."""
+    """Return whether a number is not needed for units, halves or counts."""
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, float)
@@ -173,7 +173,7 @@ def _chosen(node: ast.expr) -> bool:
 
 
 def _from_labels(body: ast.AST, scope: NameScope, script: AuditedScript) -> Iterator[Sign]:
-    """Predictions that are labels, changed by chance."""
+    """Find predictions that are labels, randomly changed."""
     for one in walk_scope(body):
         if isinstance(one, ast.Assign):
             name = name_of(one.targets[0]) or ""
@@ -191,7 +191,7 @@ def _from_labels(body: ast.AST, scope: NameScope, script: AuditedScript) -> Iter
             if isinstance(deep, ast.expr) and is_draw(deep)
         ]
         if drawn and _LABELS.search(text):
-            yield sign_at("predictions from labels", f"{name} are labels but for chance", script, one.lineno, 0.85)
+            yield sign_at("predictions from labels", f"{name} are randomly changed labels", script, one.lineno, 0.85)
         elif _COPIED.fullmatch(text):
             yield sign_at("predictions from labels", f"{name} are the labels", script, one.lineno, 0.8)
 
@@ -203,7 +203,7 @@ _COPIED = re.compile(rf"(?:np\.(?:array|copy|asarray)\(|list\()?(?:\w+\.)?{_LABE
 
 
 def _conditions(value: ast.expr) -> Iterator[ast.expr]:
-    """The conditions of choices between two values."""
+    """Yield the conditions of choices between two values."""
     for one in ast.walk(value):
         if isinstance(one, ast.IfExp):
             yield one.test
@@ -212,7 +212,7 @@ def _conditions(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def constant_evaluations(script: AuditedScript) -> Iterator[Sign]:
-    """Functions that are called an evaluation and return a typed score whatever they are given."""
+    """Find evaluation functions that always return a typed score."""
     for one in ast.walk(script.tree) if script.tree is not None else ():
         if not isinstance(one, ast.FunctionDef) or not (_EVALUATES.match(one.name) or SCORE_NAME.search(one.name)):
             continue
@@ -233,7 +233,7 @@ def constant_evaluations(script: AuditedScript) -> Iterator[Sign]:
 
 
 def printed(script: AuditedScript) -> Iterator[Sign]:
-    """Scores that stand as text in what is printed or written."""
+    """Find scores typed into printed or written text."""
     for one in ast.walk(script.tree) if script.tree is not None else ():
         if not isinstance(one, ast.Call) or called_name(one) not in _OUT:
             continue
@@ -250,7 +250,7 @@ def printed(script: AuditedScript) -> Iterator[Sign]:
         if CITED.search(text) or ASIDE.search(text):
             continue
         if (as_text and SCORE_NAME.search(text)) or (called_name(one) in ("writerow", "writerows") and len(typed) >= 2):
-            yield sign_at("typed score", "scores stand in the text that is written", script, one.lineno, 0.65)
+            yield sign_at("typed score", "scores are typed into the written text", script, one.lineno, 0.65)
 
 
 _OUT = ("print", "info", "write", "write_text", "writelines", "writerow", "writerows", "log")

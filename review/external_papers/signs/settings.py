@@ -1,4 +1,4 @@
-"""A term of a loss, or a part of a method, whose weight is nought wherever it is set."""
+"""Find loss terms or components whose weight is zero wherever it is set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USUAL = re.compile(
 
 
 def of_settings(found: PaperProvenance, *, said: str) -> Iterator[Sign]:
-    """Weights that are nought in all code and configuration, and that a term is multiplied with; and the log's."""
+    """Yield weights that are zero in all code and configuration, and multiply a term."""
     read = [one for one in found.scripts if one.tree is not None and not one.is_test]
     values = _values(read)
     for config in found.scripts:
@@ -45,7 +45,7 @@ def of_settings(found: PaperProvenance, *, said: str) -> Iterator[Sign]:
             quote = script.text.splitlines()[line - 1].strip()[:160] if script and line else name
             yield Sign(
                 "term without weight",
-                f"{name} is 0 wherever it is set, and a term is multiplied with it",
+                f"{name} is 0 wherever it is set, and a term is multiplied by it",
                 f"{path}:{line}",
                 quote,
                 0.6 if found.may_have_run(path) else 0.3,
@@ -53,8 +53,7 @@ def of_settings(found: PaperProvenance, *, said: str) -> Iterator[Sign]:
 
 
 def _values(scripts: Sequence[AuditedScript]) -> dict[str, list[tuple[float, str, int]]]:
-    """All numbers that a name is ever set to: assigned, a default, a keyword, a key, or an option "
-    "of the command line."""
+    """Return all numbers that a name is set to: assignments, defaults, keywords, keys, options."""
     found: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
 
     def add(name: str, value: ast.expr | None, path: str) -> None:
@@ -102,7 +101,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _multiplied(tree: ast.Module) -> Iterator[str]:
-    """Names that something is multiplied with, within a sum."""
+    """Yield names that multiply a term of a sum."""
     for one in ast.walk(tree):
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
             yield from (name for side in (one.left, one.right) if (name := _last(side)))

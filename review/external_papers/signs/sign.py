@@ -1,4 +1,4 @@
-"""A sign that results were not measured as a paper says: where it stands, its words, how much it weighs."""
+"""A sign that results were not measured as claimed: its place, quote and weight."""
 
 from __future__ import annotations
 
@@ -48,17 +48,14 @@ Kind = Literal[
 ]
 
 FINDING = 0.5
-"""The weight from which a sign speaks against a paper; below it is a note."""
+"""Weight from which a sign is a finding; below it is a note."""
 CONCLUSIVE, CIRCUMSTANTIAL, NOTE = 0.85, 0.3, 0.1
-"""What a sign weighs that no honest reading explains, that one of several readings explains, that hardly tells.
-
-Two circumstantial signs of different kinds come to a finding, no number of notes does.
-"""
+"""Weights of signs without an honest explanation, with several explanations, and of little meaning."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """One sign. `where` is a file with its line, `quote` stands there; `weight` is between 0 and 1."""
+    """A sign. `where` is a file and line, `quote` its text; `weight` is between 0 and 1."""
 
     kind: Kind
     what: str
@@ -66,7 +63,7 @@ class Sign:
     quote: str
     weight: float
     of: str = ""
-    """The value that it is said of, where it is of one."""
+    """The value that it concerns, if any."""
 
     @property
     def is_finding(self) -> bool:
@@ -77,10 +74,7 @@ class Sign:
 
 
 def score(signs: Iterable[Sign]) -> float:
-    """How much speaks for invention, 0 to 1: one minus the product of what is left by the heaviest sign of each kind.
-
-    Signs that are no more than notes are of one kind.
-    """
+    """Return the strength of the evidence for fabrication, 0 to 1, from the heaviest sign of each kind."""
     heaviest: dict[str, float] = {}
     for one in signs:
         kind = one.kind if one.weight >= CIRCUMSTANTIAL else "note"

@@ -1,4 +1,4 @@
-"""What code gives the name of a score or of results: assigned, kept under a key, appended, returned, written."""
+"""Find values that code names as scores or results: assigned, stored, appended, returned, written."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ EXEMPT = (0, 1, -1, 0.5, 100, 1e-8, 1e-6, 1e-12)
 
 @dataclass(frozen=True)
 class ScoreSink:
-    """A value that is given the name of a score or of results: what it is called, the expression, and its scope."""
+    """A value named as a score or result: its name, expression and scope."""
 
     name: str
     value: ast.expr
     scope: NameScope
     line: int
     adds: bool = False
-    """Whether the value is added to what was there."""
+    """Whether the value is added to the previous one."""
 
 
 _MEASURED = re.compile(rf"{SCORE_NAME.pattern}|coverage|regret|power|delay|reward|recall|return|gain|improvement", re.I)
 
 
 def _heads(body: ast.AST) -> dict[int, list[str]]:
-    """The names of the columns that a program writes, by how many there are."""
+    """Return the column names that a program writes, by their number."""
     rows = [
         [item.value for item in one.args[0].elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         for one in walk_scope(body)
@@ -134,7 +134,7 @@ def name_of(node: ast.expr) -> str | None:
 
 
 def typed_numbers(node: ast.expr) -> list[float]:
-    """The typed numbers of an expression that could be results."""
+    """Return the typed numbers of an expression that could be results."""
     return [
         abs(float(one.value))
         for one in ast.walk(node)
@@ -143,12 +143,12 @@ def typed_numbers(node: ast.expr) -> list[float]:
 
 
 def fine(value: float) -> bool:
-    """Whether a number has more places than one that is chosen, such as 0.9 or 0.05."""
+    """Return whether a number is more precise than a chosen one such as 0.9 or 0.05."""
     return len(f"{value:.10g}".replace(".", "").strip("0")) >= 3
 
 
 def cited(script: AuditedScript, line: int) -> bool:
-    """Whether the lines around call the numbers published, or a bar to be reached."""
+    """Return whether nearby lines call the numbers published, or a target."""
     lines = script.text.splitlines()
     return bool(CITED.search("\n".join(lines[max(0, line - 5) : line + 1])))
 

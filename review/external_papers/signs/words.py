@@ -1,7 +1,4 @@
-"""Words beside results: names of files and functions, strings of code, and reports that call results made up.
-
-A word such as simulate or synthetic alone is no finding: it must be said of results, scores or logs.
-"""
+"""Find text that calls results made up: names, strings of code, and reports."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ _NOT_SO = re.compile(
 
 
 def of_words(found: PaperProvenance, reports: Mapping[str, str], *, said: str) -> Iterator[Sign]:
-    """Signs in code and in reports beside the results. `said` is the paper's text: simulation that "
-    "it declares is none."""
+    """Yield signs in code and reports; `said` is the paper's text, whose declared simulations are not signs."""
     simulation = re.search(r"simulat|synthetic", said[:8000], re.I) is not None
     for script in found.scripts:
         if not script.is_test:
@@ -55,7 +51,7 @@ def of_words(found: PaperProvenance, reports: Mapping[str, str], *, said: str) -
 def _of_script(script: AuditedScript, *, simulation: bool, ran: bool) -> Iterator[Sign]:
     stem = script.path.rpartition("/")[2].partition(".")[0]
     if _NAMED.search(stem) and not (simulation and re.search(r"simul|synth|sample|example", stem, re.I)):
-        yield Sign("words", "a script is called so", f"{script.path}:1", stem, 0.75 if ran else 0.3)
+        yield Sign("words", "a script is named this way", f"{script.path}:1", stem, 0.75 if ran else 0.3)
     seen = 0
     for number, line in enumerate(script.text.splitlines(), 1):
         match = _NAMED.search(line) or _SAID.search(line)
