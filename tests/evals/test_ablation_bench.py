@@ -134,7 +134,7 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
     else:
         seen = asyncio.run(read_visible_paper(path, show_all=False))
     assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown_paper.text
-    with pytest.raises(PaperError, match="no section title in .* contains this"):
+    with pytest.raises(PaperError, match=r"no section title in .* contains this"):
         asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
 
 
