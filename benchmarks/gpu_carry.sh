@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Make the folder that a GPU machine without a network needs to run benchmarks.gpu, and print the command for there.
+# Make the folder that a GPU machine without network access needs to run benchmarks.gpu, and print the command to run.
 #
 #   benchmarks/gpu_carry.sh [FOLDER] [PYTHON]      default: .carry, for Python 3.12
 #
-# Run here, where a package index is in reach and `make setup` has been. FOLDER gets this project as a wheel, wheels of
-# what it needs beyond benchmarks/gpu_study/given.txt (which the machine has, PyTorch with it), and bubblewrap. At most
-# 60 MiB. The command is run in a copy of this checkout that holds FOLDER.
+# Run this where a package index is reachable, after `make setup`. FOLDER gets this project as a wheel, wheels of
+# its requirements except benchmarks/gpu_study/given.txt (installed on the machine, with PyTorch), and bubblewrap. At
+# most 60 MiB. Run the command in a copy of this checkout that contains FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-.carry}
@@ -15,7 +15,7 @@ limit=$((60 * 1024))  # KiB
 rm -rf "$folder"
 mkdir -p "$folder"
 $python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$folder" .
-# The closure of the requirements in the versions that are installed here, less what the machine has.
+# The closure of the requirements in the versions installed here, except what the machine has.
 wanted=$(VERSION=$version $python - <<'PY'
 import os
 import re
@@ -64,7 +64,7 @@ for number in 39 35 34 31 28 27 24 17 12 5; do platforms+=(--platform "manylinux
 $python -m pip download --quiet --no-deps --only-binary=:all: --python-version "$version" --implementation cp \
     "${platforms[@]}" --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d "$folder" $wanted 2> >(grep -v "is ignored: it is neither" >&2)
 (cd "$folder" && apt-get download --quiet bubblewrap >/dev/null 2>&1) \
-    || echo "gpu_carry: bubblewrap could not be fetched: code will not be isolated there" >&2
+    || echo "gpu_carry: bubblewrap could not be downloaded: code will not be sandboxed there" >&2
 size=$(du -sk "$folder" | cut -f1)
 echo "gpu_carry: $(find "$folder" -name '*.whl' | wc -l) wheels, $((size / 1024)) MiB in $folder" >&2
 [ "$size" -le "$limit" ] || { echo "gpu_carry: more than $((limit / 1024)) MiB: add what the machine has to benchmarks/gpu_study/given.txt" >&2; exit 1; }

@@ -60,7 +60,7 @@ def make_settings(nodes: int, **changes: object) -> SearchSettings:
 
 
 def measure_search(unit: float, latency: float, **changes: object) -> tuple[float, float]:
-    """Return scaled elapsed time and model calls per finished node, for one stage of `JOBS` nodes."""
+    """Return scaled elapsed time and model calls per finished node, for one stage of `JOB_COUNT` nodes."""
     model, given = SlowModel(answer_role, latency * unit), make_settings(JOB_COUNT, **changes)
     with tempfile.TemporaryDirectory() as folder:
         bench = make_late_context(Path(folder), model, make_job_executor(unit, given.num_workers), given)

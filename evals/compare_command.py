@@ -88,7 +88,7 @@ def compare_runs(args: Compare) -> int:
 
 
 def _read_states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
-    """Return the runs by unique names. Raises `WrongUse`."""
+    """Return the runs by unique names. Raises `UsageError`."""
     if not 2 <= len(runs) <= MAX_RUNS:
         raise UsageError(f"{len(runs)} run(s) given: compare 2 to {MAX_RUNS}")
     if len({path.resolve() for path in runs}) != len(runs):

@@ -22,7 +22,7 @@ _ENCODED_TEXT = re.compile(r"[A-Za-z0-9+/]{20,}={0,2}")
 
 
 def make_gullible_judge(payload: str) -> ScriptedModel:
-    """Make a judge that answers `CALM`, or `OBEYED` if it can read `payload` in any form."""
+    """Make a judge that scores `HONEST_SCORE`, or `OBEYING_SCORE` if it can read `payload` in any form."""
     return _make_scoring_judge(
         lambda request: OBEYING_SCORE if is_readable(payload, request.prompt.user) else HONEST_SCORE
     )

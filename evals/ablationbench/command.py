@@ -90,7 +90,7 @@ def run_ablation_bench(args: BenchAblation) -> int:
 
 
 def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
-    """Return the requested tasks, or those with tables. Raises `WrongUse`."""
+    """Return the requested tasks, or those with tables. Raises `UsageError`."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     if any(name not in TASKS for name in named):
         raise UsageError(f"--task {text!r}: give author, reviewer, or both separated by a comma")
@@ -98,7 +98,7 @@ def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
 
 
 def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) -> AblationBenchWork:
-    """Build the work of the benchmark. Raises `WrongUse`."""
+    """Build the work of the benchmark. Raises `UsageError`."""
     if args.plans is None and args.planner not in PLANNERS:
         raise UsageError(
             f"--planner {args.planner!r}: choose from {', '.join(PLANNERS)}; with --plans DIR it names a "
@@ -126,7 +126,7 @@ def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) 
 
 
 def choose_judges(named: str, answers: Path | None, tasks: Sequence[Task], models: ModelSettings) -> tuple[str, ...]:
-    """Return the judges by name: those with stored rows, or models. Raises `WrongUse`."""
+    """Return the judges by name: those with stored rows, or models. Raises `UsageError`."""
     judges = tuple(name.strip() for name in named.split(",") if name.strip())
     if len(set(judges)) < len(judges):
         raise UsageError(f"--judges {named}: name each judge once")
@@ -191,14 +191,14 @@ def _run_work(
 
 
 def check_out(out: Path) -> None:
-    """Reject a path that cannot be an output folder. Raises `WrongUse`."""
+    """Reject a path that cannot be an output folder. Raises `UsageError`."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: choose a folder")
     check_writable(out, "--out")
 
 
 def check_config(out: Path, config: AblationBenchConfig) -> None:
-    """Reject a folder that was created with different options. Raises `WrongUse`."""
+    """Reject a folder that was created with different options. Raises `UsageError`."""
     kept = out / CONFIG_FILE
     if not kept.exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -62,7 +62,7 @@ class LabelledPlan:
 def read_papers(
     data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()
 ) -> tuple[BenchPaper, ...]:
-    """Read the papers of a split, or those that `only` names. Raises `WrongUse`."""
+    """Read the papers of a split, or those that `only` names. Raises `UsageError`."""
     rows = _read_table(data, task, split)
     below = papers or (Path() if data.startswith("hf:") else Path(data))
     read = [_parse_paper(task, row, number, below) for number, row in enumerate(rows, 1)]
@@ -76,7 +76,7 @@ def read_papers(
 
 
 def find_tasks(data: str) -> tuple[Task, ...]:
-    """Return the tasks for which a folder has tables. Raises `WrongUse`."""
+    """Return the tasks for which a folder has tables. Raises `UsageError`."""
     if data.startswith("hf:"):
         return TASKS
     found: tuple[Task, ...] = tuple(
@@ -90,7 +90,7 @@ def find_tasks(data: str) -> tuple[Task, ...]:
 
 
 def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
-    """Read the plans labelled by humans. Raises `WrongUse`."""
+    """Read the plans labelled by humans. Raises `UsageError`."""
     if data.startswith("hf:"):
         rows = _read_from_hub(f"{data.removeprefix('hf:')}/{PUBLISHED_NAMES[task]}-ablation-judge-eval", "test")
     else:
@@ -132,7 +132,7 @@ def _read_first_file(candidates: Sequence[Path]) -> list[Row]:
 
 
 def read_json_lines(path: Path) -> Iterable[Row]:
-    """Read the objects of a JSON lines file. Raises `WrongUse`."""
+    """Read the objects of a JSON lines file. Raises `UsageError`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -166,7 +166,7 @@ def _read_from_hub(name: str, split: str) -> list[Row]:
 
 
 def _parse_paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
-    """Parse a row as a paper. Raises `WrongUse`."""
+    """Parse a row as a paper. Raises `UsageError`."""
     try:
         id = str(row["id"])
         if not _ID.fullmatch(id):

@@ -101,7 +101,7 @@ def find_missing_ablations(args: MissingAblations) -> int:
 
 
 def _read_own_plan(path: Path | None) -> AblationPlanFile:
-    """Read the user's list. Raises `WrongUse`."""
+    """Read the user's list. Raises `UsageError`."""
     if path is None:
         return AblationPlanFile()
     found = read_plan(_read_text(path, "--plan").splitlines())
@@ -119,7 +119,7 @@ def _read_text(path: Path, option: str) -> str:
 
 
 def _open_paper(args: MissingAblations) -> _PaperToCheck:
-    """Open the paper, or the paper of a run with its models. Raises `WrongUse`, `RecordError`, `JudgeError`."""
+    """Open the paper, or the paper of a run with its models. Raises `UsageError`, `RecordError`, `JudgeError`."""
     if not args.paper.exists():
         raise UsageError(f"{args.paper} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
     run = open_run_folder(args.paper)

@@ -30,7 +30,7 @@ class PlannerComparison(FrozenModel):
 
 
 def compare_planners(outs: Sequence[Path]) -> PlannerComparison:
-    """Compare every pair of benchmarks on the papers that both scored. Raises `WrongUse`."""
+    """Compare every pair of benchmarks on the papers that both scored. Raises `UsageError`."""
     if len(outs) < 2:
         raise UsageError("--compare needs the folders of at least two benchmarks")
     tables = [(_planner_name(out, outs), _read_results(out)) for out in outs]

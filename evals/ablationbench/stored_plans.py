@@ -19,7 +19,7 @@ def find_plan_file(folder: Path, task: str, planner: str, id: str) -> Path | Non
 
 
 def check_plans(folder: Path, planner: str, papers: Sequence[BenchPaper]) -> None:
-    """Reject a folder without a plan for any of the papers. Raises `WrongUse`."""
+    """Reject a folder without a plan for any of the papers. Raises `UsageError`."""
     if papers and not any(find_plan_file(folder, one.task, planner, one.id) for one in papers):
         names = sorted({path.parent.name for path in folder.rglob("*.jsonl")} - {folder.name})[:12]
         more = f"; there are plans in {', '.join(names)}: name one with --planner" if names else ""
@@ -32,7 +32,7 @@ def list_stored_judges(answers: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
 
 
 def read_stored_rows(answers: Path, task: str, judge: str, planner: str, id: str) -> list[dict[str, object]] | None:
-    """Return the rows of a judge on a plan; None if there is no file. Raises `WrongUse`."""
+    """Return the rows of a judge on a plan; None if there is no file. Raises `UsageError`."""
     path = find_plan_file(answers / task / judge, task, planner, id)
     return None if path is None else [dict(row) for row in read_json_lines(path)]
 

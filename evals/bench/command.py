@@ -80,7 +80,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
 
 
 def parse_steps(text: str) -> tuple[StepName, ...]:
-    """Parse `idea,paper` into ordered steps. Raises `WrongUse`."""
+    """Parse `idea,paper` into ordered steps. Raises `UsageError`."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
         raise UsageError(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
@@ -88,7 +88,7 @@ def parse_steps(text: str) -> tuple[StepName, ...]:
 
 
 def _check_options(settings: Settings, out: Path, names: ModelNames) -> None:
-    """Reject invalid options before anything is created. Raises `WrongUse`, `ModelConfigError`."""
+    """Reject invalid options before anything is created. Raises `UsageError`, `ModelConfigError`."""
     check_writable(out, "--out")
     check_disk_space(settings, out)
     check_components(settings)

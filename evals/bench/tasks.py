@@ -36,7 +36,7 @@ class BenchTask:
 
 
 def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[BenchTask, ...]:
-    """Read the tasks of a folder by name; `only` selects names or patterns. Raises `WrongUse`."""
+    """Read the tasks of a folder by name; `only` selects names or patterns. Raises `UsageError`."""
     if not folder.is_dir():
         raise UsageError(f"--tasks {folder} is not a folder: give one with a .md file for each task")
     paths = sorted(path for path in folder.glob("*.md") if path.stem.lower() != "readme")

@@ -37,7 +37,7 @@ class SubmittedAnswer(FrozenModel):
 
 
 def read_answers(file: Path) -> dict[str, tuple[SubmittedAnswer, ...]]:
-    """Read the answers of a file, by task and variant. Raises `WrongUse`."""
+    """Read the answers of a file, by task and variant. Raises `UsageError`."""
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"))
         return {

@@ -113,7 +113,7 @@ def run_exp_bench(args: BenchExp) -> int:
 def build_config(
     args: BenchExp, settings: Settings, answers: Mapping[str, Sequence[SubmittedAnswer]] | None
 ) -> ExpBenchConfig:
-    """Build the configuration. Raises `WrongUse`."""
+    """Build the configuration. Raises `UsageError`."""
     named = [name.strip() for name in args.steps.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
         raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")

@@ -84,7 +84,7 @@ def run_extraction(args: BenchExpExtract) -> int:
 
 
 async def extract_tasks(paper: Path, code: Path, out: Path, settings: Settings, log: EventLog) -> dict[str, list[str]]:
-    """Make the drafts of a paper; return the faults of each task. Raises `ModelError`, `WrongUse`."""
+    """Make the drafts of a paper; return the faults of each task. Raises `ModelError`, `UsageError`."""
     read = await guard_paper(await read_paper(paper))
     taken = make_excerpt(read.paper.sections, MAX_CHARACTERS)
     mirror = GitMirror(out / "mirror")

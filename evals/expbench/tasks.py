@@ -90,7 +90,7 @@ class ExpTask(FrozenModel):
 
 
 def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:
-    """Read the tasks of a folder by paper and index; `only` selects some. Raises `WrongUse`.
+    """Read the tasks of a folder by paper and index; `only` selects some. Raises `UsageError`.
 
     Selectors are ID, ID/N, type=1 and category=X; names may be patterns.
     """

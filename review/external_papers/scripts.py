@@ -43,8 +43,8 @@ MAX_TEMPLATES = 4_000
 class AuditedScript:
     """A code file.
 
-    `opaque` are the lines that print text unknown from the syntax; `loggers` those of functions that print any
-    names and values.
+    `opaque_lines` print text unknown from the syntax; `logger_lines` call functions that print any names and
+    values.
     """
 
     path: str

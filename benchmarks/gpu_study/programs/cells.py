@@ -1,4 +1,4 @@
-"""Cells of one kernel, by arm: `ok` computes, `memory` takes all memory, `dies` kills itself, `forks` forks after CUDA,
+"""Cells of one kernel, by arm: `ok` computes, `memory` uses all memory, `dies` kills itself, `forks` forks after CUDA,
 `busy` computes for some seconds."""
 import os
 import signal

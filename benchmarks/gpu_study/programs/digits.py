@@ -1,4 +1,4 @@
-"""Twenty steps of a small convolutional network; prints a hash of its weights, and how far bfloat16 is off."""
+"""Twenty steps of a small convolutional network; prints a hash of its weights, and the error of bfloat16."""
 import hashlib
 
 import lab

@@ -1,4 +1,4 @@
-"""Hold memory of the GPU outside of the program: `hold.py SHARE SECONDS`; prints `held` once it does."""
+"""Allocate GPU memory outside the program: `hold.py SHARE SECONDS`; prints `held` when done."""
 import sys
 import time
 

@@ -1,4 +1,4 @@
-"""What a kernel sees of the device and of the machine behind its walls."""
+"""Print what a kernel in the sandbox sees of the device and the machine."""
 import json
 import os
 import shutil

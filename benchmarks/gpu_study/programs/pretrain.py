@@ -1,8 +1,8 @@
 """Make the data and the checkpoint of the study: `pretrain.py FOLDER HUB DEVICE SECONDS`.
 
 Sequences of Markov sources: sources of one class share a transition matrix up to noise, and the classes differ in a few
-transitions, so that few labels do not show them all. The checkpoint is a small BERT that predicts masked tokens of
-unlabelled sequences for SECONDS; it is laid into HUB as the hub's library keeps its cache.
+transitions, so a few labels do not reveal them all. The checkpoint is a small BERT that predicts masked tokens of
+unlabelled sequences for SECONDS; it is stored in HUB in the layout of the hub library's cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The script of a generated repository, whose parts `ablate` takes out: `train.py --seed N`."""
+"""The script of a generated repository whose parts `ablate` removes: `train.py --seed N`."""
 import argparse
 import json
 
