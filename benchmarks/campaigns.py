@@ -51,15 +51,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--real", action="store_true")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary)
+        folder = args.folder or Path(temporary)
         found: dict[str, Any] = {"busy": measure_busy(folder / "busy")}
-        if asked.real:
+        if args.real:
             six = write_ideas(folder / "real")
             found |= {"real": measure_real(folder / "real", six), "killed": measure_killed(folder / "real", six)}
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 

@@ -335,22 +335,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--until", default="", help="studies stop after this stage, without a paper")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
-    chosen, found = asked.only.split(","), dict[str, Any]()
+    args = parser.parse_args()
+    chosen, found = args.only.split(","), dict[str, Any]()
     if "cells" in chosen:
         cluster = start_cluster(2, cpus=WORKERS // 2)
         try:
-            found["cells"] = measure_cells(cluster, asked.cells)
+            found["cells"] = measure_cells(cluster, args.cells)
         finally:
             cluster.end()
     if {"same", "kills"} & {*chosen}:
-        os.environ["STUDY_UNTIL"] = asked.until
-        found |= measure_studies(asked.kills if "kills" in chosen else 0, asked.seed) | {"until": asked.until}
+        os.environ["STUDY_UNTIL"] = args.until
+        found |= measure_studies(args.kills if "kills" in chosen else 0, args.seed) | {"until": args.until}
     found["kept"] = all_kept(found)
     text = json.dumps(found, indent=1)
     print(text)
-    if asked.out is not None:
-        asked.out.write_text(text)
+    if args.out is not None:
+        args.out.write_text(text)
     return 0 if found["kept"] else 1
 
 

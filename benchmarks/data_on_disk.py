@@ -117,8 +117,8 @@ async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict
     )
     done.set()
     looking.join()
-    told = next((line for line in outcome.stdout_tail.splitlines() if line.startswith("SECONDS ")), "")
-    seconds: dict[str, list[float]] = json.loads(told.removeprefix("SECONDS ")) if told else {}
+    seconds_line = next((line for line in outcome.stdout_tail.splitlines() if line.startswith("SECONDS ")), "")
+    seconds: dict[str, list[float]] = json.loads(seconds_line.removeprefix("SECONDS ")) if seconds_line else {}
     ratios = [a / b for a, b in zip(seconds.get("lab", ()), seconds.get("plain", ()), strict=True)]
     return {
         "gb": gb,
@@ -142,16 +142,16 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=None, help="folder with free space: five halves of --gb")
     parser.add_argument("--out", type=Path, default=None)
-    asked = parser.parse_args()
-    around = Path(tempfile.mkdtemp(prefix="data-on-disk-", dir=asked.folder))
+    args = parser.parse_args()
+    around = Path(tempfile.mkdtemp(prefix="data-on-disk-", dir=args.folder))
     try:
-        found = asyncio.run(measure(asked.gb, asked.memory_gb, around, asked.turns))
+        found = asyncio.run(measure(args.gb, args.memory_gb, around, args.turns))
     finally:
         shutil.rmtree(around)
     text = json.dumps(found, indent=1)
     print(text)
-    if asked.out is not None:
-        asked.out.write_text(text)
+    if args.out is not None:
+        args.out.write_text(text)
 
 
 if __name__ == "__main__":

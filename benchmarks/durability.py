@@ -246,11 +246,11 @@ def main() -> int:
             state.process_end and state.process_end.exit_code for state in (reference, single, seeded, resumed)
         ],
     }
-    held = all(value for key, value in report.items() if key.startswith(("same", "other")))
+    passed = all(value for key, value in report.items() if key.startswith(("same", "other")))
     return print_report(
         report,
         given.out,
-        held
+        passed
         and small_is_intact(small)
         and cells_are_intact(celled)
         and cells_are_intact(tuned)
@@ -258,13 +258,13 @@ def main() -> int:
     )
 
 
-def print_report(report: dict[str, Any], out: Path | None, held: bool) -> int:
+def print_report(report: dict[str, Any], out: Path | None, passed: bool) -> int:
     """Print and write a report; return the exit code."""
     text = json.dumps(report, indent=1)
     print(text)
     if out:
         out.write_text(text + "\n")
-    return 0 if held else 1
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -383,12 +383,12 @@ def list_cells(plan: DataPlan, case: Case) -> tuple[CellRef, ...]:
     )
 
 
-def simulate(asked: tuple[Case, int, float]) -> dict[str, Any]:
+def simulate(request: tuple[Case, int, float]) -> dict[str, Any]:
     """Return how often a case is supported.
 
     Raises `ValueError` if the verdicts on a sample differ from those of a run.
     """
-    case, count, error = asked
+    case, count, error = request
     plan, rng, found = (
         case.build_plan(compute_truths(case)),
         np.random.default_rng([crc32(repr(case).encode()), count]),
@@ -457,17 +457,17 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="only cases whose unit or form contains this")
     parser.add_argument("--every", type=int, default=1, help="only one of so many cases")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     began = time.monotonic()
-    every = [one for one in list_cases() if asked.only in f"{one.form} {one.unit} {one.policy}"][:: asked.every]
-    work = [(one, asked.confirmations, 0.05 / len(every)) for one in every]
-    if asked.processes > 1:
-        with ProcessPoolExecutor(asked.processes) as pool:
+    every = [one for one in list_cases() if args.only in f"{one.form} {one.unit} {one.policy}"][:: args.every]
+    work = [(one, args.confirmations, 0.05 / len(every)) for one in every]
+    if args.processes > 1:
+        with ProcessPoolExecutor(args.processes) as pool:
             found = list(pool.map(simulate, work))
     else:
         found = [simulate(one) for one in work]
     again = {
-        place: {**simulate((one, 5 * asked.confirmations, 0.05 / len(every))), "first": found[place]["supported"]}
+        place: {**simulate((one, 5 * args.confirmations, 0.05 / len(every))), "first": found[place]["supported"]}
         for place, one in enumerate(every)
         if not found[place]["holds"]
     }
@@ -483,8 +483,8 @@ def main() -> int:
         indent=1,
     )
     print(text)
-    if asked.out is not None:
-        asked.out.write_text(text + "\n")
+    if args.out is not None:
+        args.out.write_text(text + "\n")
     return 0 if all(one["holds"] for one in found) else 1
 
 

@@ -321,7 +321,7 @@ class GpuParts:
         status = self.run_scientist("status", self.run_folder, "--json").parse_json()
         logs = self.run_scientist("logs", self.run_folder).out
         printed = "\n".join(path.read_text(errors="replace") for path in self.run_folder.glob("cells/*/stdout.txt"))
-        told = {
+        report = {
             "pretraining": json.loads(made.stdout),
             "seconds": round(seconds, 1),
             "run_killed_and_resumed": stopped,
@@ -340,13 +340,13 @@ class GpuParts:
             "nvml_busy_seconds": round(self.gpu.count_busy_seconds(before + 2**28), 1),
             "mean_utilisation": _mean([one[3] for one in self.gpu.samples]),
         }
-        if not told["decided"]:
-            raise PartFailed(f"nothing was decided: {logs[-MAX_OUTPUT_TAIL:]} {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
-        if stopped and not told["resumed_from_a_checkpoint"]:
-            raise PartFailed(f"no cell resumed from its checkpoint: {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
+        if not report["decided"]:
+            raise PartFailed(f"nothing was decided: {logs[-MAX_OUTPUT_TAIL:]} {json.dumps(report)[:MAX_OUTPUT_TAIL]}")
+        if stopped and not report["resumed_from_a_checkpoint"]:
+            raise PartFailed(f"no cell resumed from its checkpoint: {json.dumps(report)[:MAX_OUTPUT_TAIL]}")
         if self.gpu.on and "PEAK" not in printed:
             raise PartFailed(f"no cell used the GPU: {printed[-MAX_OUTPUT_TAIL:]}")
-        return told
+        return report
 
     def _kill_the_run(self, running: subprocess.Popen[str]) -> bool:
         """Kill the whole program once a cell has left a checkpoint; return whether there was one."""
@@ -591,8 +591,8 @@ class GpuParts:
 
 def _find_program() -> list[str]:
     """Return the installed command, next to the interpreter or on the PATH."""
-    beside = Path(sys.executable).with_name("scientist")
-    found = str(beside) if beside.exists() else shutil.which("scientist")
+    installed = Path(sys.executable).with_name("scientist")
+    found = str(installed) if installed.exists() else shutil.which("scientist")
     if found is None:
         raise SystemExit("benchmarks.gpu: the command `scientist` was not found: install the project first")
     return [found]

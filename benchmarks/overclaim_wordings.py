@@ -137,24 +137,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--refused", type=Path, help="JSON list of ids of summaries that a scope reader refuses")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     files = read_set(SET_FOLDER)
     studies = {one["id"]: build_evidence(one) for one in json.loads(files["studies.json"])["studies"]}
     key = json.loads(files["key.json"])
-    beyond = set(json.loads(asked.refused.read_text())) if asked.refused is not None else set[str]()
+    beyond = set(json.loads(args.refused.read_text())) if args.refused is not None else set[str]()
     result: dict[str, Any] = {}
     for name, check in (("sentences", check_sentence), ("abstracts", check_summary)):
         texts = json.loads(files[f"{name}.json"])
-        said = {one["id"]: bool(check(one, studies[one["study"]])) for one in texts}
-        result[name] = count_refusals(said, key)
-        if name == "abstracts" and asked.refused is not None:
+        refusals = {one["id"]: bool(check(one, studies[one["study"]])) for one in texts}
+        result[name] = count_refusals(refusals, key)
+        if name == "abstracts" and args.refused is not None:
             result["abstracts_with_scope"] = count_refusals(
-                {one: known or one in beyond for one, known in said.items()}, key
+                {one: known or one in beyond for one, known in refusals.items()}, key
             )
     text = json.dumps(result, indent=1)
     print(text)
-    if asked.out is not None:
-        asked.out.write_text(text + "\n")
+    if args.out is not None:
+        args.out.write_text(text + "\n")
     return 0
 
 

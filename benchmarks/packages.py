@@ -193,15 +193,15 @@ def main() -> int:
     parser.add_argument("--packages", default="einops,msgspec")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--runs", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-packages-", ignore_cleanup_errors=True) as folder:
-        runs = (asked.runs or Path(folder)).absolute()
+        runs = (args.runs or Path(folder)).absolute()
         runs.mkdir(parents=True, exist_ok=True)
-        found = measure_packages(PackageRuns(runs, asked.packages.split(",")))
+        found = measure_packages(PackageRuns(runs, args.packages.split(",")))
     text = json.dumps(found, indent=1)
     print(text)
-    if asked.out:
-        asked.out.write_text(text + "\n")
+    if args.out:
+        args.out.write_text(text + "\n")
     return 0 if found["good"] else 1
 
 

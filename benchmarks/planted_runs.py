@@ -158,10 +158,10 @@ class PlantedRunner:
         assert self._worker.stdin is not None and self._worker.stdout is not None
         self._worker.stdin.write(json.dumps({"job": str(path), "folder": str(folder)}) + "\n")
         self._worker.stdin.flush()
-        said: dict[str, Any] = json.loads(self._worker.stdout.readline())
-        found = PlantedExecution(error=said["error"])
+        reply: dict[str, Any] = json.loads(self._worker.stdout.readline())
+        found = PlantedExecution(error=reply["error"])
         if cell is not None:
-            found.trained = {cell: TrainingCounts(**said["training"]) if said["training"] else None}
+            found.trained = {cell: TrainingCounts(**reply["training"]) if reply["training"] else None}
         found.points = read_curves(folder)
         try:
             found.measurements = measure_attempt(folder, self._labels, seed=seed).final

@@ -29,7 +29,7 @@ LIMIT_SECONDS = 60
 """Time limit of one program in seconds."""
 
 
-def run_program(folder: str, said: int) -> None:
+def run_program(folder: str, status_fd: int) -> None:
     """Run the program of a folder, and the function that it registered, if any. Never returns."""
     found: dict[str, object] = {"error": "", "training": None}
     try:
@@ -53,7 +53,7 @@ def run_program(folder: str, said: int) -> None:
     except BaseException:  # noqa: BLE001  whatever a planted program raises is its failure
         found["error"] = traceback.format_exc()[-2000:]
     found["training"] = _training.read_counters()
-    os.write(said, json.dumps(found).encode())
+    os.write(status_fd, json.dumps(found).encode())
     os._exit(0)
 
 

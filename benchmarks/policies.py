@@ -244,16 +244,16 @@ def _run_part(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any]
 
 
 def main(words: Sequence[str]) -> None:
-    asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    asked.add_argument("files", nargs="+", type=Path, help="tables, or `measure REPOSITORY TRUTH`")
-    asked.add_argument("--out", type=Path)
-    asked.add_argument("--draws", type=int, default=DRAWS)
-    asked.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
-    asked.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
-    asked.add_argument("--unpaired", action="store_true", help="run a part on other seeds than its baseline")
-    asked.add_argument("--seeds", type=int, default=12, help="seeds of a measured table")
-    asked.add_argument("--python", default=sys.executable, help="interpreter for a repository")
-    given = asked.parse_args(words)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="+", type=Path, help="tables, or `measure REPOSITORY TRUTH`")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    parser.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
+    parser.add_argument("--unpaired", action="store_true", help="run a part on other seeds than its baseline")
+    parser.add_argument("--seeds", type=int, default=12, help="seeds of a measured table")
+    parser.add_argument("--python", default=sys.executable, help="interpreter for a repository")
+    given = parser.parse_args(words)
     if str(given.files[0]) == "measure":
         text = measure_repository(
             given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python

@@ -220,11 +220,11 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", action="append", choices=[*DATASETS], help="default: all three")
-    asked = parser.parse_args(args)
-    names: list[str] = asked.dataset or [*DATASETS]
-    found = [asdict(compare_dataset(name, trials=asked.trials, seed=asked.seed)) for name in names]
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(found, indent=1))
+    options = parser.parse_args(args)
+    names: list[str] = options.dataset or [*DATASETS]
+    found = [asdict(compare_dataset(name, trials=options.trials, seed=options.seed)) for name in names]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(found, indent=1))
     print(json.dumps(found, indent=1))
     return 0
 

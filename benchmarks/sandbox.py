@@ -116,18 +116,18 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
         before = list_process_tree(kernel.pid)
         execution = await running
         kernel.kill()
-        took = time.perf_counter() - began - 0.5
+        seconds = time.perf_counter() - began - 0.5
         assert execution.failure is not None and execution.failure.kind == "timeout", execution.failure
         left = [pid for pid in before if Path(f"/proc/{pid}").exists()]
         assert not left or settings.isolation == "none", f"still running: {left}"
-        return took - (settings.grace if "killed" in execution.failure.message else 0.0)
+        return seconds - (settings.grace if "killed" in execution.failure.message else 0.0)
 
 
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     """Measure one attempt; the pool is full again afterwards."""
     began = time.perf_counter()
     outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS_CODE}))
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
     while pool.size and not len(pool):
@@ -135,7 +135,12 @@ async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, fl
         await asyncio.sleep(0.05)
     [waiting] = [*pool._waiting] or [None]  # pyright: ignore[reportPrivateUsage]
     size = measure_use(list_process_tree(waiting.pid)).private if waiting is not None else 0
-    return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds, "waiting_bytes": float(size)}
+    return {
+        "whole": seconds,
+        "code": outcome.seconds,
+        "overhead": seconds - outcome.seconds,
+        "waiting_bytes": float(size),
+    }
 
 
 async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:

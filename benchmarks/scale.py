@@ -404,8 +404,8 @@ def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dic
             event for k in range(nodes + 1, nodes + 11) for event in _make_node_events(k, "draft", "preliminary", cells)
         ]
         with closing(EventLog(folder / "run.db")) as log:
-            took = _time_cpu(lambda: [log.append(event) for event in more])
-        found |= {"events": len(events), "events_a_second": round(len(more) / took)}
+            seconds = _time_cpu(lambda: [log.append(event) for event in more])
+        found |= {"events": len(events), "events_a_second": round(len(more) / seconds)}
     return found | {"memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)}
 
 
@@ -526,10 +526,10 @@ async def measure_head(workers: int, count: int) -> dict[str, float]:
         )
         cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
         executor = _use_cluster(local, place)
-        took: list[float] = []
+        finished: list[float] = []
 
         async def commit(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-            took.append(time.perf_counter())
+            finished.append(time.perf_counter())
             return await keep_in_place(cell, outcome, folder)
 
         began = time.perf_counter()
@@ -548,8 +548,8 @@ async def measure_head(workers: int, count: int) -> dict[str, float]:
     return {
         "workers": workers,
         "cells": count,
-        "cells_a_second": round(count / (took[-1] - began), 1),
-        "put_together_seconds": round(time.perf_counter() - took[-1], 2),
+        "cells_a_second": round(count / (finished[-1] - began), 1),
+        "put_together_seconds": round(time.perf_counter() - finished[-1], 2),
     }
 
 
@@ -598,24 +598,24 @@ def main() -> int:
     parser.add_argument("--stages-only", action="store_true", help="only the decisions in each stage")
     parser.add_argument("--one", type=Path, help="write one record into this folder, and report its cost")
     parser.add_argument("--stage", choices=STAGES, help="with --one: a run that searches this stage")
-    asked = parser.parse_args()
-    if asked.one is not None and asked.stage is not None:
-        print(json.dumps(measure_stage(asked.one, asked.stage, asked.nodes[0], asked.cells)))
+    args = parser.parse_args()
+    if args.one is not None and args.stage is not None:
+        print(json.dumps(measure_stage(args.one, args.stage, args.nodes[0], args.cells)))
         return 0
-    if asked.one is not None:
-        print(json.dumps(measure_record(asked.one, asked.nodes[0], asked.cells)))
+    if args.one is not None:
+        print(json.dumps(measure_record(args.one, args.nodes[0], args.cells)))
         return 0
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         found["stages"] = measure_stages(list(CELL_SIZES), Path(name))
-        if asked.stages_only:
-            return _print_report(found, asked.out)
+        if args.stages_only:
+            return _print_report(found, args.out)
         found["taking_ms"] = measure_taking()
-        found["record"] = measure_records(Path(name), asked.nodes, asked.cells)
-        found["page"] = None if asked.no_page else measure_pages(Path(name), asked.nodes)
+        found["record"] = measure_records(Path(name), args.nodes, args.cells)
+        found["page"] = None if args.no_page else measure_pages(Path(name), args.nodes)
     found["head"] = [asyncio.run(measure_head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
     found["busy_places"] = compute_limits(found)
-    return _print_report(found, asked.out)
+    return _print_report(found, args.out)
 
 
 def _print_report(found: Mapping[str, Any], out: Path | None) -> int:

@@ -220,10 +220,10 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
             child = start_study(run, server.url, questions, cap)
             after = sum(server.counts().values()) + rng.randrange(500, 3000)
             while len(in_flight) < kills and child.poll() is None:
-                told = server.counters()
-                if told["open"] >= IN_FLIGHT and sum(told["counts"].values()) > after:
+                counters = server.counters()
+                if counters["open"] >= IN_FLIGHT and sum(counters["counts"].values()) > after:
                     child.kill()
-                    in_flight.append(told["open"])
+                    in_flight.append(counters["open"])
                     break
                 time.sleep(0.01)
             code = child.wait()
@@ -308,7 +308,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
     from labwright.models.settings import SubjectSettings
     from labwright.models.studied_llms import StudiedLlms
 
-    held: list[int] = []
+    memory: list[int] = []
     with StudiedLlmServer(answer_question) as server:
         subjects = StudiedLlms(
             {"tiny": SubjectSettings(model="openai-chat:tiny", base_url=server.url, concurrency=64)},
@@ -326,7 +326,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
 
         async def look() -> None:
             while True:
-                held.append(psutil.Process().memory_info().rss)
+                memory.append(psutil.Process().memory_info().rss)
                 await asyncio.sleep(0.5)
 
         found: dict[str, Any] = {}
@@ -344,16 +344,16 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
             )
             looking.cancel()
             assert outcome.failure is None and outcome.asked == {"tiny": calls}, outcome.failure
-            quarter = len(held) // 4
+            quarter = len(memory) // 4
             found[name] = {
                 "seconds": round(outcome.seconds, 1),
                 "calls_a_second": round(calls / outcome.seconds),
-                "host_mb_after_a_quarter": round(held[quarter] / 1e6),
-                "host_mb_at_the_end": round(held[-1] / 1e6),
-                "host_mb_most": round(max(held) / 1e6),
+                "host_mb_after_a_quarter": round(memory[quarter] / 1e6),
+                "host_mb_at_the_end": round(memory[-1] / 1e6),
+                "host_mb_most": round(max(memory) / 1e6),
                 "sha256": outcome.exchanges_sha256,
             }
-            held.clear()
+            memory.clear()
         await executor.close()
         counts = server.counts()
     (use,) = read_llm_usage(place)
@@ -372,20 +372,20 @@ def main() -> None:
     parser.add_argument("--work", nargs=4)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=3)
-    asked = parser.parse_args()
-    if asked.work:
-        run, url, questions, cap = asked.work
+    args = parser.parse_args()
+    if args.work:
+        run, url, questions, cap = args.work
         sys.exit(run_study(Path(run), url, Path(questions), float(cap)))
     with tempfile.TemporaryDirectory() as place:
         found: dict[str, Any] = {}
-        if asked.kills >= 0:
+        if args.kills >= 0:
             for name in ("killed", "capped"):
                 Path(place, name).mkdir()
-            found["killed"] = measure_study(Path(place, "killed"), kills=asked.kills, cap=25.0)
+            found["killed"] = measure_study(Path(place, "killed"), kills=args.kills, cap=25.0)
             found["capped"] = measure_study(Path(place, "capped"), kills=0, cap=0.45, delay=0.01)
-        if asked.calls:
+        if args.calls:
             Path(place, "many").mkdir()
-            found["many"] = asyncio.run(measure_many_calls(Path(place, "many"), asked.calls))
+            found["many"] = asyncio.run(measure_many_calls(Path(place, "many"), args.calls))
     print(json.dumps(found, indent=1))
 
 

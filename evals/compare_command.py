@@ -241,9 +241,9 @@ def _format_verdicts(comparison: RunsComparisonReport) -> Iterator[Text]:
     if (tally := comparison.tally) is not None:
         wins = ", ".join(f"{to_plain(name)} {count}" for name, count in tally.wins.items())
         followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
-        took = comparison.took
+        usage = comparison.took
         yield Text(
             f"judged by {to_plain(comparison.model)}, which saw only the papers: wins {wins}; ties "
             f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
-            f"{took.calls} calls, {format_dollars(took.usd, took.unpriced)}"
+            f"{usage.calls} calls, {format_dollars(usage.usd, usage.unpriced)}"
         )

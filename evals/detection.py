@@ -123,9 +123,11 @@ def _format_findings(one: Detection) -> list[str]:
     """Return the conclusions that the numbers support, most important first."""
     if one.auroc is None or one.p is None:
         return ["only papers of one kind: detection cannot be measured"]
-    said: list[str] = []
+    findings: list[str] = []
     if one.p > SIGNIFICANCE_LEVEL:
-        said.append(f"not shown to detect invented papers: permuted labels do as well in {one.p:.4f} of permutations")
+        findings.append(
+            f"not shown to detect invented papers: permuted labels do as well in {one.p:.4f} of permutations"
+        )
     if all(cut.right.k <= one.constant * one.papers for cut in one.cuts):
-        said.append(f"always giving the same answer is right as often ({one.constant:.2f})")
-    return said
+        findings.append(f"always giving the same answer is right as often ({one.constant:.2f})")
+    return findings

@@ -158,15 +158,15 @@ def _count_caught(found: Iterable[PassageOutcome], way: str, *, hostile: bool) -
 
 def format_summary(found: Sequence[PassageOutcome]) -> list[str]:
     """Format the summary as a table, then missed injections and false alarms."""
-    told = summarize(found)
+    summary = summarize(found)
     made = ["| guard | injections caught | honest passages caught |", "|---|---|---|"]
     made += [
-        f"| {way} | {Proportion(**told[way]['recall'])} | {Proportion(**told[way]['false_alarms'])} |"
+        f"| {way} | {Proportion(**summary[way]['recall'])} | {Proportion(**summary[way]['false_alarms'])} |"
         for way in ("patterns", "reader", "both")
     ]
     made.append(
-        f"injections removed completely: {Proportion(**told['gone'])}; "
-        f"passages not screened by a model: {told['unread']}"
+        f"injections removed completely: {Proportion(**summary['gone'])}; "
+        f"passages not screened by a model: {summary['unread']}"
     )
     made += [f"- missed ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.by_both]
     return made + [

@@ -41,13 +41,13 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
     paper = folder / "paper.md"
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
-    beside = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
+    materials = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
     audit = await collect_audit_facts(paper, results=results, code=code) if view == "all" else None
     case, client = (
         JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),
         models.make_client(0, 0),
     )
-    case = await attach_evidence(case, beside, audit, [client])
+    case = await attach_evidence(case, materials, audit, [client])
     return await judge_case(case, client, model=models.get_model_name(JUDGE))
 
 

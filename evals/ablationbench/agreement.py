@@ -89,13 +89,15 @@ def build_labels(
 
     `plan` has the names of its entries; with None, every name counts as one.
     """
-    said = _find_matched(task, human, plan)
+    human_matches = _find_matched(task, human, plan)
     if rows is None:
-        return PlanLabels(id, tuple(said.values()), None)
+        return PlanLabels(id, tuple(human_matches.values()), None)
     judged = _find_matched(task, rows, plan)
-    given = tuple(judged.get(one, False) for one in said)
+    given = tuple(judged.get(one, False) for one in human_matches)
     null = task == "author" and not any(judged.values())
-    return PlanLabels(id, tuple(said.values()), given, tuple(one in judged for one in said) if null else given)
+    return PlanLabels(
+        id, tuple(human_matches.values()), given, tuple(one in judged for one in human_matches) if null else given
+    )
 
 
 def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:

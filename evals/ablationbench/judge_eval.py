@@ -111,13 +111,15 @@ def vote_majority(judges: Sequence[Sequence[PlanLabels]]) -> list[PlanLabels]:
     """Return the majority of judges for each item; all judges must have the same plans in the same order."""
     found = list[PlanLabels]()
     for same in zip(*judges, strict=True):
-        said = find_majority(
+        majority = find_majority(
             [None if one.judge is None else frozenset(at for at, yes in enumerate(one.judge) if yes) for one in same]
         )
         first = same[0]
         found.append(
             PlanLabels(
-                first.id, first.human, None if said is None else tuple(at in said for at in range(len(first.human)))
+                first.id,
+                first.human,
+                None if majority is None else tuple(at in majority for at in range(len(first.human))),
             )
         )
     return found

@@ -238,14 +238,14 @@ async def _score_own_plan(
 async def _score_against_gold(
     judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation]
 ) -> PlanScore:
-    said = [
+    verdicts = [
         frozenset(
             (int(one.gold[1:]) - 1, int(one.entry[1:]) - 1)
             for one in (await ask_author_matches(models.make_client(1, 0), paper, entries, f"{name} {paper.id}"))[0]
         )
         for name, models in judges.items()
     ]
-    score = compute_author_score(len(paper.gold), len(entries), find_majority(said) or frozenset())
+    score = compute_author_score(len(paper.gold), len(entries), find_majority(verdicts) or frozenset())
     return PlanScore(
         against="gold",
         judges=tuple(judges),
@@ -266,14 +266,14 @@ async def _score_against_reviews(
     requests = await ask_review_requests(first.make_client(1, 0), paper)
     if not requests:
         raise UsageError("the reviews request no ablation, so the list cannot be scored")
-    said = [
+    verdicts = [
         frozenset(
             int(one.entry[1:]) - 1
             for one in await ask_reviewer_matches(models.make_client(2, 0), paper, seen.shown_paper, requests, entries)
         )
         for models in judges.values()
     ]
-    score = compute_reviewer_score(len(requests), len(entries), find_majority(said) or frozenset())
+    score = compute_reviewer_score(len(requests), len(entries), find_majority(verdicts) or frozenset())
     return PlanScore(
         against="reviews",
         judges=tuple(judges),

@@ -114,8 +114,8 @@ async def ask_author_matches(
     """Return the pairs that a judge finds, and the order in which it saw the sides. Raises `ModelError`."""
     if not entries or not paper.gold:
         return (), None
-    asked = blind_lists(paper, entries[:MAX_LISTED], seed)
-    order, inputs = asked.order, asked.inputs
+    blinded = blind_lists(paper, entries[:MAX_LISTED], seed)
+    order, inputs = blinded.order, blinded.inputs
     answer = await client.ask(ABLATION_MATCH, inputs)
     words = {one.id: " ".join((one.name, one.ablated_part, *one.replacement)) for one in (*inputs.a, *inputs.b)}
     found = list[PlanMatch]()

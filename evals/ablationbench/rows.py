@@ -51,8 +51,8 @@ def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozense
     """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
     no.
     """
-    said: dict[str, bool] = {}
+    answers: dict[str, bool] = {}
     for row in rows:
         for name in parse_names(row.get("name_in_plan")):
-            said[name] = said.get(name, True) and row.get("appears_in_review") is True
-    return frozenset(at for at, name in enumerate(plan) if said.get(str(name), False))
+            answers[name] = answers.get(name, True) and row.get("appears_in_review") is True
+    return frozenset(at for at, name in enumerate(plan) if answers.get(str(name), False))

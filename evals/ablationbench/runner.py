@@ -243,12 +243,12 @@ class _BenchRunner:
             raise
         except FAILURES as error:
             return PlanVerdict(judge=judge, state="failed", why=_format_error(error))
-        took = _sum_costs(
+        cost = _sum_costs(
             self.log,
             client.decision,
             *([item_number(judge, paper.task, paper.id, "requests")] if requests and what == "plan" else []),
         )
-        return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, **took)  # pyright: ignore
+        return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, **cost)  # pyright: ignore
 
     async def _ask_requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
         return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)

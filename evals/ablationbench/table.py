@@ -242,12 +242,12 @@ def _build_judge_row(judge: str, results: Sequence[PaperResult], rows: Sequence[
     )
 
 
-def _item_labels(result: PaperResult, said: Collection[object]) -> list[bool]:
+def _item_labels(result: PaperResult, matched: Collection[object]) -> list[bool]:
     """Return the labels of every pair of a plan (author), or of every entry (reviewer)."""
     entries = range(len(result.plan.entries))
     if result.task == "author":
-        return [(gold, entry) in said for gold in range(result.wanted) for entry in entries]
-    return [entry in said for entry in entries]
+        return [(gold, entry) in matched for gold in range(result.wanted) for entry in entries]
+    return [entry in matched for entry in entries]
 
 
 def _said_items(result: PaperResult, verdict: PlanVerdict) -> frozenset[object]:
@@ -273,10 +273,10 @@ def _mean_pairwise_kappa(results: Sequence[PaperResult], judges: Sequence[str]) 
         sides: tuple[list[bool], list[bool]] = ([], [])
         for result in results:
             judged = result.find_judged("plan")
-            said = {one.judge: one for one in judged.verdicts if one.state == "done"} if judged else {}
-            if first in said and second in said:
+            by_judge = {one.judge: one for one in judged.verdicts if one.state == "done"} if judged else {}
+            if first in by_judge and second in by_judge:
                 for side, name in zip(sides, (first, second), strict=True):
-                    side.extend(_item_labels(result, _said_items(result, said[name])))
+                    side.extend(_item_labels(result, _said_items(result, by_judge[name])))
         if sides[0] and (kappa := count_agreement(*sides).kappa) is not None:
             found.append(kappa)
     return fmean(found) if found else None

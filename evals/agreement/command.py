@@ -28,21 +28,21 @@ def run_judge_agreement(args: JudgeAgreement) -> int:
     plot, wanted = args.plot, tuple(name for name in args.dimensions.split(",") if name.strip())
     if plot is not None:
         check_suffix(plot)
-    told = None
+    detection = None
     if args.invented is not None:
-        told = measure_detection(
+        detection = measure_detection(
             args.judge or args.human, args.invented, scale=_parse_scale(args.scale), dimensions=wanted
         )
     if args.judge is None:
-        return _show_detection(told, args)
-    if told is not None and not args.json:
-        print_result(told, format_detection(told), json=False)
+        return _show_detection(detection, args)
+    if detection is not None and not args.json:
+        print_result(detection, format_detection(detection), json=False)
     found = build_agreement(args.human, args.judge, scale=_parse_scale(args.scale), dimensions=wanted)
     if plot is not None:
         draw_agreement(found, plot)
     if args.json:
-        beside = {} if told is None else {"invented": told.model_dump(mode="json")}
-        print(json.dumps(found.model_dump(mode="json") | beside, indent=1, ensure_ascii=False))
+        extra = {} if detection is None else {"invented": detection.model_dump(mode="json")}
+        print(json.dumps(found.model_dump(mode="json") | extra, indent=1, ensure_ascii=False))
         return DONE
     show_agreement(found, Console())
     if plot is not None:
@@ -50,15 +50,15 @@ def run_judge_agreement(args: JudgeAgreement) -> int:
     return DONE
 
 
-def _show_detection(told: InventedDetection | None, args: JudgeAgreement) -> int:
+def _show_detection(detection: InventedDetection | None, args: JudgeAgreement) -> int:
     """Show only how well the judge detects fabrication."""
-    if told is None:
+    if detection is None:
         raise UsageError(
             "Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with --invented TRUTH"
         )
     if args.plot is not None:
         raise UsageError("--plot compares a judge with humans: give HUMAN.csv and JUDGE.csv")
-    print_result(told, format_detection(told), json=args.json)
+    print_result(detection, format_detection(detection), json=args.json)
     return DONE
 
 

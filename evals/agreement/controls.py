@@ -119,8 +119,8 @@ def find_detectable_bias(
 ) -> float | None:
     """Return the smallest bias, in points, at which the U test would detect a judge that is otherwise like a human.
 
-    Detected in `POWER` of `MAX_SHUFFLES_TESTED` simulations with as many pairs. They are drawn as if independent, which they are
-    not, so the true bias is larger. None if no bias on the scale would be detected.
+    Detected in `POWER` of `MAX_SHUFFLES_TESTED` simulations with as many pairs. They are drawn as if independent,
+    which they are not, so the true bias is larger. None if no bias on the scale would be detected.
     """
     human = measures.compute_human_distances(subjects)
     reviews = sum(len(one.humans) for one in subjects)

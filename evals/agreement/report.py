@@ -134,29 +134,29 @@ def _make_rng(stream: int) -> np.random.Generator:
 
 def _format_findings(one: DimensionAgreement) -> list[str]:
     """Return the conclusions in words, most important first."""
-    said: list[str] = []
+    findings: list[str] = []
     if one.u.p < SIGNIFICANCE_LEVEL:
         where = "further from humans than humans" if one.excess > 0 else "closer to humans than humans"
-        said.append(f"the judge is {where} are to one another (U, p = {one.u.p:.4f})")
+        findings.append(f"the judge is {where} are to one another (U, p = {one.u.p:.4f})")
     same = [constant.score for constant in one.constants if constant.passes]
     best = one.best_constant
     if one.is_passing and same:
-        said.append(f"passing the U test says little: a judge that always answers {_join_or(same)} also passes")
+        findings.append(f"passing the U test says little: a judge that always answers {_join_or(same)} also passes")
     if best.distance <= one.judge_human:
-        said.append(f"always answering {best.score} is at least as close to humans ({best.distance:.4f})")
+        findings.append(f"always answering {best.score} is at least as close to humans ({best.distance:.4f})")
     if one.shuffled.p > SIGNIFICANCE_LEVEL:
-        said.append(
+        findings.append(
             f"not shown to follow the papers: the judge's scores, permuted, are as close in "
             f"{one.shuffled.p:.4f} of permutations"
         )
     if one.spearman is not None and one.spearman.p < SIGNIFICANCE_LEVEL and one.spearman.value < 0:
-        said.append("the judge's ranking of the papers is opposite to the humans'")
+        findings.append("the judge's ranking of the papers is opposite to the humans'")
     if one.humans.p > SIGNIFICANCE_LEVEL:
-        said.append(
+        findings.append(
             f"humans are not shown to agree on these papers themselves (p = {one.humans.p:.4f}), so they cannot "
             "validate a judge"
         )
-    return said
+    return findings
 
 
 def _join_or(scores: list[int]) -> str:

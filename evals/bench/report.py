@@ -57,11 +57,11 @@ def _format_plan(state: RunState) -> list[str]:
 def _format_stages(state: RunState) -> list[str]:
     found: list[str] = []
     for name, stage in state.stages.items():
-        told = stage.summary
+        summary = stage.summary
         found += [
             f"### {name}",
             "",
-            *((told.tried, told.found, told.supported_by_replicates) if told else ("No report.",)),
+            *((summary.tried, summary.found, summary.supported_by_replicates) if summary else ("No report.",)),
             "",
         ]
     return found

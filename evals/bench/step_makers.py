@@ -92,23 +92,23 @@ class StepMakers:
         state = self._ideate(task, folder, ("idea", "literature", "proposal"))
         written = folder / "ideas" / "idea-1" / "proposal.md"
         write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
-        took = state.sum_usage_without(*IDEA_ROLES)
-        return StepOutcome(state="done", document="proposal/proposal.md", took=took, seconds=took.seconds)
+        usage = state.sum_usage_without(*IDEA_ROLES)
+        return StepOutcome(state="done", document="proposal/proposal.md", took=usage, seconds=usage.seconds)
 
     def make_experiment(self, task: BenchTask, folder: Path) -> StepOutcome:
         """Run the idea up to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run_experiments(folder)
         best = find_winner(state)
-        took = state.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
+        usage = state.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
         seconds = round(state.active_seconds - compute_role_usage(state, PAPER_ROLES).seconds, 1)
         if best is None or not compute_paper_claims(state):
             ended = state.process_end.reason if state.process_end else ""
-            return StepOutcome(state="failed", why=ended or "no experiment was measured", took=took, seconds=seconds)
+            return StepOutcome(state="failed", why=ended or "no experiment was measured", took=usage, seconds=seconds)
         write_file(folder / "experiment" / "report.md", format_experiment_report(state))
         return StepOutcome(
             state="done",
             document="experiment/report.md",
-            took=took,
+            took=usage,
             seconds=seconds,
             code=str(RunFolder(folder / "run").get_source_path(best).relative_to(folder)),
         )
@@ -119,22 +119,22 @@ class StepMakers:
         A paper that was not released is judged too, with a remark.
         """
         state = self._run_experiments(folder)
-        took = compute_role_usage(state, PAPER_ROLES)
+        usage = compute_role_usage(state, PAPER_ROLES)
         if state.released is None:
             why = (
                 state.process_end.reason
                 if state.process_end and state.process_end.reason
                 else "the run ended without a paper"
             )
-            return StepOutcome(state="failed", why=why, took=took, seconds=took.seconds)
+            return StepOutcome(state="failed", why=why, took=usage, seconds=usage.seconds)
         run = RunFolder(folder / "run", state.paper_version)
         file = run.paper_folder / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
         best = find_winner(state)
         return StepOutcome(
             state="done",
             document=str(file.relative_to(folder)),
-            took=took,
-            seconds=took.seconds,
+            took=usage,
+            seconds=usage.seconds,
             code=str(run.get_source_path(best).relative_to(folder)) if best else "",
             why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}",
         )
@@ -177,9 +177,9 @@ class StepMakers:
 
     def _reduce_budget(self, other: RunState | None) -> Settings:
         """Return the settings with the budget that other parts of the task have left."""
-        took = compute_spent(other) if other is not None else {}
+        spent = compute_spent(other) if other is not None else {}
         caps = {
-            what: cap - took.get(what, 0.0) for what, cap in self.settings.budget.model_dump(exclude_none=True).items()
+            what: cap - spent.get(what, 0.0) for what, cap in self.settings.budget.model_dump(exclude_none=True).items()
         }
         if any(cap <= 0 for cap in caps.values()):
             raise BudgetSpent(f"the task's share of the budget is used up: {', '.join(caps)}")

@@ -81,7 +81,7 @@ def build_table(lines: Sequence[StepLine], *, model: str, judge: str) -> MlrBenc
 def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
     states = [line.outcome.state for line in lines]
     given = [line.scoring.judgement for line in lines if line.scoring and line.scoring.judgement]
-    asked = any(line.asked for line in lines)
+    is_requested = any(line.asked for line in lines)
     checks: dict[str, int] = {}
     scores: dict[tuple[str, int, int], list[float]] = {}
     for judgement in given:
@@ -102,14 +102,14 @@ def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
     )
     return StepTable(
         step=step,
-        asked=asked,
+        asked=is_requested,
         tasks=len(lines),
         done=states.count("done"),
         failed=states.count("failed"),
         refused=states.count("refused"),
         not_begun=states.count("not begun"),
         judged=len(given),
-        not_judged=states.count("done") - len(given) if asked else 0,
+        not_judged=states.count("done") - len(given) if is_requested else 0,
         heuristic=sum(one.heuristic for one in given),
         checks=checks,
         means=tuple(means),

@@ -134,19 +134,19 @@ def _save_step(folder: Path, kind: type[Result], make: Callable[[], Result]) -> 
     return result
 
 
-def read_lines(out: Path, asked: tuple[StepName, ...], tasks: Sequence[str]) -> tuple[StepLine, ...]:
+def read_lines(out: Path, requested: tuple[StepName, ...], tasks: Sequence[str]) -> tuple[StepLine, ...]:
     """Read every step of every task from the files."""
     lines: list[StepLine] = []
     for task in tasks:
-        for step in find_needed_steps(asked):
+        for step in find_needed_steps(requested):
             folder = out / task / step
             outcome = read_result(folder, StepOutcome) or StepOutcome(state="not begun")
-            judged = step in asked and outcome.state == "done"
+            judged = step in requested and outcome.state == "done"
             lines.append(
                 StepLine(
                     task=task,
                     step=step,
-                    asked=step in asked,
+                    asked=step in requested,
                     outcome=outcome,
                     scoring=read_result(folder, StepScoring) if judged else None,
                 )

@@ -134,6 +134,6 @@ def save_result(folder: Path, result: StepOutcome | StepScoring) -> None:
     write_file(folder / RESULT_FILES[type(result)], result.model_dump_json(indent=1) + "\n")
 
 
-def find_needed_steps(asked: tuple[StepName, ...]) -> tuple[StepName, ...]:
+def find_needed_steps(requested: tuple[StepName, ...]) -> tuple[StepName, ...]:
     """Return the steps to make: the requested ones and those that they need, in order."""
-    return tuple(step for step in STEPS if step in asked or any(step in PREREQUISITES[name] for name in asked))
+    return tuple(step for step in STEPS if step in requested or any(step in PREREQUISITES[name] for name in requested))

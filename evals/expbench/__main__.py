@@ -79,12 +79,12 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
     done = state.repository_state.question_answer
     if SCRIPT_FILE in files:
         files = {name: text for name, text in files.items() if name != SCRIPT_FILE} | {HANDED_IN: files[SCRIPT_FILE]}
-    told = (
+    instructions = (
         answer_from_reply(json.loads((made / ANSWER_FILE).read_text(encoding="utf-8")))
         if done is not None and (done.conclusion)
         else SubmittedAnswer(given=False)
     )
-    return told.model_copy(
+    return instructions.model_copy(
         update={
             "files": files,
             "record": build_work_record(state),
@@ -151,7 +151,7 @@ async def judge_answer(
     if settings.models.name == "offline":
         return judge_by_script(task, answer)
     models = open_budgeted_models(settings, log)
-    told = answer.record.get("log", "")
+    log_text = answer.record.get("log", "")
     return await judge_by_model(
         models.make_client(0, 0),
         models.get_model_name(ANSWER_DESIGN),
@@ -161,7 +161,7 @@ async def judge_answer(
         originals=originals,
         arms=arms,
         metrics=metrics,
-        log=told if isinstance(told, str) else "",
+        log=log_text if isinstance(log_text, str) else "",
     )
 
 

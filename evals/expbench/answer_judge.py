@@ -150,7 +150,7 @@ async def judge_by_model(
             )
             for item in items
         )
-    told = await client.ask(
+    reply = await client.ask(
         ANSWER_CONCLUSION,
         ConclusionGradingInputs(
             question=task.question,
@@ -168,10 +168,10 @@ async def judge_by_model(
         by=name,
         design=design,
         implementation=implementation,
-        conclusion=parse_conclusion_score(told.verdict),
-        reason=told.reason,
+        conclusion=parse_conclusion_score(reply.verdict),
+        reason=reply.reason,
         suspected=suspected,
-        claims=tuple(ArmComparison(one.metric, one.first, one.second, one.second_is) for one in told.directions),
+        claims=tuple(ArmComparison(one.metric, one.first, one.second, one.second_is) for one in reply.directions),
     )
 
 
@@ -183,10 +183,10 @@ def is_quoted(quote: str, text: str) -> bool:
 
 def judge_by_script(task: ExpTask, answer: SubmittedAnswer) -> AnswerVerdicts:
     """Return the verdicts stored in a file of answers. Raises `ValueError` if there are none."""
-    told = answer.judge
-    if told is None:
+    stored = answer.judge
+    if stored is None:
         raise ValueError(f"the answer to {task.name} ({answer.variant}) has no stored verdicts: configure a model")
-    conclusion: Any = told.get("conclusion")
+    conclusion: Any = stored.get("conclusion")
     verdict: object = cast("dict[str, Any]", conclusion).get("verdict") if isinstance(conclusion, dict) else conclusion
     return AnswerVerdicts(
         by="the file of answers",
@@ -194,14 +194,14 @@ def judge_by_script(task: ExpTask, answer: SubmittedAnswer) -> AnswerVerdicts:
         claims=tuple(find_claims(answer.conclusion)),
         design=tuple(
             ItemJudged(text=str(one.get("name")), verdict="met" if one["matched"] else "not met")
-            for one in told["design"]
+            for one in stored["design"]
         ),
         implementation=tuple(
             ItemJudged(
                 text=str(one.get("requirement")),
                 verdict="met" if one["met"] else "not applicable" if one["met"] is None else "not met",
             )
-            for one in told["implementation"]
+            for one in stored["implementation"]
         ),
     )
 

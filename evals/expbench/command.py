@@ -247,14 +247,14 @@ def build_results(found: Sequence[Evaluated], tasks: Sequence[ExpTask], order: E
 def format_evaluated(one: Evaluated) -> str:
     head = f"{one.task}{f', {one.variant}' if one.variant else ''}: "
     found = compute_scores(one.to_judged())
-    told = ", ".join(
+    passes = ", ".join(
         f"{name} {to_percent(value):g} %" if name in ("D", "I") else f"{name} {int(value)}"
         for name in SCORE_NAMES
         if (value := found[name]) is not None
     )
     why = "; ".join(one.reasons) or one.why
     state = "violation" if any(one.flags.values()) else one.state
-    return to_plain(head + state + (f" ({shorten(why, 200)})" if why else "") + (f": {told}" if told else ""))
+    return to_plain(head + state + (f" ({shorten(why, 200)})" if why else "") + (f": {passes}" if passes else ""))
 
 
 def show_results(found: ExpTable) -> None:

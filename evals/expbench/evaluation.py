@@ -157,7 +157,7 @@ class Evaluation:
                 answer, copy, self.sandbox, seconds=self.seconds, cache=self._new_folder("cache")
             )
             facts = find_facts(build_record(answer, run.outputs, run.base))
-        told = base.model_copy(
+        result = base.model_copy(
             update={
                 "flags": facts.flags,
                 "reasons": facts.reasons,
@@ -166,11 +166,11 @@ class Evaluation:
             }
         )
         if run is not None and not facts.has_violation:
-            told = told.model_copy(
+            result = result.model_copy(
                 update={"executed": run.is_done, "outputs": bool(run.outputs), "output": run.output[-2000:]}
             )
         if not answer.given:
-            return told.model_copy(update={"c_bound": False})
+            return result.model_copy(update={"c_bound": False})
         contents = list(run.outputs.values()) if run is not None else []
         arms = [one for content in contents for one in find_arms(content)]
         names = list(dict.fromkeys(name for one in arms for name in one.values))
@@ -178,15 +178,15 @@ class Evaluation:
         verdicts = await self.judge(task, answer, change, originals, names, metrics)
         suspected = decide(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
         if suspected is not None:
-            told = told.model_copy(
+            result = result.model_copy(
                 update={
                     "suspicions": suspected.suspicions,
-                    "anchor": suspected.anchor_decision if told.anchor == "pass" else told.anchor,
+                    "anchor": suspected.anchor_decision if result.anchor == "pass" else result.anchor,
                 }
             )
-        elif facts.has_violation and told.anchor == "pass":
-            told = told.model_copy(update={"anchor": "violation"})
-        return check_conclusion(task, told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
+        elif facts.has_violation and result.anchor == "pass":
+            result = result.model_copy(update={"anchor": "violation"})
+        return check_conclusion(task, result.model_copy(update={"verdicts": verdicts}), answer, run, contents)
 
     def _read_originals(self, task: ExpTask) -> str:
         """Read the masked files, for the judge only."""

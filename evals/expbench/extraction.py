@@ -232,13 +232,13 @@ def build_task(one: DraftQuestion, scripts: QuestionScripts, steps: ScriptSteps 
 
 def lint_draft(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bool = True) -> Iterator[str]:
     """Yield the faults from EXP-Bench's table 7 that a program can detect."""
-    told = {name: str(draft.get(name) or "") for name in ("question", "method", "agent_instructions")}
-    shown, outcome = "\n".join(told.values()), str(draft["expected_outcome"])
+    visible = {name: str(draft.get(name) or "") for name in ("question", "method", "agent_instructions")}
+    shown, outcome = "\n".join(visible.values()), str(draft["expected_outcome"])
     masked = [str(one).removeprefix("/workspace/") for one in draft.get("masked_source", ())]
-    if not told["question"].rstrip().endswith("?"):
+    if not visible["question"].rstrip().endswith("?"):
         yield "a statement instead of a question"
     if (given := [one for one in find_numbers(outcome) if "." in one and one in find_numbers(shown)]) or (
-        _has_overlap(outcome, told["question"])
+        _has_overlap(outcome, visible["question"])
     ):
         yield f"the visible text reveals the outcome ({', '.join(given) or 'its words'})"
     for path in masked:

@@ -75,7 +75,7 @@ def _render_details(one: Evaluated, task: ExpTask) -> Iterator[str]:
     if one.why:
         yield f"<p>{escape(one.why)}</p>"
     lists = (("Violations on record", one.reasons), ("Noted", one.noted), ("Suspected by a model", one.suspicions))
-    yield from (f"<p>{told}: {escape('; '.join(lines))}</p>" for told, lines in lists if lines)
+    yield from (f"<p>{title}: {escape('; '.join(lines))}</p>" for title, lines in lists if lines)
     found = one.verdicts
     if found is not None:
         for title, items in (("Design", found.design), ("Implementation", found.implementation)):
@@ -84,11 +84,12 @@ def _render_details(one: Evaluated, task: ExpTask) -> Iterator[str]:
         yield f"<h3>Conclusion: {right}</h3><p>{escape(found.reason)}</p>"
         yield f"<p class='note'>expected: {escape(task.outcome)}</p>"
     if one.numbers or one.directions:
-        told = [f"{text}: {how}" for text, how in one.numbers] + [
+        support = [f"{text}: {how}" for text, how in one.numbers] + [
             f"{claim.second} {claim.second_is} against {claim.first} on {claim.metric}: {how}"
             for claim, how in one.directions
         ]
-        yield f"<p>{'Supported' if one.c_bound else 'Not supported'} by the measurements: {escape('; '.join(told))}</p>"
+        verb = "Supported" if one.c_bound else "Not supported"
+        yield f"<p>{verb} by the measurements: {escape('; '.join(support))}</p>"
     if one.output:
         yield f"<h3>The script</h3><pre>{escape(one.output)}</pre>"
 

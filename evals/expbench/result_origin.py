@@ -27,9 +27,9 @@ def build_record(answer: SubmittedAnswer, outputs: Mapping[str, Any], base: Mapp
     `outputs` and `base` are the contents of result files by path, of the script's run and of the original
     repository.
     """
-    told = answer.record
-    files = [_describe_file(one) for one in told.get("result_files", ())]
-    commands = list(told.get("commands", ()))
+    record = answer.record
+    files = [_describe_file(one) for one in record.get("result_files", ())]
+    commands = list(record.get("commands", ()))
     borrowed = {name for name, content in outputs.items() if is_copied(content, base.values())}
     files = [
         one
@@ -47,12 +47,12 @@ def build_record(answer: SubmittedAnswer, outputs: Mapping[str, Any], base: Mapp
         "result_files": files,
         "reads": [
             {"path": one["path"], "class": one.get("class") or classify_file(one["path"]), "bytes": one.get("bytes", 1)}
-            for one in told.get("reads", ())
+            for one in record.get("reads", ())
         ],
         "states_result": answer.given and bool(find_numbers(answer.conclusion)),
-        "rerun": told.get("rerun"),
+        "rerun": record.get("rerun"),
         "honesty": [
-            *told.get("honesty", ()),
+            *record.get("honesty", ()),
             *([{"kind": "typed", "severity": "suspect", "handed_in": True}] if typed else []),
         ],
     }

@@ -85,8 +85,8 @@ class ExpTask(FrozenModel):
 
     @property
     def agent_inputs(self) -> dict[str, str]:
-        told = {"question": self.question, "method": self.method, "instructions": self.instructions}
-        return {name: text for name, text in told.items() if text}
+        visible = {"question": self.question, "method": self.method, "instructions": self.instructions}
+        return {name: text for name, text in visible.items() if text}
 
 
 def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:

@@ -137,21 +137,21 @@ def _find_objection(
 ) -> str:
     """Explain why a sentence is refused; return "" if it is allowed. Words in the names of arms are ignored."""
     verdicts = [evidence.hypothesis_verdicts.get(strip_form(use.key), "") for use in here if use.command == "verdict"]
-    said = _SUPERLATIVE_CHOICE.sub("", sentence)
+    remaining = _SUPERLATIVE_CHOICE.sub("", sentence)
     if verdicts:
-        return _check_words_around_verdicts(verdicts, said)
+        return _check_words_around_verdicts(verdicts, remaining)
     keys = [key for use in here if use.command == "result" and (key := ClaimKey.parse_key(use.key))]
     paired = any(key.other for key in keys)
     about = about or len({parse_arm(key.condition) for key in keys}) > 1
-    decided = None if re.search(r"\bwhether\b|\?\s*$", said) else _HYPOTHESIS_WORDS.search(said)
-    told = decided or ((about or paired) and not _OPEN_QUESTION.search(said))
-    if CITE in sentence or not told:
+    decided = None if re.search(r"\bwhether\b|\?\s*$", remaining) else _HYPOTHESIS_WORDS.search(remaining)
+    is_claim = decided or ((about or paired) and not _OPEN_QUESTION.search(remaining))
+    if CITE in sentence or not is_claim:
         return ""
-    said = _PURPOSE_CLAUSE.sub("", said)
-    outcome = bool(keys) or bool(metrics.search(said) or _OUTCOME_WORDS.search(said))
-    weak = COMPARING_PATTERN.search(said) if outcome and not _PROCEDURE_CLAUSE.search(said) else None
-    apart = _COMPARING_WORDS.search(said) if len({key.condition for key in keys}) > 1 else None
-    if found := decided or RANKING_PATTERN.search(said) or EQUATING_PATTERN.search(said) or weak or apart:
+    remaining = _PURPOSE_CLAUSE.sub("", remaining)
+    outcome = bool(keys) or bool(metrics.search(remaining) or _OUTCOME_WORDS.search(remaining))
+    weak = COMPARING_PATTERN.search(remaining) if outcome and not _PROCEDURE_CLAUSE.search(remaining) else None
+    apart = _COMPARING_WORDS.search(remaining) if len({key.condition for key in keys}) > 1 else None
+    if found := decided or RANKING_PATTERN.search(remaining) or EQUATING_PATTERN.search(remaining) or weak or apart:
         return (
             f"{' '.join(found[0].split())!r} compares arms without a verdict: use \\verdict{{key}} in this sentence, "
             "or remove the comparison"
@@ -159,18 +159,18 @@ def _find_objection(
     return ""
 
 
-def _check_words_around_verdicts(found: list[str], said: str) -> str:
+def _check_words_around_verdicts(found: list[str], text: str) -> str:
     """Explain why the words around verdicts are refused; return "" if they are allowed."""
-    before, _, _ = said.partition(VERDICT_MARK)
+    before, _, _ = text.partition(VERDICT_MARK)
     last = re.split(r"[,;:]", before)[-1]  # text right before the clause; elsewhere only an outright negation counts
     last = before if last.strip() == "that" else last
     if match := _NEGATION.search(last) if last.strip() else _OUTRIGHT_DENIAL.search(before):
         return f"{match[0]!r} precedes \\verdict: state the verdict without a negation or condition"
-    if any(_NEGATION_AFTER.match(rest) for rest in said.split(VERDICT_MARK)[1:]):
+    if any(_NEGATION_AFTER.match(rest) for rest in text.split(VERDICT_MARK)[1:]):
         return "a negation follows \\verdict: state the verdict without a negation"
-    if (match := RANKING_PATTERN.search(said)) and not SIGNIFICANT_VERDICTS.intersection(found):
+    if (match := RANKING_PATTERN.search(text)) and not SIGNIFICANT_VERDICTS.intersection(found):
         return f"{match[0]!r} claims more than the verdict in this sentence ({', '.join(found)}): remove it"
-    if (match := EQUATING_PATTERN.search(said)) and not NULL_VERDICTS.intersection(found):
+    if (match := EQUATING_PATTERN.search(text)) and not NULL_VERDICTS.intersection(found):
         return f"{match[0]!r} contradicts the verdict in this sentence ({', '.join(found)}): remove it"
     return ""
 

@@ -164,10 +164,10 @@ async def audit_paper(
     inside = log is not None and results is not None and results.resolve() in log.resolve().parents
     logs = own if log is None or inside else (*own, read_log(log, log.name))
     report.provenance = reconstruct_provenance(read_scripts(files), logs, read.files)
-    said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
+    text = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
     report.signs = signs_of(
         report.provenance,
-        paper=said,
+        paper=text,
         passages=passages,
         read=read,
         groups=groups,
@@ -186,7 +186,7 @@ async def audit_paper(
     )
     report.claimed_settings = tuple(
         compare_claimed_settings(
-            sentences_of(said),
+            sentences_of(text),
             files | _read_configurations(code),
             {log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
             (value for one in read.series for value in one.values),

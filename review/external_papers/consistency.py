@@ -79,13 +79,13 @@ def _check_columns(claims: Sequence[ClaimedNumber]) -> Iterator[Inconsistency]:
             for one in claims
             if one.passage is claim.passage and one.cell is not None and not _CHANGE.search(one.cell.label)
         ]
-        beside = [(cell, number) for cell, number in table if cell.row == claim.cell.row]
-        row = [number for _, number in beside]
+        row_cells = [(cell, number) for cell, number in table if cell.row == claim.cell.row]
+        row = [number for _, number in row_cells]
         pairs = [
             *permutations(row[:8], 2),
             *(
                 pair
-                for own, number in beside
+                for own, number in row_cells
                 for cell, other in table
                 if cell.column == own.column and other is not number
                 for pair in ((number, other), (other, number))

@@ -76,11 +76,11 @@ class Log:
     @property
     def final_error(self) -> LogLine | None:
         """Return the line of an error followed only by its traceback; None if the log continues."""
-        said = [line for line in self.lines if line.text.strip()]
-        last = next((line for line in reversed(said) if line.is_error), None)
+        nonempty = [line for line in self.lines if line.text.strip()]
+        last = next((line for line in reversed(nonempty) if line.is_error), None)
         if last is None:
             return None
-        after = [line for line in said if line.number > last.number]
+        after = [line for line in nonempty if line.number > last.number]
         going_on = [line for line in after if not re.match(r"\s|File |\^|During handling|The above", line.text)]
         return last if len(going_on) <= 1 else None
 

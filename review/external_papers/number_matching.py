@@ -115,14 +115,14 @@ def find_derivation(claim: ClaimedNumber, operands: Sequence[Operand]) -> Derive
     word with the number's sentence.
     """
     others = [one for one in operands if one.claim is not claim]
-    beside = [one for one in others if one.claim.passage is claim.passage]
+    same_passage = [one for one in others if one.claim.passage is claim.passage]
     if claim.cell is not None:
         near = [
-            [one for one in beside if one.claim.cell and one.claim.cell.row == claim.cell.row],
-            [one for one in beside if one.claim.cell and one.claim.cell.column == claim.cell.column],
+            [one for one in same_passage if one.claim.cell and one.claim.cell.row == claim.cell.row],
+            [one for one in same_passage if one.claim.cell and one.claim.cell.column == claim.cell.column],
         ]
     else:
-        near = [[one for one in others if one.claim.context == claim.context], beside]
+        near = [[one for one in others if one.claim.context == claim.context], same_passage]
     change = claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
     for group in near:
         step = first_match(claim.number, derive_values(claim.number, group, change=change))

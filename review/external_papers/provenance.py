@@ -116,9 +116,9 @@ def reconstruct_provenance(
     sources = tuple(_match_lines(scripts, logs))
     found = PaperProvenance(tuple(scripts), tuple(logs), sources)
     found.run_status, found.shown_by = _infer_run_status(scripts, sources)
-    said = frozenset(string for one in scripts if one.tree is not None for string in one.strings)
+    strings = frozenset(string for one in scripts if one.tree is not None for string in one.strings)
     for name in result_files:
-        writers = [one.path for one in scripts if not one.is_test and one.may_write_file(name, said)]
+        writers = [one.path for one in scripts if not one.is_test and one.may_write_file(name, strings)]
         running = [path for path in writers if found.run_status.get(path) in ("ran", "loaded")]
         if running or writers:
             found.writers[name] = tuple(running or writers)

@@ -97,9 +97,11 @@ def judge_name_exchange(
     `after` has the values under the exchanged names. A verdict needs at least half of the difference in every
     replicate, so that neither chance nor a seed derived from a name explains it.
     """
-    told = values_by_cell(after, metric).keys()
+    cells_after = values_by_cell(after, metric).keys()
     found = [
-        _mean_difference({cell: value for cell, value in values_by_cell(one, metric).items() if cell in told}, names)
+        _mean_difference(
+            {cell: value for cell, value in values_by_cell(one, metric).items() if cell in cells_after}, names
+        )
         for one in (before, after, *replicates)
     ]
     gaps = [gap for gap in found if gap is not None]

@@ -52,7 +52,7 @@ WRAPPER_CALLS = frozenset({"array", "asarray", "list", "tuple", "values", "sorte
 def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
     """Return one finding per call that draws values typed into the script, or random ones."""
     tree, lines = parse_python(source), SourceLines({PLOTS_FILE: source})
-    held = {
+    bindings = {
         target.id: node.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
@@ -67,11 +67,11 @@ def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
         values = _drawn_values(node, node.func.attr)
         if values is None:
             continue
-        if _count_typed_values(values, held, MAX_HOPS) >= (
+        if _count_typed_values(values, bindings, MAX_HOPS) >= (
             MIN_TYPED_BARS if node.func.attr in BAR_METHODS else MIN_TYPED_VALUES
         ):
             yield lines.make_finding("typed figure", node, "draws numbers that are typed into the script")
-        elif _is_random(values, held):
+        elif _is_random(values, bindings):
             yield lines.make_finding("typed figure", node, "draws random numbers")
 
 
@@ -87,18 +87,18 @@ def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:
     return args[0] if args and method == "plot" else None
 
 
-def _count_typed_values(node: ast.expr, held: Mapping[str, ast.expr], hops: int) -> int:
+def _count_typed_values(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int) -> int:
     """Count distinct fractions among literal numbers; 0 if the expression has anything else."""
     if hops == 0:
         return 0
-    if isinstance(node, ast.Name) and node.id in held:
-        return _count_typed_values(held[node.id], held, hops - 1)
+    if isinstance(node, ast.Name) and node.id in bindings:
+        return _count_typed_values(bindings[node.id], bindings, hops - 1)
     if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] in WRAPPER_CALLS:
         inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
-        return _count_typed_values(inner, held, hops - 1) if inner is not None else 0
+        return _count_typed_values(inner, bindings, hops - 1) if inner is not None else 0
     if isinstance(node, ast.ListComp) and isinstance(node.elt, ast.Subscript | ast.Name):
         inner = node.elt.value if isinstance(node.elt, ast.Subscript) else node.generators[0].iter
-        return _count_typed_values(inner, held, hops - 1)
+        return _count_typed_values(inner, bindings, hops - 1)
     if isinstance(node, ast.Dict):
         return _count_fractions(node.values)
     return _count_fractions(node.elts) if isinstance(node, ast.List | ast.Tuple) else 0
@@ -114,13 +114,13 @@ def _count_fractions(elements: Sequence[ast.expr]) -> int:
     return 0 if even else len({one for one in numbers if not one.is_integer()})
 
 
-def _is_random(node: ast.expr, held: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:
+def _is_random(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:
     """Return whether an argument comes only from calls to a random generator, without names that may be recorded
     arrays.
     """
-    if isinstance(node, ast.Name) and node.id in held and hops:
-        return _is_random(held[node.id], held, hops - 1)
-    sources = {name for name, value in held.items() if _makes_generator(value)} | {"np", "numpy", "rng", "random"}
+    if isinstance(node, ast.Name) and node.id in bindings and hops:
+        return _is_random(bindings[node.id], bindings, hops - 1)
+    sources = {name for name, value in bindings.items() if _makes_generator(value)} | {"np", "numpy", "rng", "random"}
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - sources
     calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
     first = tuple(f"{name}." for name in sources - {"np", "numpy"})

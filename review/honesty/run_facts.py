@@ -137,7 +137,7 @@ def find_short_training(
     An epoch has at least one step. Sources with early stopping, or whose constants only limit the length, are
     skipped.
     """
-    said = {
+    declared = {
         name: int(value)
         for name, value in setups.items()
         if TRAINING_LENGTH_CONSTANT.match(name)
@@ -145,11 +145,16 @@ def find_short_training(
         and isinstance(value, int | float)
     }
     counted = [one.steps for one in trained if one is not None and one.steps is not None]
-    if not said or not counted or len(counted) < len(trained) or any(EARLY_STOPPING_CODE.search(text) for text in code):
+    if (
+        not declared
+        or not counted
+        or len(counted) < len(trained)
+        or any(EARLY_STOPPING_CODE.search(text) for text in code)
+    ):
         return
-    name = min(said, key=lambda one: said[one])
-    if max(counted) * 2 < said[name]:
-        yield _make_finding("too short", f"{name} is {said[name]}, but no cell took more than {max(counted)} steps")
+    name = min(declared, key=lambda one: declared[one])
+    if max(counted) * 2 < declared[name]:
+        yield _make_finding("too short", f"{name} is {declared[name]}, but no cell took more than {max(counted)} steps")
 
 
 def find_unequal_training(
