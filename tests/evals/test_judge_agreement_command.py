@@ -29,7 +29,7 @@ def test_the_tables_say_what_the_u_test_does_not(files: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "12 papers, 25 reviews by 9 people; human-human: 11 papers with 2 reviews each" in out
     assert "warning: t00/m is excluded from the human-human set: it has 3 reviews, not 2" in out
-    assert "…" not in out and "drawn in a.png" in out and (files / "a.png").stat().st_size > 3000
+    assert "…" not in out and "figure written to a.png" in out and (files / "a.png").stat().st_size > 3000
     assert "not shown to follow the papers" in out and "always answering" in out
 
 
