@@ -1,8 +1,8 @@
-"""How the host reads a class or a number off an answer of a language model, without a model.
+"""Parse a class or a number from a language model's answer, with fixed rules and no model.
 
-An answer is read only where it says one thing: all of it is the option, or a sentence of it is, or a short sentence
-ends in it ("The answer is C.", "Sentiment: positive"). A class that is only mentioned ("not A", "A or B") is not read,
-nor one of several numbers. Not guaranteed: that "I doubt it is A" is understood.
+An answer is accepted only if it is unambiguous: the whole answer is the option, or one of its sentences is, or a short
+sentence ends with it ("The answer is C.", "Sentiment: positive"). A class that is only mentioned ("not A", "A or B") is
+ignored, and so are several different numbers. Limits: hedged statements such as "I doubt it is A" may be misread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from labwright.sandbox.errors import SubmissionRefused
 
 TRUNCATION_MARK = "\u2026"
-"""Ends an answer that was cut off at its longest: a number before it may go on."""
+"""Appended to an answer that was cut off at the length limit: a number directly before it may be incomplete."""
 _NUMBER_PATTERN = re.compile(
     r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d"
     + TRUNCATION_MARK
@@ -26,32 +26,33 @@ _LETTER_PATTERN = re.compile(r"(?<![\w'])[A-Z](?![\w'])")
 _SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
 _MARKUP_CHARS = "*_`\"'()[]{}<>$# \t"
 _ANSWER_LEAD_PATTERN = re.compile(r"(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|(?:[A-Za-z]+ ?){1,3}:")
-"""What stands before an option in a sentence that says that it is the answer."""
+"""Text before an option in a sentence that states the answer."""
 _RIVAL_LEAD_PATTERN = re.compile(r".*(?:\bis(?: an?| the)?:?|:)")
-"""What stands before one that another sentence may say is the answer, with more words."""
+"""Text before an option in a sentence that may state a competing answer (longer lead-ins allowed)."""
 _BOXED_COMMAND = "\\boxed"
 _OPTION_END_PATTERN = re.compile(r"[*_`]*[.):](?:\s|$)")
-"""What follows the letter of an option, as in "B) dog"."""
+"""Text after the letter of an option, as in "B) dog"."""
 _WORD_LETTERS = "AI"
-"""Letters that are words, too."""
+"""Letters that are also English words."""
 AnswerParser = Callable[[str], float | None]
 
 
 class AnswerMention(NamedTuple):
-    """Where a sentence has a class or a number."""
+    """An occurrence of a class or number in a sentence."""
 
     value: float
     text: str
     lead: str
-    """The sentence before it."""
+    """The part of the sentence before the mention."""
     tail: str
-    """And after it."""
+    """The part of the sentence after the mention."""
 
 
 def build_answer_parser(read: str, classes: int, names: Sequence[str]) -> AnswerParser:
-    """Reads an answer: the number of a class, or a number; None where it says none, or not which.
+    """Return a parser that maps an answer to a class index or a number, or to None if the answer is missing or
+    ambiguous.
 
-    Raises `SubmissionRefused`.
+    Raises `SubmissionRefused` if `read` does not fit the task.
     """
     how, _, field = read.partition(":")
     if how == "json" and field:
@@ -63,47 +64,47 @@ def build_answer_parser(read: str, classes: int, names: Sequence[str]) -> Answer
         return lambda text: _parse_letter(text, classes)
     if how == "label" and classes:
         return lambda text: _parse_label(text, classes, names)
-    raise SubmissionRefused(f"read={read!r} does not go with {'classes' if classes else 'numbers'}")
+    raise SubmissionRefused(f"read={read!r} cannot be used with {'classes' if classes else 'numbers'}")
 
 
 def _parse_json_field(text: str, field: str, inner: AnswerParser) -> float | None:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a field is given twice")
+            raise ValueError("a field occurs twice")
         return dict(pairs)
 
     with suppress(ValueError, RecursionError):
-        found: Any = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=once)
-        if isinstance(found, dict) and isinstance(found.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
-            return inner(str(found[field]))  # pyright: ignore[reportUnknownArgumentType]
+        fields: Any = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=reject_duplicates)
+        if isinstance(fields, dict) and isinstance(fields.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
+            return inner(str(fields[field]))  # pyright: ignore[reportUnknownArgumentType]
     return None
 
 
 def _find_mentions(
     text: str, pattern: re.Pattern[str], value: Callable[[str], float | None]
 ) -> list[list[AnswerMention]]:
-    """What each sentence has, questions left out."""
-    sentences = (found[0].strip() for found in _SENTENCE_PATTERN.finditer(text.replace(_BOXED_COMMAND, "")))
+    """Return the mentions in each sentence; questions are skipped."""
+    sentences = (match[0].strip() for match in _SENTENCE_PATTERN.finditer(text.replace(_BOXED_COMMAND, "")))
     return [
         [
-            AnswerMention(known, found[0], one[: found.start()].strip(_MARKUP_CHARS), one[found.end() :])
-            for found in pattern.finditer(one)
-            if (known := value(found[0])) is not None
+            AnswerMention(known, match[0], sentence[: match.start()].strip(_MARKUP_CHARS), sentence[match.end() :])
+            for match in pattern.finditer(sentence)
+            if (known := value(match[0])) is not None
         ]
-        for one in sentences
-        if not one.endswith("?")
+        for sentence in sentences
+        if not sentence.endswith("?")
     ]
 
 
 def _single_value(values: Iterable[float]) -> float | None:
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _find_stated_value(
     sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
 ) -> float | None:
-    """The one value that sentences say is the answer; None where they say none, or where one may say another."""
+    """Return the value that the sentences state as the answer; None if none is stated or another may be stated too."""
     every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
     if not any(said for _, said in every):
         return None
@@ -120,17 +121,17 @@ def _find_stated_value(
 
 
 def _is_word(one: AnswerMention) -> bool:
-    """Whether a letter is one of "A square" or "I think"."""
+    """Whether the letter is a word, as in "A square" or "I think"."""
     return one.text in _WORD_LETTERS and re.match(r" [a-z]", one.tail) is not None
 
 
 def _is_whole_sentence(one: AnswerMention) -> bool:
-    """Whether a sentence is nothing but the option."""
+    """Whether the sentence consists only of the option."""
     return not one.lead and not one.tail.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
 
 
 def _parse_number(text: str) -> float | None:
-    """The number that it says is the answer, else the only one that it has."""
+    """Return the number stated as the answer, otherwise the only number in the text."""
 
     def value(found: str) -> float | None:
         number = float(found.replace(",", ""))
@@ -138,18 +139,18 @@ def _parse_number(text: str) -> float | None:
 
     plain = text.replace("\u2212", "-")
     sentences = _find_mentions(plain, _NUMBER_PATTERN, value)
-    said = _find_stated_value(
+    stated = _find_stated_value(
         sentences, lambda one: _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
     )
-    return said if said is not None else _single_value(one.value for sentence in sentences for one in sentence)
+    return stated if stated is not None else _single_value(one.value for sentence in sentences for one in sentence)
 
 
 def _number_to_class(value: float | None, classes: int, names: Sequence[str]) -> float | None:
-    """The class of a number: by its name where all names are numbers, else by its place."""
+    """Map a number to a class: by name if all class names are numbers, otherwise by index."""
     if value is None:
         return None
     if names and all(_NUMBER_PATTERN.fullmatch(name) for name in names):
-        return _single_value(float(place) for place, name in enumerate(names) if float(name.replace(",", "")) == value)
+        return _single_value(float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value)
     return value if value == int(value) and 0 <= value < classes else None
 
 
@@ -177,12 +178,12 @@ def _parse_letter(text: str, classes: int) -> float | None:
 
 
 def _letter_to_class(letter: str, classes: int) -> float | None:
-    place = ord(letter) - 65
-    return float(place) if 0 <= place < classes else None
+    index = ord(letter) - 65
+    return float(index) if 0 <= index < classes else None
 
 
 def _parse_label(text: str, classes: int, names: Sequence[str]) -> float | None:
-    """The one class that an answer says; a number where classes have no names, or it is all that the answer says."""
+    """Return the class that an answer states. Numbers count if classes have no names or the answer is only a number."""
     folded = [name.casefold() for name in names]
     known = {name: float(number) for number, name in enumerate(folded) if folded.count(name) == 1}
     plain = text.strip().strip(".!" + _MARKUP_CHARS + TRUNCATION_MARK).casefold()

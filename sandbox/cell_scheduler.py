@@ -1,13 +1,14 @@
-"""Which cell of a job is measured next, how many workers pay, and what is left out. Knows nothing of kernels.
+"""Decide which cell of a job is measured next, how many workers to use, and which cells are left out.
 
-Pilots come first; they tell how long the cells of their arm and dataset take. Then the longest expected comes first
-while time is ample; where it is not, the most important, up to the first that does not fit into what is left of the
-job's seconds: what takes longer than expected costs what matters least. A worker stays with one dataset while there is
-anything of it. Another worker joins where what waits takes each of those at work longer than a kernel takes to start;
-so a small study stays in one kernel.
+Pilots come first; they show how long cells of their arm and dataset take. After that, while time is ample, the cell
+with the longest expected time comes first. When time is short, cells are taken in order of importance, up to the first
+that does not fit into the job's remaining seconds, so overruns cost the least important cells. A worker stays with one
+dataset while it has waiting cells. Another worker is added if the waiting cells would keep each busy worker occupied
+for longer than a kernel takes to start, so a small study stays in one kernel.
 
-The limit of a cell is set aside when it begins, so that all cells together compute no longer than the job may, however
-many run at once. While nothing is known of a cell, its limit is an equal part of what is left.
+The time limit of a cell is reserved when it starts, so all cells together never compute longer than the job may,
+however many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
+left.
 
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
 """
@@ -25,21 +26,22 @@ from labwright.record.schema.nodes import ErrorClass, Failure
 from labwright.sandbox.job import CellOutcome, Job
 
 KERNEL_START_SECONDS = 2.0
-"""What another kernel costs, about."""
+"""Approximate cost of starting another kernel, in seconds."""
 TIME_LIMIT_FACTOR, MIN_TIME_LIMIT_SECONDS = 10.0, 60.0
-"""A cell may take so many times what is expected of it, and so many seconds in any case."""
+"""A cell may take this many times its expected time, and at least this many seconds."""
 AMPLE_TIME_FACTOR = 1.5
-"""Time is ample where so many times what is expected is left; a cell's limit is so much at least, if it can be."""
+"""Time is ample if this many times the expected time is left; a cell's limit is at least this factor, where possible.
+"""
 MAX_UNKNOWN_AT_ONCE = 2
-"""Cells of unknown duration that run at once, at most, for each arm and dataset of which nothing is known: more of them
-would leave each a smaller limit."""
+"""Maximum number of cells of unknown duration that run in parallel, per arm and dataset with no known duration: more of
+them would leave each a smaller limit."""
 MAX_KERNEL_DEATHS = 3
-"""Kernels that die in a row, each in its first cell, after which no further one is started. Those of second tries
-do not count: such a cell has its own way of ending a kernel."""
-ALL_PILOTS_RAISED = "every pilot failed by an exception of the code"
-"""Why nothing more of a job is begun whose code cannot work."""
+"""Number of consecutive kernel deaths, each in the kernel's first cell, after which no further kernel is started.
+Retries do not count: such a cell has its own way of killing a kernel."""
+ALL_PILOTS_RAISED = "every pilot cell failed with an exception in the code"
+"""Reason for leaving out the rest of a job whose code cannot work."""
 NON_CODE_FAILURES: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
-"""Failures of a cell that say nothing against the code of the others."""
+"""Failures of a cell that do not count against the code of other cells."""
 
 ArmDataset = tuple[str, str]
 """Arm and dataset."""
@@ -47,18 +49,18 @@ ArmDataset = tuple[str, str]
 
 @dataclass(frozen=True)
 class CellResult:
-    """What an execution of a cell came to, and how its kernel fared."""
+    """Result of one execution of a cell, and what happened to its kernel."""
 
     outcome: CellOutcome
     folder: Path
     kernel_died: bool = False
     is_first_cell: bool = False
-    """Whether its kernel had ended no cell before."""
+    """Whether no other cell had finished in this kernel before."""
 
 
 @dataclass
 class CellSchedule:
-    """The cells of one job: waiting, running and ended. `clock` is in seconds."""
+    """The waiting, running and finished cells of one job. `clock` returns seconds."""
 
     job: Job
     reads: Mapping[str, str]
@@ -66,32 +68,33 @@ class CellSchedule:
     clock: Callable[[], float]
     waiting: list[Cell] = field(default_factory=list[Cell])
     waiting_alone: list[Cell] = field(default_factory=list[Cell])
-    """To be measured alone: those that need more memory than a slot has, and those that met their limit of it, to be
-    tried once more."""
+    """Cells to run with no others in parallel: those that need more memory than a slot has, and retries of those that
+    reached their memory limit."""
     memory_gb: float = math.inf
-    """Of a slot."""
+    """Memory of one slot, in 10^9 bytes."""
     slots: int = 1
-    """Cells that run at once, at most."""
+    """Maximum number of cells that run in parallel."""
     running: dict[Cell, float] = field(default_factory=dict[Cell, float])
-    """When each of them began."""
+    """Start time of each running cell."""
     outcomes: dict[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
-    """Of those that ended, the last execution."""
+    """Outcome of the last execution of each finished cell."""
     measured_folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Of those that were measured, or were ready."""
+    """Folders of cells that were measured, now or before."""
     result_folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Of all that ended."""
+    """Folders of all finished cells."""
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
     spent_seconds: float = 0.0
     _reserved_seconds: dict[Cell, float] = field(default_factory=dict[Cell, float])
-    """Seconds that are set aside for those that run."""
+    """Seconds reserved for running cells."""
     _known_seconds: dict[ArmDataset, dict[Cell, float]] = field(default_factory=dict[ArmDataset, dict[Cell, float]])
-    """Seconds that cells are known to take: expected, or of those that were measured or met their time limit."""
+    """Known durations in seconds: expected ones, and those of cells that were measured or reached their time limit."""
     _longest_known: dict[ArmDataset, float] = field(default_factory=dict[ArmDataset, float])
     _retried: set[Cell] = field(default_factory=set[Cell])
-    """Whose kernel died under them, which need not be their doing: they are measured once more, in another one."""
+    """Cells whose kernel died while running them, perhaps through no fault of theirs: they are run once more in another
+    kernel."""
     _death_count: int = 0
     _stop_reason: str = ""
-    """Why nothing more is begun."""
+    """Why no further cells are started; empty while they are."""
 
     def __post_init__(self) -> None:
         self.measured_folders |= {
@@ -115,11 +118,12 @@ class CellSchedule:
         ]
         self._check_pilots()
 
-    # --- what is next -----------------------------------------------------------------------------------------------
+    # --- choosing the next cell -------------------------------------------------------------------------------------
 
     def take_next(self, dataset: str = "", arm: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
-        """The next cell, for a kernel that sees this dataset and serves this arm (empty: any), and the seconds that it
-        may take; None: nothing now. With `alone`, one of those that are measured so.
+        """Return the next cell and its time limit in seconds, or None if nothing can start now.
+
+        Prefers cells of the kernel's dataset and arm (empty: any). With `alone`, chooses from the cells that run alone.
         """
         left = self.compute_seconds_left()
         if left <= 0 or self._stop_reason:
@@ -135,7 +139,8 @@ class CellSchedule:
         return cell, limit
 
     def _build_limit_function(self, *, alone: bool = False) -> Callable[[Cell], float]:
-        """Tells for how many seconds a cell may run if it begins now; 0: what runs has to end first."""
+        """Return a function that gives a cell's time limit in seconds if it starts now; 0 if it must wait for running
+        cells."""
         now = self.clock()
         room = (
             self.job.timeout
@@ -164,14 +169,14 @@ class CellSchedule:
         return cell in self.job.expected_seconds or self.longest_known_seconds(_get_group(cell)) > 0
 
     def needs_more_workers(self, workers: int, start_seconds: float) -> bool:
-        """Whether another worker pays, beside so many that work or are about to."""
+        """Whether adding a worker to `workers` running or starting ones is worthwhile."""
         if self._stop_reason or (left := self.compute_seconds_left()) <= 0:
             return False
         cells = self._list_startable(left)
         return bool(cells) and sum(map(self.expected_seconds, cells)) > start_seconds * workers
 
     def has_work(self, *, alone: bool = False) -> bool:
-        """Whether a worker that comes now would find something to do; `alone`: of what is measured so."""
+        """Whether a new worker would have something to do; with `alone`, something from the cells that run alone."""
         left = self.compute_seconds_left()
         return (
             left > 0
@@ -180,7 +185,7 @@ class CellSchedule:
         )
 
     def get_needs(self, cell: Cell) -> ResourceNeeds:
-        """What a cell needs of the machine."""
+        """Return the resources that a cell needs."""
         return self.job.needs.get(cell.arm, ResourceNeeds())
 
     def _list_startable_alone(self) -> list[Cell]:
@@ -188,7 +193,7 @@ class CellSchedule:
         return [cell for cell in self.waiting_alone if self._can_start(cell) and limit(cell) > 0]
 
     def compute_seconds_left(self) -> float:
-        """Seconds of computing that are neither spent nor taken up by what runs."""
+        """Return the job's compute seconds that are neither spent nor taken by running cells."""
         now = self.clock()
         return (
             self.job.timeout
@@ -200,9 +205,10 @@ class CellSchedule:
         )
 
     def expected_seconds(self, cell: Cell) -> float:
-        """Seconds that a cell will take, as far as can be told: by others of its arm and dataset, else the longest."""
-        if (told := self.job.expected_seconds.get(cell)) is not None:
-            return told
+        """Return a cell's expected seconds: from its own history, from its arm and dataset, otherwise the longest
+        known."""
+        if (expected := self.job.expected_seconds.get(cell)) is not None:
+            return expected
         if known := self.longest_known_seconds(_get_group(cell)):
             return known
         now = self.clock()
@@ -215,7 +221,8 @@ class CellSchedule:
         )
 
     def longest_known_seconds(self, group: ArmDataset) -> float:
-        """Seconds of the longest cell that is known of a group; of its pilot only while there is no other. 0: none."""
+        """Return the longest known duration in a group; pilots count only if there is nothing else. 0 if nothing is
+        known."""
         if group not in self._longest_known:
             times = self._known_seconds.get(group, {})
             self._longest_known[group] = max(
@@ -225,7 +232,7 @@ class CellSchedule:
         return self._longest_known[group]
 
     def _list_startable(self, left: float) -> list[Cell]:
-        """What can begin, in the order in which it should."""
+        """Return the cells that can start now, in order."""
         limit = self._build_limit_function()
         runnable = [cell for cell in self.waiting if self._can_start(cell) and limit(cell) > 0]
         begins, first = set(runnable), set(self._pilots)
@@ -237,7 +244,7 @@ class CellSchedule:
         return pilots + [cell for cell in fitting + later if cell in begins and cell not in first]
 
     def _list_fitting(self, left: float) -> list[Cell]:
-        """What fits into the time left, in the order of importance up to the first that does not."""
+        """Return the cells that fit into the time left, in order of importance, up to the first that does not fit."""
         fitting: list[Cell] = []
         for cell in self.waiting:
             if (left := left - self.expected_seconds(cell)) < 0:
@@ -249,7 +256,7 @@ class CellSchedule:
         return (other := self.find_source_cell(cell)) is None or other in self.measured_folders
 
     def find_source_cell(self, cell: Cell) -> Cell | None:
-        """The cell whose artifacts a cell reads: of the same place but for the arm, whatever its trial."""
+        """Return the cell whose artifacts a cell reads: the same condition with the other arm, whatever its trial."""
         if (arm := self.reads.get(cell.arm)) is None:
             return None
         other = cell.model_copy(update={"arm": arm})
@@ -257,18 +264,18 @@ class CellSchedule:
             (one for one in self.job.cells if (one.place_name, one.seed) == (other.place_name, other.seed)), other
         )
 
-    # --- what became of it ------------------------------------------------------------------------------------------
+    # --- recording results --------------------------------------------------------------------------------------------
 
     def mark_started(self, cell: Cell) -> None:
-        """The code of a cell begins only now: its kernel had to start."""
+        """Record that the code of a cell starts now, after its kernel has started."""
         self.running[cell] = self.clock()
 
     def mark_dropped(self, cell: Cell) -> None:
-        """A cell that was begun did not end: the executor failed, or the job was cancelled."""
+        """Record that a started cell did not finish because the executor failed or the job was cancelled."""
         self.running.pop(cell, None)
 
     def mark_ended(self, cell: Cell, result: CellResult, folder: Path, *, alone: bool) -> None:
-        """An execution of a cell ended; what it left lies in `folder` now."""
+        """Record that an execution of a cell ended; its files are now in `folder`."""
         self.running.pop(cell, None)
         failure, again = result.outcome.failure, cell in self._retried
         self.spent_seconds += result.outcome.seconds
@@ -284,7 +291,7 @@ class CellSchedule:
             self._retried.add(cell)
             self.waiting.append(cell)
         elif failure.kind == "hopeless":
-            self._stop_reason = f"the job was ended as hopeless with {cell}"
+            self._stop_reason = f"the job was stopped early because {cell} was hopeless"
         elif failure.kind == "budget":
             self._stop_reason = failure.message
         died = (
@@ -292,7 +299,7 @@ class CellSchedule:
         )
         self._death_count = self._death_count + 1 if died else 0 if not result.kernel_died else self._death_count
         if self._death_count == MAX_KERNEL_DEATHS:
-            self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before a cell of theirs had ended"
+            self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"
         self._check_pilots()
 
     def _check_pilots(self) -> None:
@@ -308,24 +315,24 @@ class CellSchedule:
             self._stop_reason = ALL_PILOTS_RAISED
 
     def finish(self) -> None:
-        """Nothing more is begun: say why of all that waits."""
+        """Stop starting cells and record the reason for each waiting cell."""
         for cell in (*self.waiting, *self.waiting_alone):
-            if cell in self.outcomes:  # of which a second try is not to be had
+            if cell in self.outcomes:  # its retry cannot be run
                 continue
             other = self.find_source_cell(cell)
             self.left_out[cell] = self._stop_reason or (
                 f"it reads {other}, which was not measured"
                 if other is not None and other not in self.measured_folders
-                else f"about {self.expected_seconds(cell):.0f} s are expected, and of the {self.job.timeout:g} "
-                f"s of the job "
+                else f"about {self.expected_seconds(cell):.0f} s are expected, but of the job's {self.job.timeout:g} s "
+                f" only "
                 f"{max(0.0, self.compute_seconds_left()):.0f} s are left"
                 if self.compute_seconds_left() > 0
-                else f"the {self.job.timeout:g} s of the job are spent"
+                else f"the job's {self.job.timeout:g} s are used up"
             )
         self.waiting, self.waiting_alone = [], []
 
     def build_lines(self) -> tuple[CellOutcomeLine, ...]:
-        """What became of each cell of the job, in its order."""
+        """Return the outcome of each cell of the job, in order."""
         return tuple(map(self._build_line, self.job.cells))
 
     def _build_line(self, cell: Cell) -> CellOutcomeLine:
@@ -341,13 +348,14 @@ class CellSchedule:
                 diverged=ran.failure.kind == "diverged",
                 why=f"{ran.failure.kind}: {ran.failure.message}",
             )
-        why = self.left_out.get(cell, "it was not begun")
+        why = self.left_out.get(cell, "it was not started")
         if self._death_count == MAX_KERNEL_DEATHS and why == self._stop_reason:
             return CellOutcomeLine(cell=cell, outcome="failed", why=f"died: {why}")
         return CellOutcomeLine(cell=cell, outcome="left out", why=why)
 
     def find_failure(self) -> Failure | None:
-        """The failure of the whole job: of its pilots where these ended it, as others then began or not by chance."""
+        """Return the failure of the whole job; if its pilots stopped it, only theirs count, since others may not have
+        started."""
         lines = [line.model_copy(update={"id": line.cell.name}) for line in self.build_lines()]
         return summarize_failures(
             lines,
@@ -362,10 +370,10 @@ class CellSchedule:
 def summarize_failures(
     lines: Sequence[CellOutcomeLine], failures: Mapping[str, Failure], *, replicate: bool = False
 ) -> Failure | None:
-    """The failure of a whole, by what became of its cells and (by id) their failures.
+    """Return the overall failure, given the cells' outcomes and (by id) their failures.
 
-    None where every arm was measured somewhere and no code of a cell failed. Of a replicate, whose code worked with
-    another seed, an arm that diverged is a result, too.
+    None if every arm was measured somewhere and no cell's code failed. For a replicate, whose code worked with another
+    seed, an arm that diverged also counts as a result.
     """
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in NON_CODE_FAILURES]

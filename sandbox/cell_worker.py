@@ -1,8 +1,7 @@
-"""Measures cells, each in a folder of its own: a worker has one place at a time in which they run
-(`sandbox.kernel_host`).
+"""Measure cells, each in its own folder. A worker runs its cells one at a time in one host (`sandbox.kernel_host`).
 
-A place works in a folder of its own below the job's. A cell's folder lies there while the cell runs, is taken out of
-the kernel's reach with its end, and only then read: no cell finds what another left.
+A host works in its own subfolder of the job's folder. A cell's folder is there while the cell runs and is moved out of
+the kernel's reach when it ends; only then is it read. So no cell sees the files of another.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ async def measure_cells(
     *,
     give_way: Callable[[], bool] = lambda: False,
 ) -> JobOutcome:
-    """What came of a job of cells, in places that `opens` opens for a folder, or as commands of a repository.
+    """Measure the cells of a job, in hosts that `open_host` opens for a folder, or as commands of a repository.
 
     Raises `ExecutorError`, `TooLate`.
     """
@@ -63,7 +62,7 @@ async def measure_cells(
         remove_tree(folder / KERNELS_FOLDER, ignore_errors=True)
         outcome = await asyncio.to_thread(merge_cell_folders, job, schedule, runner.collector)
         if repository is not None:
-            (folder / "arrays").mkdir(exist_ok=True)  # commands save none, and figures look for them
+            (folder / "arrays").mkdir(exist_ok=True)  # commands save no arrays, but figures expect the folder
         return outcome
     finally:
         live.close()
@@ -81,20 +80,20 @@ def _clear_job_folder(folder: Path) -> None:
 
 @dataclass
 class CellWorker:
-    """Measures one cell after the other, in a place that lives on from cell to cell."""
+    """Measures cells one after the other, in a host that is reused from cell to cell."""
 
     runner: JobRunner
     job: Job
     live: LiveOutput
     folder: Path
-    """Where the place works."""
+    """Folder in which the host works."""
     host: ScriptHost
     alone: bool
     dataset: str = ""
     arm: str = ""
 
     async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
-        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        """Measure a cell within `limit` seconds. Raises `ExecutorError`."""
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
         script = await self._prepare_script(cell, limit, schedule)
@@ -112,16 +111,16 @@ class CellWorker:
         )
 
     async def close(self) -> None:
-        """End what runs. Idempotent."""
+        """Stop whatever is running. Idempotent."""
         await self.host.close()
 
     @property
     def _staging_folder(self) -> Path:
-        """Where cells' folders lie before and after they are in the place's: no code that runs in it gets there."""
+        """Folder for cells' folders before and after they run; code in the host cannot reach it."""
         return self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}")
 
     async def _prepare_script(self, cell: Cell, limit: float, schedule: CellSchedule) -> KernelScript:
-        """The folder of a cell in that of a place that is fit for it."""
+        """Prepare the host and the cell's folder."""
         job, reads = self.job, schedule.reads
         source = select_visible_files(
             job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads
@@ -156,9 +155,9 @@ class CellWorker:
         return replace(script, cell=cell, live=self.live, arms={} if other is None else {other.arm: other.place_name})
 
     def _find_checkpoint_folder(self, cell: Cell, schedule: CellSchedule) -> Path | None:
-        """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt.
+        """Return the folder with checkpoints of this cell, from its previous execution or an earlier attempt, if any.
 
-        What may ask subjects begins anew: answers are replayed, by how often a question came up.
+        Code that may query subjects starts from scratch: recorded answers are replayed by occurrence of the question.
         """
         if self.job.subjects:
             return None
@@ -167,7 +166,7 @@ class CellWorker:
         return self.job.earlier_folder / CELLS_FOLDER / cell.name if self.job.earlier_folder is not None else None
 
     def _move_to_job(self, folder: Path) -> Path:
-        """Move a cell's folder to those of the job."""
+        """Move a cell's folder into the job's folder."""
         target = self.job.folder / CELLS_FOLDER / folder.name
         remove_tree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +175,7 @@ class CellWorker:
 
 
 def _remove_inputs(folder: Path) -> None:
-    """Remove what a cell was given and can be had elsewhere: what it read of others may be large."""
+    """Remove a cell's inputs, which may be large and can be obtained elsewhere."""
     for name in ("inputs", "figures"):
         with suppress(OSError, BadFile):
             remove_path(folder, name)

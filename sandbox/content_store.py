@@ -1,9 +1,11 @@
-"""What runs and machines have in common, kept once by its content: datasets as experiments see them, pretrained models,
-packages, trees of repositories. An entry is a folder named by the hash of what it holds, made beside and renamed whole.
+"""Content-addressed store shared by the runs of a machine: dataset views, pretrained models, packages, repository
+trees.
 
-Kept: what is handed out is what the name says, checked when it is made; runs share files by hard links, so that pruning
-takes nothing from a run. Not kept: room, until somebody prunes; links where run and store lie on different
-filesystems (there the run has a copy); that nobody who may write to the store changes a file later (`check` finds it).
+An entry is a folder named by the hash of its contents; it is built under a temporary name and then renamed.
+
+Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning takes nothing
+from a run. Limits: space is only freed by pruning; a run on another filesystem has its own copy; changes made to the
+store later are only found by `find_damaged`.
 """
 
 from __future__ import annotations
@@ -24,90 +26,90 @@ from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.file_clock import read_file_time
 
 KEY_CHARS = 64
-"""Characters of a key."""
+"""Length of a key in characters."""
 
 
 def default_store_root() -> Path:
-    """Below the user's cache."""
+    """Return the default store folder, in the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "scientist" / "store"
 
 
 def compute_key(path: Path) -> str:
-    """The hash of a file or folder: of the names, bytes, links and permissions to run of all that is in it."""
+    """Return the hash of a file or folder: names, bytes, links and executable bits of everything in it."""
     digest = hashlib.sha256()
     for name, file in _iterate_files(path):
-        held = os.readlink(file) if file.is_symlink() else f"{hash_file(file)} {int(os.access(file, os.X_OK))}"
-        digest.update(f"{name}\0{held}\n".encode(errors="surrogateescape"))
+        state = os.readlink(file) if file.is_symlink() else f"{hash_file(file)} {int(os.access(file, os.X_OK))}"
+        digest.update(f"{name}\0{state}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class StoreEntry:
-    """What the store tells of one thing in it."""
+    """Metadata of an entry in the store."""
 
     key: str
     kind: str
     name: str
     bytes: int
     used: float
-    """Seconds since 1970, when it was last handed out."""
+    """Last use, in seconds since 1970."""
     shared: bool
     """Whether a run links to it."""
 
 
 @dataclass(frozen=True)
 class ContentStore:
-    """Entries below `root`. Methods raise `ExecutorError` where it cannot be written to."""
+    """Entries below `root`. Methods raise `ExecutorError` if the store is not writable."""
 
     root: Path
 
     def find(self, key: str) -> Path | None:
-        """The file or folder of a key, which counts as used now."""
+        """Return the file or folder of a key and mark it as used now; None if it is not in the store."""
         with suppress(OSError):
             os.utime(self.root / key / "about.json")
             return self._content_path(key)
         return None
 
     def add(self, path: Path, kind: str, name: str) -> str:
-        """The key of a file or folder, which is in the store then: by links where that can be, else by a copy."""
+        """Add a file or folder, by hard links if possible, otherwise by copying; return its key."""
         key = compute_key(path)
         if self.find(key) is None:
             self._make_entry(key, path, kind, name)
         return key
 
     def share_files(self, path: Path, kind: str, name: str) -> None:
-        """Have a file or folder of a run in the store, and the run's own files be links to it, where that can be."""
+        """Add a run's file or folder to the store and replace its files with links to the store, where possible."""
         content = self.find(self.add(path, kind, name))
         assert content is not None
         for relative, file in _iterate_files(path):
-            ours = content / relative if path.is_dir() else content
-            if not file.is_symlink() and not os.path.samefile(file, ours):
+            stored = content / relative if path.is_dir() else content
+            if not file.is_symlink() and not os.path.samefile(file, stored):
                 with suppress(OSError):  # another filesystem: the run keeps its copy
                     part = file.with_name(f".{file.name}.{os.getpid()}.part")
-                    os.link(ours, part)
+                    os.link(stored, part)
                     os.replace(part, file)
 
     def iterate_entries(self) -> Iterator[StoreEntry]:
-        """All that there is, in no order."""
+        """Iterate over all entries, in no particular order."""
         for about in self.root.glob("*/about.json"):
             with suppress(OSError, ValueError, KeyError):
-                told = json.loads(about.read_text())
+                metadata = json.loads(about.read_text())
                 content = self._content_path(about.parent.name)
                 yield StoreEntry(
                     about.parent.name,
-                    told["kind"],
-                    told["name"],
-                    told["bytes"],
+                    metadata["kind"],
+                    metadata["name"],
+                    metadata["bytes"],
                     about.stat().st_mtime,
                     any(file.lstat().st_nlink > 1 for _, file in _iterate_files(content)),
                 )
 
     def find_damaged(self) -> list[StoreEntry]:
-        """Those that do not hold what their name says."""
+        """Return the entries whose contents do not match their key."""
         return [one for one in self.iterate_entries() if compute_key(self._content_path(one.key)) != one.key]
 
     def prune(self, *, unused: float, now: float | None = None) -> list[StoreEntry]:
-        """Remove what was not used for so many seconds, and what was never finished; what went."""
+        """Remove entries that were not used for `unused` seconds, and unfinished ones; return the removed entries."""
         if now is None:
             now = read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0
         since = now - unused
@@ -123,7 +125,6 @@ class ContentStore:
         return self.root / key / "content"
 
     def _make_entry(self, key: str, path: Path, kind: str, name: str) -> None:
-        """Raises `ExecutorError`."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.root))
@@ -134,34 +135,40 @@ class ContentStore:
                 remove_tree(part, ignore_errors=True)
         except OSError as error:
             raise ExecutorError(
-                f"cannot write to the store {self.root}: {error.strerror}; free some room "
-                "(scientist store --prune), or name another folder (sandbox.store)"
+                f"cannot write to the store {self.root}: {error.strerror}; free space "
+                "(scientist store --prune) or set another folder (sandbox.store)"
             ) from error
 
     def finish(self, part: Path, key: str, kind: str, name: str) -> None:
-        """Make an entry of a folder that holds its `content`. Raises `ExecutorError` where that is not what the key
-        says, `OSError`."""
+        """Turn a folder with its `content` into an entry.
+
+        Raises `ExecutorError` if the content does not match the key, `OSError`.
+        """
         if compute_key(part / "content") != key:
-            raise ExecutorError(f"{kind} {name!r} did not arrive in the store as it is: its hash is not {key[:12]}...")
+            raise ExecutorError(
+                f"{kind} {name!r} was changed while it was copied to the store: its hash is not {key[:12]}...; try "
+                "again"
+            )
         size = sum(file.lstat().st_size for _, file in _iterate_files(part / "content"))
         write_file(part / "about.json", json.dumps({"kind": kind, "name": name, "bytes": size}))
-        with suppress(OSError):  # somebody else was faster
+        with suppress(OSError):  # another process was faster
             os.rename(part, self.root / key)
 
 
 def share_run(run: RunFolder, store: ContentStore) -> None:
-    """Have a run's views and pretrained models be links into the store; what is linked already is passed over."""
+    """Replace a run's views and pretrained models with links into the store, unless they are links already."""
     for path, kind in (
         *((one, "view") for one in run.views.glob("*.npz")),
         *((one, "pretrained") for one in run.pretrained.glob("*/files")),
     ):
-        held = next((file for _, file in _iterate_files(path)), None)
-        if held is not None and held.stat().st_nlink == 1:
+        first = next((file for _, file in _iterate_files(path)), None)
+        if first is not None and first.stat().st_nlink == 1:
             store.share_files(path, kind, path.stem if kind == "view" else path.parent.name)
 
 
 def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Relative names and paths of all files and links, in order; of a file its own."""
+    """Yield relative names and paths of all files and links, in order; a single file yields itself with an empty "
+    "name."""
     if not path.is_dir():
         yield "", path
         return
@@ -171,7 +178,7 @@ def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or all files of a folder; copy where links cannot be."""
+    """Link a file, or all files of a folder; copy where hard links are not possible."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, copy_function=_link)
     else:

@@ -1,9 +1,9 @@
-"""Datasets that a run may use, written as what a kernel may see and what it may not.
+"""Datasets of a run, split into the part that a kernel may see and the part that it may not.
 
-`views/<name>.npz` holds train and dev with labels, validation and test without; `labels/<name>.npz` the labels of
-validation and test and the columns that metrics go by, for the host. Both are the run's own copy: the files that they
-came from may change or go. How rows are cut is in `sandbox.data.splits`, how features are made in
-`sandbox.data.preparation`; docs/data.md tells all of it.
+`views/<name>.npz` holds train and dev with labels, validation and test without. `labels/<name>.npz` holds the labels of
+validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the original
+files may change or be deleted. Splits are made in `sandbox.data.splits`, features in `sandbox.data.preparation`; see
+docs/data.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class BundledDataset:
         return f"sklearn:load_{self.name}"
 
     def load(self) -> Examples:
-        """All examples, always in the same order. scikit-learn is imported here, and not to list them."""
+        """Load all examples, always in the same order. scikit-learn is imported here so that listing datasets stays
+        fast."""
         from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
 
         loaded = getattr(datasets, f"load_{self.name}")()
@@ -65,27 +66,27 @@ BUNDLED_DATASETS = (
 
 
 MAX_DATA_BYTES = 2 * 2**30
-"""Default of the most that is held in memory of one dataset while it is read, and of a file that is read whole."""
+"""Default limit in bytes, for the memory used while reading a dataset and for a file that is read whole."""
 _LABEL_ARRAYS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 
 @dataclass(frozen=True)
 class RepositoryDataset:
-    """What a user's repository measures itself on: only its code knows what that is."""
+    """The data of a user's repository, which only the repository's own code can interpret."""
 
     name: str
     commit: str
     tree: str
     command: str = ""
     truth: Path | None = None
-    """Labels that its predictions are scored against; None: it computes its metrics itself."""
+    """Labels that its predictions are scored against; None if it computes its metrics itself."""
 
     @property
     def title(self) -> str:
         return f"the data of the repository {self.name}"
 
     def build_facts(self, seed: int) -> DatasetFacts:
-        """What a run records of it: which files they were, and what its labels tell. Raises `RepositoryError`."""
+        """Return the facts that a run records: the files used and what their labels show. Raises `RepositoryError`."""
         facts = DatasetFacts(
             name=self.name,
             title=self.title,
@@ -98,8 +99,8 @@ class RepositoryDataset:
             task="none",
             origin=self.tree,
             command=self.command,
-            split_rule="as the repository's own code makes them",
-            form="what its code reads",
+            split_rule="made by the repository's own code",
+            form="as its code reads it",
         )
         return facts if self.truth is None else read_truth(self.truth).add_facts(facts)
 
@@ -111,17 +112,17 @@ DatasetSources = Mapping[str, DatasetSource]
 def build_registry(
     own: Iterable[DataSpec] = (), limit: int = MAX_DATA_BYTES
 ) -> dict[str, BundledDataset | UserDataset]:
-    """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`."""
+    """Return every available dataset by name; reads no data. `limit` is in bytes. Raises `DatasetError`."""
     sources: dict[str, BundledDataset | UserDataset] = {source.name: source for source in BUNDLED_DATASETS}
     for spec in own:
         if spec.name in sources:
-            raise DatasetError(f"data {spec.name!r}: a bundled dataset has that name; give another name")
+            raise DatasetError(f"data {spec.name!r}: a bundled dataset has this name; choose another name")
         sources[spec.name] = UserDataset(spec, limit)
     return sources
 
 
 def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
-    """The files and folders that own data come from, labels and all."""
+    """Return the files and folders of user datasets, including labels."""
     return tuple(
         source.spec.path
         for source in sources.values()
@@ -130,7 +131,7 @@ def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
 
 
 def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tuple[BundledDataset | DatasetFacts, ...]:
-    """What a plan may choose from: own data first, which are read. Bundled ones are not. Raises `DatasetError`."""
+    """Return the datasets that a plan may choose from, the user's first. Only those are read. Raises `DatasetError`."""
     known = (sources or build_registry()).values()
     return (
         *(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)),
@@ -141,16 +142,16 @@ def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tup
 def materialise(
     name: str, *, views: Path, labels: Path, seed: int, sources: DatasetSources | None = None
 ) -> DatasetFacts:
-    """The facts of the dataset, after its view and labels have been written. Idempotent.
+    """Write the view and labels of a dataset and return its facts. Idempotent.
 
-    What is there from the same seed is kept if it is undamaged. Raises `DatasetError` for an unknown name, for own data
-    that changed since the run began, and where the folder holds a cut by another seed, which running experiments may
-    be using.
+    An undamaged copy made with the same seed is kept. Raises `DatasetError` if the name is unknown, if user data
+    changed since the run started, and if the folder holds a split made with another seed, which running experiments may
+    use.
     """
     known = sources if sources is not None else build_registry()
     source = known.get(name)
     if source is None:
-        raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
+        raise DatasetError(f"unknown dataset {name!r}; available: {', '.join(known)}")
     if isinstance(source, RepositoryDataset):
         facts = source.build_facts(seed)
         if source.truth is not None:
@@ -158,7 +159,7 @@ def materialise(
         return facts
     existing = read_materialised(name, views, labels)
     if existing is not None and existing.seed != seed:
-        raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")
+        raise DatasetError(f"{views} holds {name!r} split with seed {existing.seed}, not {seed}: use another folder")
     if existing is not None:
         return existing
     examples = source.load()
@@ -175,7 +176,7 @@ def materialise(
         )
         if isinstance(source, UserDataset):
             facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
-            source.check_unchanged()  # large ones were read in pieces
+            source.check_unchanged()  # large datasets are read in chunks
         for archive in archives:
             archive.add("meta", ArrayStream.from_array(np.array(facts.model_dump_json())))
         archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
@@ -187,7 +188,7 @@ def _name_errors(source: DatasetSource) -> AbstractContextManager[None]:
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:
-    """The facts of what stands in the folders; None where something is missing or damaged."""
+    """Return the facts of the dataset in the folders; None if anything is missing or damaged."""
     try:
         with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
             facts = DatasetFacts.model_validate_json(str(view["meta"]))

@@ -1,4 +1,4 @@
-"""What the values of an experiment depend on besides its code, its data and its seed."""
+"""Fingerprint of everything besides code, data and seed that the values of an experiment depend on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.settings import SandboxSettings
 
 FINGERPRINTED_VARIABLES = ("CUDA_HOME", "LD_LIBRARY_PATH", "TZ")
-"""Of the environment, those that reach experiments and say which libraries they load, or what time it is."""
+"""Environment variables visible to experiments that determine the loaded libraries or the local time."""
 _CPU_MODEL_PATTERN = re.compile(r"^(?:model name|Model|CPU part)\s*:\s*(.+)$", re.MULTILINE)
 _CPU_FLAGS_PATTERN = re.compile(r"^(?:flags|Features)\s*:\s*(.+)$", re.MULTILINE)
 
@@ -26,12 +26,12 @@ _CPU_FLAGS_PATTERN = re.compile(r"^(?:flags|Features)\s*:\s*(.+)$", re.MULTILINE
 def compute_environment_fingerprint(
     settings: SandboxSettings, devices: Sequence[GpuDevice], packages: PackageOverlay | None = None
 ) -> str:
-    """A text that is the same wherever these are the same: interpreter, packages, readable folders, variables, whether
-    code is isolated, processor, kind of GPU and driver, threads, determinism. Raises `ExecutorError`.
+    """Return a text that is equal for equal environments. Raises `ExecutorError`.
 
-    Of what was installed for the run its lock counts, which knows each file. Not in it: how another package of one
-    version was built, the microcode of the processor, how many GPUs there are, PATH and the language of the
-    environment, and limits (of time, memory, processes, disk), which end an experiment and are not to change a value.
+    It covers interpreter, packages, readable folders, variables, isolation, processor, GPU model and driver, threads
+    and determinism. Packages installed for the run are represented by their lock, which lists every file. It leaves out
+    how a package of a given version was built, the processor's microcode, the number of GPUs, PATH, the locale, and
+    limits (of time, memory, processes, disk), which stop an experiment but should not change its values.
     """
     runs = inspect_interpreter(settings.python)
     some: dict[str, object] = {
@@ -58,28 +58,30 @@ def compute_environment_fingerprint(
 
 
 def hash_folders(folders: Iterable[str]) -> dict[str, str]:
-    """Folder -> the sha256 over names and contents of all files below it; links count by what they name, and those to
-    files by their contents too. What Python compiles there by itself does not count."""
-    found: dict[str, str] = {}
+    """Map each folder to a sha256 over the names and contents of all files below it.
+
+    Links count by target name, and links to files also by content. Python's bytecode caches are ignored.
+    """
+    digests: dict[str, str] = {}
     for folder in folders:
         digest = hashlib.sha256()
-        for place, inner, names in os.walk(folder):
+        for parent, inner, names in os.walk(folder):
             inner[:] = sorted(name for name in inner if name != "__pycache__")
             for name in sorted((*inner, *names)):
-                path = os.path.join(place, name)
+                path = os.path.join(parent, name)
                 link = os.readlink(path) if os.path.islink(path) else ""
-                with suppress(OSError):  # code cannot read it either
+                with suppress(OSError):  # the experiment cannot read it either
                     digest.update(
                         f"{os.path.relpath(path, folder)}\0{link}\0{_hash_file(path)}\n".encode(
                             errors="surrogateescape"
                         )
                     )
-        found[folder] = digest.hexdigest()
-    return found
+        digests[folder] = digest.hexdigest()
+    return digests
 
 
 def _hash_file(path: str) -> str:
-    """The sha256 of a file; empty for what is none."""
+    """Return the sha256 of a file; empty if it is not a regular file."""
     stat = os.stat(path)
     return (
         _compute_sha256(path, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
@@ -90,13 +92,13 @@ def _hash_file(path: str) -> str:
 
 @lru_cache(maxsize=2**17)
 def _compute_sha256(path: str, *_state: int) -> str:
-    """Kept until the file's state changes, since each node asks."""
+    """Cached until the file's state changes, since it is needed for every node."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def describe_processor() -> str:
-    """Model and instruction sets of this machine's processor, as the system tells them."""
+    """Return the model and instruction sets of this machine's processor, as reported by the system."""
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(errors="replace")
         found = [pattern.search(text) for pattern in (_CPU_MODEL_PATTERN, _CPU_FLAGS_PATTERN)]

@@ -1,18 +1,18 @@
-"""What can go wrong in the sandbox itself. Code that fails is no error of ours: it is an outcome.
+"""Errors of the sandbox itself. Failures of experiment code are results, not exceptions.
 
 SandboxError
-    ExecutorError      no kernel starts, no disk: the person who runs us
-        ClusterDown      the cluster went away: whoever keeps it; the run can be resumed
-        PlaceLost        a machine of it, or one of its processes, went away: the cell begins again elsewhere
-    ClusterError       a cluster that cannot be used as asked: the person who runs us
-    IsolationError     code cannot be isolated here, and must be: the person who runs us
-    GpuError           no such GPU, or none at all: the person who runs us
-    PretrainedError    a model cannot be fetched: whoever named it
-    PackageError       a package cannot be had: whoever named it
-    RepositoryError    a user's repository cannot be taken in, or run: whoever named it
-    DatasetError       no such dataset, or it cannot be cut: whoever named it
-    SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
-        BadFile          (sandbox.safe_io) a file that cannot be read; likewise
+    ExecutorError      no kernel starts, no disk space: user
+        ClusterDown      the cluster became unavailable: its operator; the run can be resumed
+        WorkerLost       a machine or process of the cluster was lost: the cell is restarted elsewhere
+    ClusterError       the cluster cannot be used as configured: user
+    IsolationError     isolation is required but not possible here: user
+    GpuError           the requested GPU is not available: user
+    PretrainedError    a model cannot be fetched: whoever requested it
+    PackageError       a package cannot be installed: whoever requested it
+    RepositoryError    a repository cannot be imported or run: whoever requested it
+    DatasetError       a dataset is missing or cannot be split: whoever requested it
+    SubmissionRefused  predictions cannot be scored: becomes the failure of the attempt
+        BadFile          (sandbox.safe_io) a file cannot be read: likewise
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from labwright.record.errors import UsageError, UserError
 
 
 class SandboxError(UserError):
-    """Root of the errors of this folder."""
+    """Base class of the errors in this package."""
 
 
 class ExecutorError(SandboxError):
-    """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
+    """The executor could not run a job (no kernel starts, no disk space). To be fixed by the user."""
 
 
 class ClusterDown(ExecutorError):
-    """The cluster that ran experiments went away. Who acts: whoever keeps it; then the run is resumed."""
+    """The cluster that ran experiments became unavailable. To be fixed by its operator; the run can then be resumed."""
 
 
 class WorkerLost(ExecutorError):
-    """A place on another machine went away with what ran there. Who acts: we do, elsewhere."""
+    """A worker on another machine was lost with the cell that it ran. The cell is restarted elsewhere."""
 
 
 class ClusterError(SandboxError, UsageError):
-    """A cluster cannot be used as it is. Who acts: the person who runs us."""
+    """A cluster cannot be used as configured. To be fixed by the user."""
 
 
 class DatasetError(SandboxError, UsageError):
-    """A dataset cannot be had. Who acts: whoever named it."""
+    """A dataset is not available. To be fixed by whoever requested it."""
 
 
 class IsolationError(SandboxError, UsageError):
-    """Code cannot be isolated on this machine, and the settings want it to be. Who acts: the person who runs us."""
+    """Code cannot be isolated on this machine, but the settings require it. To be fixed by the user."""
 
 
 class GpuError(SandboxError, UsageError):
-    """A GPU that was asked for cannot be had. Who acts: the person who runs us."""
+    """A requested GPU is not available. To be fixed by the user."""
 
 
 class PretrainedError(SandboxError, UsageError):
-    """A pretrained model cannot be had. Who acts: whoever named it."""
+    """A pretrained model is not available. To be fixed by whoever requested it."""
 
 
 class PackageError(SandboxError, UsageError):
-    """A package cannot be had. Who acts: whoever named it."""
+    """A package cannot be installed. To be fixed by whoever requested it."""
 
 
 class RepositoryError(SandboxError, UsageError):
-    """A user's repository cannot be taken in or run as it was asked. Who acts: whoever named it."""
+    """A user's repository cannot be imported or run as requested. To be fixed by whoever requested it."""
 
 
 class SubmissionRefused(SandboxError):
-    """Submitted predictions cannot be scored. The executor turns it into the failure of the attempt."""
+    """Submitted predictions cannot be scored. The executor turns this into the failure of the attempt."""

@@ -1,4 +1,4 @@
-"""Runs one file exactly as a node would be run: `scientist exec FILE`."""
+"""Run one file exactly as a node would be run: `scientist exec FILE`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from labwright.sandbox.scorers import freeze_scorer, parse_scorers
 from labwright.sandbox.settings import SandboxSettings
 
 FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
-"""A path below the folder of a file, as a source writes it out."""
+"""A path below the folder of a file, as it appears in source code."""
 _MAX_TEXT_BYTES = 1_000_000
-"""Bytes of a file that comes along."""
+"""Size limit of a text file that is copied along, in bytes."""
 
 
 async def run_file(
@@ -41,14 +41,13 @@ async def run_file(
     cells: Mapping[Cell, HyperparameterSetting] | None = None,
     subjects: Callable[[Path], LlmGateway | None] = lambda _: None,
 ) -> JobOutcome:
-    """What came of the file. Raises `ExecutorError`, `PackageError`.
+    """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
-    `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
-    file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
-    so do all of `arms/` where it measures cells, of which `cells` are those to measure, with their hyperparameters.
-    Every registered dataset whose name stands in the source as a string is there, cut with `seed`; others would only
-    cost time. `sources` are all that there are, own data included. The same goes for the pretrained models of the
-    settings.
+    `timeout` is in seconds of wall clock. The file runs in `folder`, which is kept, or in a temporary one. Modules in
+    the same folder that it imports are copied along, as are text files there whose paths occur as strings in the
+    source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
+    hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
+    available if their names occur as strings in the source; datasets are split with `seed`.
     """
     chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or build_registry()
     try:
@@ -60,14 +59,13 @@ async def run_file(
         raise ExecutorError(f"cannot read {path}: {error}") from error
     if (collect_reads(source[path.name]) is not None) != bool(cells):
         raise ExecutorError(
-            f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
+            f"{path} does not call lab.measure, so it has no cells: remove --cells and --on"
             if cells
-            else f"{path} measures cells (lab.measure): name some of them, as in --cells "
-            "baseline@low,method@low --on digits"
+            else f"{path} measures cells (lab.measure): choose some, e.g. --cells baseline@low,method@low --on digits"
         )
     for one in cells or ():
         if one.dataset not in known:
-            raise ExecutorError(f"there is no dataset {one.dataset!r} (--on): give one of {', '.join(sorted(known))}")
+            raise ExecutorError(f"--on: unknown dataset {one.dataset!r}; choose from {', '.join(sorted(known))}")
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
     executor: LocalExecutor | None = None
     try:
@@ -118,7 +116,7 @@ async def run_file(
 
 
 def _read_with_neighbours(path: Path) -> dict[str, str]:
-    """The file and, over and over, what lies beside it and it needs: path -> text."""
+    """Return the file and, recursively, the files next to it that it needs: path -> text."""
     texts: dict[str, str] = {}
     of_cells = collect_reads(path.read_text(encoding="utf-8-sig")) is not None
     waiting = [path, *(sorted((path.parent / "arms").glob("*.py")) if of_cells else ())]
@@ -127,7 +125,7 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
         texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
         try:
             nodes = list(ast.walk(parse_python(text)))
-        except (SyntaxError, ValueError):  # the kernel will say it better
+        except (SyntaxError, ValueError):  # the kernel will report it better
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
@@ -144,11 +142,11 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
 
 
 def _read_named_files(path: Path, texts: Mapping[str, str]) -> dict[str, str]:
-    """Small text files beside the file whose paths stand in a source as strings."""
-    found: dict[str, str] = {}
+    """Return small text files next to the file whose paths occur in a source as strings."""
+    contents: dict[str, str] = {}
     for word in sorted({word for text in texts.values() for word in collect_strings(text)} - texts.keys()):
         if FILE_NAME_PATTERN.fullmatch(word) and ".." not in word and (path.parent / word).is_file():
             with suppress(OSError, UnicodeDecodeError):
                 if (path.parent / word).stat().st_size <= _MAX_TEXT_BYTES:
-                    found[word] = (path.parent / word).read_text(encoding="utf-8")
-    return found
+                    contents[word] = (path.parent / word).read_text(encoding="utf-8")
+    return contents

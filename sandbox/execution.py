@@ -1,11 +1,10 @@
-"""One script in one kernel, bounded in time, output and means, and what came of it.
+"""Run one script in one kernel, with limits on time, output and resources, and return the result.
 
-Kept: what the script prints is drained at any rate and held in bounded memory; so much of it that only a flood can be
-meant ends the code. A kernel that dies is noticed at once, and its end has a reason. A script, or a cell
-(`Script.cell`), runs in a process that its kernel has forked for it; with a cell the kernel lives on, and the next one
-may follow.
+Guarantees: output is drained at any rate and kept in bounded memory; an output flood ends the code. The death of a
+kernel is noticed at once and reported with a reason. A script or cell (`KernelScript.cell`) runs in a process forked by
+its kernel; after a cell, the kernel lives on for the next one.
 
-Who started the kernel kills it.
+The caller starts and kills the kernel.
 """
 
 from __future__ import annotations
@@ -38,59 +37,60 @@ from labwright.sandbox.monitor import JobMonitor
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput, Transcript
 
 MAX_PRINTED_CHARS = 10**9
-"""Characters of output after which code is killed: nobody prints so much on purpose."""
+"""Number of output characters after which the code is killed: no legitimate code prints this much."""
 _POLL_SECONDS = 0.1
-"""Seconds between two looks at whether the kernel lives."""
+"""Interval between checks that the kernel is alive, in seconds."""
 _DRAIN_SECONDS = 2.0
 """Seconds to wait for the last output after the script has ended."""
 _KILL_REPLY_SECONDS = 3.0
-"""Seconds beyond the grace in which a kernel that killed its cell says so; later it is taken for dead."""
+"""Seconds beyond the grace period in which a kernel must confirm that it killed its cell; after that it counts as dead.
+"""
 
 
 @dataclass(frozen=True)
 class KernelScript:
-    """What is run in a kernel, once the folder of its job is ready."""
+    """A script to run in a kernel, with its folder prepared."""
 
     job: Job
     folder: Path
     views: dict[str, str]
-    """Dataset name -> file with its view; relative to its folder where it lies there."""
+    """Dataset name -> file with its view, relative to the script's folder if it is inside."""
     artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Node -> names of what it left; those that the source names lie under inputs/artifacts/."""
+    """Node -> names of its artifacts; those that occur in the source are in inputs/artifacts/."""
     scorers: tuple[str, ...] = ()
     """Datasets whose frozen scorer takes artifacts."""
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> folder."""
     resumed: bool = False
-    """Whether checkpoints of an earlier attempt are there."""
+    """Whether checkpoints of an earlier attempt are available."""
     readable: tuple[Path, ...] = ()
-    """Folders of datasets that the code reads by itself."""
+    """Dataset folders that the code reads directly."""
     cell: Cell | None = None
-    """What it measures; None for a script that does all at once. Then `folder` is the cell's, below the kernel's."""
+    """The cell to measure, or None for a plain script. For a cell, `folder` is the cell's, below the kernel's."""
     tree: str = ""
-    """sha256 of the source files that it sees."""
+    """sha256 of the source files that the script sees."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
-    """Arm whose artifacts it reads -> name of the cell that left them, under inputs/arms/."""
+    """Arm whose artifacts the cell reads -> name of the cell that wrote them, in inputs/arms/."""
     live: LiveOutput | None = None
-    """Where its output is shown; by default in `job.live`."""
+    """Where its output is shown; by default in `job.live_output`."""
 
     @property
     def entry_text(self) -> str:
-        """Of its entry."""
+        """The source text of the entry file."""
         if (text := self.job.source.get(self.job.entry)) is not None:
             return text
         return (self.folder / self.job.entry).read_text(encoding="utf-8", errors="replace")
 
     @property
     def readable_paths(self) -> tuple[Path, ...]:
-        """All that its kernel must be able to read besides its folder."""
+        """All paths that its kernel must be able to read besides its folder."""
         outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
         return (*self.readable, *map(Path, outside))
 
 
 @dataclass(frozen=True)
 class KernelExecution:
-    """What came of executing some source. `seconds` is the wall clock of the code alone."""
+    """Result of executing a script. `seconds` is the wall clock of the code alone."""
 
     seconds: float
     failure: Failure | None
@@ -98,23 +98,23 @@ class KernelExecution:
     peak_host_bytes: int | None = None
     peak_gpu_bytes: int | None = None
     scorer_values: tuple[Measurement, ...] = ()
-    """What frozen scorers gave afterwards."""
+    """Values that frozen scorers computed afterwards."""
     kernel_unusable: bool = True
-    """Whether its kernel can run nothing more."""
+    """Whether the kernel cannot run anything else."""
     is_first_cell: bool = False
-    """Whether its kernel had ended no cell before."""
+    """Whether no other cell had finished in this kernel before."""
     peak_process_bytes: int = 0
-    """Bytes that its process once took at most beyond those of its kernel; 0 where it did not come to its end."""
+    """Peak memory of the process in bytes, beyond that of its kernel; 0 if it did not finish."""
     training: TrainingCounts | None = None
-    """What a cell's process counted, if it came to its end."""
+    """Training counts of a cell's process, if it finished."""
     llm_session: LlmSession | None = None
-    """What it asked language models; None where it may ask none."""
+    """The cell's session with language models; None if it may not query any."""
 
 
 async def execute(
     kernel: Kernel, script: KernelScript, *, limits: ResourceLimits, timeout: float, monitor: JobMonitor | None = None
 ) -> KernelExecution:
-    """Run the script to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
+    """Run the script until it ends, reaches `timeout` seconds of wall clock, or is stopped by the monitor."""
     return await ScriptRun(kernel, script).run(timeout, limits, monitor)
 
 
@@ -206,7 +206,7 @@ class ScriptRun:
         )
 
     async def _collect_output(self, request: str) -> None:
-        """Take in output until the request is done."""
+        """Collect output until the request is done."""
         async for kind, content in self._kernel.read_messages(request):
             if self._transcript.char_count > MAX_PRINTED_CHARS and not self._flooded:
                 self._flooded = True
@@ -243,35 +243,35 @@ class ScriptRun:
 
 
 def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a kernel's zygote says of its cell; what the kernel itself says where that is nothing of the kind."""
+    """Return the zygote's report on its cell; if it is not valid, an error based on the kernel's own reply."""
     with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
-        told: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
-        counted: dict[str, Any] = told.get("training") or {}
+        report: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
+        counted: dict[str, Any] = report.get("training") or {}
         answer = {
-            "status": told["status"],
-            "killed": bool(told["killed"]),
-            "over": bool(told["over"]),
-            "peak": int(told.get("peak", 0)),
-            "traceback": [str(line) for line in told.get("traceback", ())],
+            "status": report["status"],
+            "killed": bool(report["killed"]),
+            "over": bool(report["over"]),
+            "peak": int(report.get("peak", 0)),
+            "traceback": [str(line) for line in report.get("traceback", ())],
             "training": (TrainingCounts.model_validate(counted) if any(counted.values()) else None),
         }
-        match told["status"]:
+        match report["status"]:
             case "ok":
                 return answer
             case "died":
-                return answer | {"code": int(told["code"])}
+                return answer | {"code": int(report["code"])}
             case "error":
                 return answer | {
-                    "ename": str(told["ename"]),
-                    "evalue": str(told["evalue"]),
-                    "diverged": bool(told["diverged"]),
+                    "ename": str(report["ename"]),
+                    "evalue": str(report["evalue"]),
+                    "diverged": bool(report["diverged"]),
                 }
             case _:
                 pass
-    return {"ename": "RuntimeError", "evalue": "its kernel did not say what came of it", **answer, "status": "error"}
+    return {"ename": "RuntimeError", "evalue": "the kernel did not report a result", **answer, "status": "error"}
 
 
 async def _wait_first(*tasks: asyncio.Future[Any], within: float) -> bool:
-    """True where one of the tasks is done within so many seconds."""
+    """Return whether one of the tasks is done within `within` seconds."""
     done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)

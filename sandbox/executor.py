@@ -1,4 +1,4 @@
-"""Runs jobs on this machine, each in a kernel of its own, at most `slots` at a time."""
+"""Run jobs on this machine, each in its own kernel, at most `slots` at a time."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ T = TypeVar("T")
 
 
 class LocalExecutor:
-    """An `Executor` over local kernels.
+    """An `Executor` that uses local kernels.
 
-    `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels. `pretrained`
-    maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
-    the settings want a GPU and there is none, `IsolationError` where they want a sandbox that cannot be had; `gpus` are
-    the leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers`
-    holds what `sandbox.scorers.freeze` wrote. With `shared`, slots are those of a folder that several runs share.
+    `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels.
+    `pretrained` maps `OWNER/NAME@REVISION` to a folder from `sandbox.pretrained_models.provide_model`. `gpus` replaces
+    the leases of this machine. `secret` lists files that isolated code never sees; `scorers` is a folder written by
+    `sandbox.scorers.freeze_scorer`. With `shared`, slots come from a folder that several runs share.
+
+    Raises `ExecutorError`, `GpuError` if the settings require a GPU and there is none, and `IsolationError` if they
+    require isolation that is not available.
     """
 
     def __init__(
@@ -65,13 +67,13 @@ class LocalExecutor:
         subjects: LlmGateway | None = None,
         shared: Path | None = None,
     ) -> None:
-        serialise_parsing()  # what code left is read in several threads
+        serialise_parsing()  # outputs of experiment code are read in several threads
         self.slots = slots
         remove_stale()
         self.packages: PackageOverlay | None = None
-        """What was installed for the run; to be set before its first job."""
+        """Packages installed for the run; set before its first job."""
         self.isolation = determine_isolation(settings)
-        """How code runs here."""
+        """How code is isolated on this machine."""
         config = KernelConfig(
             settings,
             self.isolation,
@@ -81,7 +83,7 @@ class LocalExecutor:
         )
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
-        """On what terms code runs."""
+        """Configuration of all kernels."""
         self._settings, self._scorers = settings, scorers
         self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
@@ -100,38 +102,38 @@ class LocalExecutor:
             subjects=subjects,
         )
         self.subjects = subjects
-        """Language models that experiments may ask; closed with the executor."""
+        """Language models that experiments may query; closed with the executor."""
         self.repository: StudyRepository | None = None
-        """What programs that are a repository's are run from; to be set before the first job of one."""
+        """The repository that repository commands run in; set before the first such job."""
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     @property
     def device(self) -> str:
-        """What `lab.device` stands for here, as prompts say it."""
+        """The device behind `lab.device`, as described in prompts."""
         return describe_devices(
             self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu
         )
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
-        """More models for `lab.pretrained`; kernels that waited do not see them, and none is taken that does not."""
+        """Add models for `lab.pretrained`. Waiting kernels that cannot read them are no longer used."""
         models = {name: str(path.absolute()) for name, path in pretrained.items()}
         self._runner.pretrained = {**self._runner.pretrained, **models}
         self._pool.add_readable(map(Path, models.values()))
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
-        """The most that one cell can have here."""
+        """Maximum resources of one cell on this machine."""
         return compute_cell_capacity(self._settings, len(self._gpus.devices))
 
     @property
     def grade(self) -> EvidenceGrade:
-        """Of values that we compute from predictions: whether labels, and other cells, were out of the code's reach."""
+        """Grade of values computed from predictions: whether labels and other cells were out of the code's reach."""
         return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
 
     @property
     def environment_fingerprint(self) -> str:
-        """What values depend on besides code, data and seed (`Executor.ground`). Raises `ExecutorError`."""
+        """Fingerprint of everything besides code, data and seed that values depend on. Raises `ExecutorError`."""
         return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
 
     async def run(self, job: Job) -> JobOutcome:
@@ -145,11 +147,11 @@ class LocalExecutor:
         return await self._run_in_slot(lambda: self._runner.run(job), alone=job.alone)
 
     def _open_host(self, folder: Path) -> ScriptHost:
-        """Where the cells of a worker run."""
+        """Return the host in which a worker's cells run."""
         return KernelHost(self._runner, folder)
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
-        """Run a command of a repository to its end. Raises `ExecutorError`."""
+        """Run a repository command to its end. Raises `ExecutorError`."""
         return await self._run_in_slot(lambda: self._runner.run_repository_command(job))
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
@@ -176,7 +178,7 @@ class LocalExecutor:
             await self.subjects.close()
 
     async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
-        """Do some work while holding a slot."""
+        """Run some work while holding a slot."""
         async with self._slots.hold(alone=alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")

@@ -1,4 +1,4 @@
-"""The executor that the settings ask for."""
+"""Create the executor that the settings ask for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from labwright.sandbox.settings import SandboxSettings
 
 
 def open_executor(slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> LocalExecutor:
-    """A `LocalExecutor`, or one over the machines of a cluster. Raises as they do."""
+    """Return a `LocalExecutor`, or a `RayExecutor` that uses a cluster. Raises what their constructors raise."""
     if settings.executor == "local":
         return LocalExecutor(slots, views, settings=settings, **rest)
-    from labwright.sandbox.cluster.executor import RayExecutor  # what a run on one machine does without
+    from labwright.sandbox.cluster.executor import RayExecutor  # not needed on a single machine
 
     return RayExecutor(slots, views, settings=settings, **rest)

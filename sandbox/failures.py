@@ -1,4 +1,4 @@
-"""The failure that an exception or a death amounts to: an error class for the search, words for the debugger."""
+"""Convert exceptions and process deaths to failures: an error class for the search, a message for debugging."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labwright.record.schema.nodes import ErrorClass, Failure
 
 _MAX_MESSAGE_CHARS = 2000
 _MAX_TRACEBACK_CHARS = 8000
-"""About two hundred lines: more is a recursion, whose middle repeats itself."""
+"""About two hundred lines: anything longer is a recursion with a repetitive middle."""
 _ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
 _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
@@ -44,7 +44,7 @@ _SHAPE_PATTERN = re.compile(
 
 
 def classify_exception(name: str, message: str) -> ErrorClass:
-    """The class of an exception, from its name and message."""
+    """Return the error class of an exception, from its name and message."""
     if name in _CLASS_BY_EXCEPTION:
         return _CLASS_BY_EXCEPTION[name]
     if _MEMORY_PATTERN.search(message):
@@ -62,7 +62,7 @@ def classify_exception(name: str, message: str) -> ErrorClass:
 
 
 def _shorten(text: str, folder: Path, limit: int = _MAX_TRACEBACK_CHARS) -> str:
-    """The text without colours and its middle, with paths relative to the folder."""
+    """Remove colours, make paths relative to the folder and cut the middle of the text if it is too long."""
     text = strip_colours(text)
     for form in {str(folder), str(folder.resolve())}:
         text = text.replace(f"{form}/", "")
@@ -70,7 +70,7 @@ def _shorten(text: str, folder: Path, limit: int = _MAX_TRACEBACK_CHARS) -> str:
 
 
 def failure_from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
-    """The failure for an exception that code raised in a folder, whose paths are shortened."""
+    """Return the failure for an exception raised by code in `folder`; paths are shortened."""
     words = _shorten(f"{name}: {message}" if message else name, folder, _MAX_MESSAGE_CHARS)
     return Failure(
         kind=classify_exception(name, message), message=words, traceback=_shorten("\n".join(traceback), folder)
@@ -78,49 +78,50 @@ def failure_from_exception(name: str, message: str, *, traceback: Sequence[str],
 
 
 _HARNESS_FRAME_PATTERN = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
-"""What stands in a crash log below the frames of the code."""
+"""Marks the end of the experiment's own frames in a crash log."""
 
 
 def failure_from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
-    """The failure for a kernel that died under its code. A negative exit code is the signal that killed it."""
+    """Return the failure for a kernel that died while running code. A negative exit code is the signal that killed "
+    "it."""
     if exit_code >= 0:
         words = f"the process ended with exit code {exit_code} before the script did"
     else:
         names = {number.value: number.name for number in signal.Signals}
         words = f"the process was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
         if exit_code == -signal.SIGKILL:
-            words += "; the system does this when memory runs out"
+            words += "; the system does this when it runs out of memory"
     return Failure(
         kind="died", message=words, traceback=_shorten(_HARNESS_FRAME_PATTERN.split(crash_log)[0].strip(), folder)
     )
 
 
 def failure_from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
-    """The failure for code that reached its wall-clock limit (seconds)."""
+    """Return the failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(
         kind="timeout",
         message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
-        "Do less work, and keep what is finished with lab.checkpoint",
+        "Do less work, and save progress with lab.checkpoint",
         traceback=_shorten("\n".join(traceback), folder),
     )
 
 
 def failure_from_flood(limit: int) -> Failure:
-    """The failure for code that printed more than `limit` characters."""
+    """Return the failure for code that printed more than `limit` characters."""
     return Failure(
         kind="other",
-        message=f"it printed more than {limit:,} characters and was killed: print less, a line an epoch at most",
+        message=f"it printed more than {limit:,} characters and was killed: print less, at most one line per epoch",
     )
 
 
 def strip_colours(text: str) -> str:
-    """The text without terminal colours, and with `?` for what UTF-8 cannot hold."""
+    """Remove terminal colours and replace what UTF-8 cannot encode with `?`."""
     return replace_unencodable(_ANSI_PATTERN.sub("", text))
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """The text, with its middle left out where it is longer than `limit` characters."""
+    """Cut the middle out of a text that is longer than `limit` characters."""
     if len(text) <= limit:
         return text
     half = limit // 2

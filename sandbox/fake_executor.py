@@ -1,6 +1,6 @@
-"""An executor that runs no code, and GPUs that do not exist: what they do is written down.
+"""An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-For benchmarks of the search, for tests, and to try settings of GPUs on a machine that has none.
+Used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from labwright.sandbox.worker_pool import WorkerPool
 from labwright.sandbox.workspace import CELLS_FOLDER
 
 FakeCellRun = Callable[[Job, Cell], tuple[float, CellOutcome]]
-"""Says how long a cell takes, and what it comes to."""
+"""Returns the seconds that a cell takes, and its outcome."""
 
 
 def refuse_cells(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
-    """A `CellScript` where there are none. Raises `ExecutorError`."""
-    raise ExecutorError(f"nothing is written down of {cell}: give ScriptedExecutor cell=")
+    """Default `FakeCellRun`. Raises `ExecutorError`."""
+    raise ExecutorError(f"no outcome is scripted for {cell}: pass cell= to FakeExecutor")
 
 
 def refuse_scripts(job: Job) -> tuple[float, JobOutcome]:
-    """A script where none is to be run. Raises `ExecutorError`."""
-    raise ExecutorError(f"nothing is written down of {job.name}: give ScriptedExecutor a script")
+    """Default script. Raises `ExecutorError`."""
+    raise ExecutorError(f"no outcome is scripted for {job.name}: pass a script to FakeExecutor")
 
 
 class FakeExecutor:
-    """An `Executor` whose outcomes are written down: `script(job)` gives a delay in seconds and the outcome.
+    """An `Executor` with scripted outcomes: `script(job)` returns a delay in seconds and the outcome.
 
-    For a job of cells `cell(job, cell)` gives those of each. Cells are scheduled as on a machine; one that takes longer
-    than its limit has timed out. `start_seconds` is what another worker costs in the reckoning (nobody waits for it),
-    `memory_gb` what a slot has.
-    Slots, waiting, watching and cancellation are real. Files appear only where the functions write them into
-    `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs, and cells as
-    `<job> <cell.name>`, in the order in which they got a place; `most` says how many places were held at one time, and
-    `workers` how many by a job of cells, by its name.
+    For a job of cells, `cell(job, cell)` returns them for each cell. Cells are scheduled as on a real machine; a cell
+    that takes longer than its limit times out. `start_seconds` is the assumed cost of another worker (not waited for),
+    `memory_gb` the memory of a slot.
+
+    Slots, waiting, watching and cancellation are real. Files only appear if the functions write them to `job.folder`. A
+    job stopped by its watch has no measurements. `started` lists the jobs, and the cells as `<job> <cell.name>`, in
+    starting order; `max_at_once` is the largest number of slots in use at a time, and `workers` the same per job of
+    cells, by name.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class FakeExecutor:
         self.max_at_once = 0
         self.workers: dict[str, int] = {}
         self.active_workers: dict[str, int] = {}
-        """Workers of a job of cells now, by its name."""
+        """Current workers of each job of cells, by name."""
         self._script = script
         self._cell = cell
         self._start_seconds = start_seconds
@@ -109,10 +110,10 @@ class FakeExecutor:
                 self._held_slots -= 1
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
-        """As `LocalExecutor.equip`: nothing is read here."""
+        """Does nothing; see `LocalExecutor.add_pretrained`."""
 
     async def measure_cell(self, job: Job, cell: Cell, limit: float) -> CellOutcome:
-        """A cell, as it is written down. Raises `ExecutorError`."""
+        """Return the scripted outcome of a cell. Raises `ExecutorError`."""
         self.started.append(f"{job.name} {cell.name}")
         delay, outcome = self._cell(job, cell)
         await self._pause(min(delay, limit))
@@ -133,13 +134,13 @@ class FakeExecutor:
                 self._held_slots -= 1
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """Nothing: there are no scorers here."""
+        """Return nothing: there are no scorers."""
         if self._closed.is_set():
             raise ExecutorError("the executor was closed")
         return ()
 
     async def close(self) -> None:
-        """End what still waits; idempotent."""
+        """Cancel waiting jobs. Idempotent."""
         self._closed.set()
 
     async def _run_watched(self, delay: float, outcome: JobOutcome, watch: ProgressWatch) -> JobOutcome:
@@ -164,7 +165,7 @@ class FakeExecutor:
 
 
 class FakeCellWorker:
-    """Measures what is written down; switches datasets at no cost."""
+    """Returns scripted outcomes; switches datasets at no cost."""
 
     def __init__(self, executor: FakeExecutor, job: Job) -> None:
         self.dataset = ""
@@ -185,7 +186,7 @@ class FakeCellWorker:
 
 
 def _merge_outcomes(schedule: CellSchedule) -> JobOutcome:
-    """What the cells of a job come to together; of those that were ready nothing is known."""
+    """Merge the outcomes of a job's cells; cells measured before contribute nothing."""
     measured = [
         schedule.outcomes[cell]
         for cell in schedule.job.cells
@@ -204,7 +205,7 @@ def _merge_outcomes(schedule: CellSchedule) -> JobOutcome:
 
 
 class FakeNvml:
-    """An `Nvml` of any devices: `holds[uuid]` maps process ids to the bytes that they hold there."""
+    """An `Nvml` with given devices: `used_bytes[uuid]` maps process ids to the bytes they use."""
 
     def __init__(self, devices: Iterable[GpuDevice]) -> None:
         self._devices = tuple(devices)
@@ -227,7 +228,7 @@ class FakeNvml:
 
 
 def make_gpus(count: int, *, memory: int = 80 * 10**9) -> tuple[GpuDevice, ...]:
-    """Some equal devices with numbered UUIDs. `memory` is in bytes, of one."""
+    """Return `count` equal devices with numbered UUIDs. `memory` is in bytes per device."""
     return tuple(
         GpuDevice(f"GPU-{n:08x}-0000-0000-0000-000000000000", "scripted", index=n, minor=n, memory_bytes=memory)
         for n in range(count)

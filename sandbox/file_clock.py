@@ -1,4 +1,4 @@
-"""The clock that files get their times from: a file server has one of its own, which may be seconds off ours."""
+"""The clock of file timestamps: a file server has its own, which may differ from the local one by seconds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import time
 from labwright.sandbox.safe_io import FolderRef, open_subfolder
 
 _MAX_TICK_SECONDS = 3.0
-"""Seconds in which every clock moves on."""
+"""Seconds in which every clock advances."""
 
 
 def read_file_time(folder: FolderRef) -> float:
-    """Seconds since 1970 by the clock that files of a folder get their times from: a file server has one of its own.
-    Raises `BadFile`, `OSError`."""
+    """Return the time of a folder's file server in seconds since 1970. Raises `BadFile`, `OSError`."""
     name = f".{secrets.token_hex(8)}.time"
     with open_subfolder(folder) as place:
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
@@ -26,8 +25,11 @@ def read_file_time(folder: FolderRef) -> float:
 
 
 def wait_for_next_time(folder: FolderRef) -> float:
-    """A time by that clock which is later than those of all files that were written before. Blocks until there is one:
-    some milliseconds, a second or two where a server counts whole ones. Raises `BadFile`, `OSError`."""
+    """Block until file timestamps in the folder advance, and return the new time.
+
+    It is later than the timestamps of all files written before. This takes milliseconds, or up to two seconds if the
+    server counts whole seconds. Raises `BadFile`, `OSError`.
+    """
     before, until = read_file_time(folder), time.monotonic() + _MAX_TICK_SECONDS
     while (now := read_file_time(folder)) == before and time.monotonic() < until:
         time.sleep(0.002)

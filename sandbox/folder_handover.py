@@ -1,7 +1,7 @@
-"""The folder of a cell while code lives that could get at it: moved into the reach of a kernel, and back.
+"""Move a cell's folder into the reach of a running kernel, and back.
 
-Kept: it is known by its descriptor, so what stands at its name afterwards is it, or is not entered. Not kept: the code
-can go on changing files in it through descriptors of its own, until it is killed.
+Guarantees: the folder is identified by its descriptor, so a replacement under its name is never used. Limits: the code
+can change files in it through its own descriptors until it is killed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ from labwright.sandbox.safe_io import BadFile, OpenFolder, open_subfolder, raise
 
 
 def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
-    """Move a folder to `reach/inside/its name`, where code that lives may run in it.
+    """Move a folder to `reach/subfolder/<its name>`, where running code may use it.
 
-    Code that has its hands in `reach` cannot have it land elsewhere. Raises `BadFile` where anything is in its way,
-    `OSError`.
+    Code that can write to `reach` cannot redirect the move. Raises `BadFile` if anything is in the way, `OSError`.
     """
     held = OpenFolder(folder)
     try:
         with raise_as_bad_file(reach.name), open_subfolder(reach) as place:
             if left := os.listdir(place):
-                raise BadFile(f"{left[0]} lies in {reach.name}")
+                raise BadFile(f"{reach.name} is not empty: it contains {left[0]}")
             os.mkdir(subfolder, dir_fd=place)
         with raise_as_bad_file(subfolder), open_subfolder(reach, subfolder) as place:
             os.rename(folder, folder.name, dst_dir_fd=place)
             if not held.is_at(folder.name, place):
-                raise BadFile(f"{folder.name} was taken away")
+                raise BadFile(f"{folder.name} was moved or removed")
     except FileNotFoundError as error:
-        raise BadFile(f"{error.filename} was taken away") from error
+        raise BadFile(f"{error.filename} was moved or removed") from error
     return held
 
 
 def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> bool:
-    """Move a folder that was lent back to where it was, and remove what else lies in `reach`; without `reach`, only see
-    to it that it still is there.
+    """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that it is still
+    there.
 
-    Whether it was where it ought to be; where not, an empty one stands there now. Raises `OSError`.
+    Return whether it was where it should be; if not, it is replaced by an empty folder. Raises `OSError`.
     """
     lent.unlock()
     if reach is not None:
@@ -59,7 +58,7 @@ def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, 
             open_subfolder(reach, unlock=True) as place,
             raise_as_bad_file(reach.name),
         ):
-            empty_folder(place)  # where that fails, `lend` will say so
+            empty_folder(place)  # if this fails, the next `lend_folder` reports it
     if lent.is_at(folder):
         return True
     remove_tree(folder)
@@ -70,12 +69,14 @@ def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, 
 def check_returned(
     lent: OpenFolder, folder: Path, execution: KernelExecution, reach: Path | None = None, subfolder: str = ""
 ) -> KernelExecution:
-    """The execution, with the failure of code that did something to the folder that it was given; at `folder` is one
-    for us to read then, empty in that case. Raises `ExecutorError`."""
+    """Take the folder back and return the execution, with a failure if the code moved or replaced its folder.
+
+    In that case an empty folder is left at `folder`. Raises `ExecutorError`.
+    """
     try:
         there = take_back_folder(lent, folder, reach, subfolder)
     except OSError as error:
-        raise ExecutorError(f"cannot have {folder} back: {error}") from error
+        raise ExecutorError(f"cannot move {folder} back: {error}") from error
     return (
         execution
         if there
@@ -84,7 +85,7 @@ def check_returned(
             failure=execution.failure
             or Failure(
                 kind="other",
-                message=("it renamed, replaced or removed the folder that it worked in: leave that where it is"),
+                message=("the code renamed, replaced or removed its working folder: leave that folder in place"),
             ),
         )
     )

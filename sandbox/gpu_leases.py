@@ -1,11 +1,11 @@
-"""Leases of GPUs: which attempt may use which, and until when.
+"""Leases of GPUs: which attempt may use which GPU, and until when.
 
-A lease begins where a slot on the GPU is free and enough of its memory is, so that neighbours are respected. It ends
-when the driver lists none of the attempt's processes any more.
+A lease starts when a slot on the GPU and enough of its memory are free, so other users' processes are respected. It
+ends when the driver lists none of the attempt's processes any more.
 
-A slot is a `flock` on a file named by the GPU's UUID, which the kernel drops when its process dies, however it dies. So
-of the runs of one user on a machine, those that take a GPU alone have it alone, and those that share one do not exceed
-the slots of the most generous. Other users, and runs in another container, are seen by the memory that they use alone.
+A slot is a `flock` on a file named by the GPU's UUID, which the operating system releases when the process dies. So
+among one user's runs on a machine, an exclusive GPU is never shared, and a shared GPU never has more users than the
+largest `slots_per_gpu` allows. Other users, and runs in another container, are only noticed by their memory use.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from labwright.sandbox.isolation.scratch import ensure_private_folder, get_runti
 from labwright.sandbox.settings import SandboxSettings
 
 _POLL_SECONDS = 0.2
-"""Seconds between two looks for a GPU, and for processes that must be gone."""
+"""Interval between checks for a free GPU, and for processes that should be gone, in seconds."""
 _MAX_RELEASE_SECONDS = 5.0
-"""Seconds that a process which was killed may always take to leave its GPU."""
+"""Minimum time allowed for a killed process to release its GPU, in seconds."""
 
 
 def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
-    """The locks of one of the slots of a GPU, held until they are closed; None where all are taken. Never waits.
+    """Return the locks of a free slot of a GPU, held until closed; None if all are taken. Never waits.
 
-    With one slot a GPU, whoever takes it has it alone. `folder` must be ours alone. Raises `GpuError`, `ExecutorError`.
+    With one slot per GPU, the holder has the GPU alone. `folder` must be private. Raises `GpuError`, `ExecutorError`.
     """
     with ExitStack() as locks:
         if not _try_lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
@@ -58,14 +58,14 @@ def _try_lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
     except BlockingIOError:
         os.close(file)
         return False
-    os.utime(file)  # what cleans /tmp by age leaves it
+    os.utime(file)  # protects it from programs that clean /tmp by age
     locks.callback(os.close, file)
     return True
 
 
 @dataclass(eq=False)
 class GpuLease:
-    """GPUs of one attempt; none on the CPU. `free` is their free memory (bytes) before it began."""
+    """The GPUs of one attempt; none on the CPU. `free_bytes` is their free memory before it started."""
 
     devices: tuple[GpuDevice, ...] = ()
     free_bytes: dict[str, int] = field(default_factory=dict[str, int])
@@ -77,7 +77,7 @@ class GpuLease:
 
 
 class GpuLeases:
-    """Leases over some devices of this machine. Without devices, every lease is empty and at hand."""
+    """Leases of GPUs of this machine. Without devices, every lease is empty and available at once."""
 
     def __init__(
         self,
@@ -97,20 +97,21 @@ class GpuLeases:
         self._turn = asyncio.Lock()
         self._lent: set[GpuLease] = set()
         self._ending: dict[GpuLease, frozenset[int]] = {}
-        """Leases whose code is over, with its processes: the driver may still list them."""
+        """Leases whose code has ended, with its processes, which the driver may still list."""
         self._returning: set[asyncio.Task[None]] = set()
 
     @property
     def capacity(self) -> int | None:
-        """Attempts that fit at the same time; None on the CPU, where GPUs limit nothing."""
+        """Number of attempts that fit at the same time; None on the CPU."""
         if not self.devices:
             return None
         return len(self.devices) * self._settings.slots_per_gpu // self._settings.gpus_per_node
 
     async def acquire(self, count: int | None = None) -> GpuLease:
-        """Wait for so many GPUs, by default `sandbox.gpus_per_node`; first come, first served.
+        """Wait for `count` GPUs, by default `sandbox.gpus_per_node`, in order of arrival.
 
-        Raises `GpuError` once no code of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
+        Raises `GpuError` if no GPU became available within `sandbox.gpu_wait` seconds, counted from when this run last
+        used one.
         """
         count = self._settings.gpus_per_node if count is None else count
         if not self.devices or not count:
@@ -131,7 +132,7 @@ class GpuLeases:
     def release(self, lease: GpuLease, processes: Collection[int]) -> None:
         """Return a lease as soon as the driver lists none of these processes. Does not wait.
 
-        Where one of them never ends, its GPU is left to it, and the others go on.
+        If one of them never ends, its GPU stays leased and the others are used.
         """
         if lease.devices:
             self._lent.discard(lease)
@@ -161,16 +162,16 @@ class GpuLeases:
         lease.locks.close()
 
     def _list_remaining_processes(self, lease: GpuLease) -> dict[str, list[int]]:
-        """GPUs of a lease whose code is over -> its processes that the driver lists there still."""
-        with contextlib.suppress(GpuError):  # a driver that does not answer must not keep a GPU for ever
+        """Map GPUs of an ended lease to its processes that the driver still lists."""
+        with contextlib.suppress(GpuError):  # an unresponsive driver must not block a GPU forever
             on = {uuid: sorted(self._ending[lease] & self._driver.list_processes(uuid).keys()) for uuid in lease.uuids}
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
 
     def _try_acquire(self, count: int) -> GpuLease | None:
-        """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other.
+        """Lease all GPUs of one attempt, or none, so that two runs never wait for each other; None if not available.
 
-        Those with fewest attempts of ours go first; one of which too little memory is free is left out.
+        GPUs with the fewest attempts of this run come first; those with too little free memory are skipped.
         """
         busy = Counter(uuid for lease in [*self._lent, *self._ending] for uuid in lease.uuids)
         devices: list[GpuDevice] = []
@@ -192,7 +193,7 @@ class GpuLeases:
     @property
     def _driver(self) -> Nvml:
         if self.nvml is None:
-            raise GpuError("there are devices, but no driver that knows them")
+            raise GpuError("GPU devices are configured, but no driver is available")
         return self.nvml
 
     def _describe_shortage(self, count: int) -> str:
@@ -207,8 +208,8 @@ class GpuLeases:
             for uuid, pids in self._list_remaining_processes(lease).items()
         )
         outliving = left and (
-            f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
-            "not help, reset the GPU or leave it out with --gpus; so there is "
+            f"an experiment has ended but still holds {left}: stop it with kill -9; if that does "
+            "not help, reset the GPU or exclude it with --gpus; as a result, there is "
         )
         return (
             f"{outliving}no {count} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
@@ -220,9 +221,11 @@ class GpuLeases:
 def open_gpu_leases(
     settings: SandboxSettings, variable: str | None, *, nvml: Nvml | None = None, folder: Path | None = None
 ) -> GpuLeases:
-    """Leases over the GPUs that the settings and CUDA_VISIBLE_DEVICES (None: not set) leave; empty ones on the CPU.
+    """Return leases of the GPUs allowed by the settings and CUDA_VISIBLE_DEVICES (None: not set); empty ones on the
+    CPU.
 
-    Asks the driver unless `nvml` is given. Raises `GpuError` where there is no GPU: the CPU must be asked for.
+    Queries the driver unless `nvml` is given. Raises `GpuError` if there is no GPU: the CPU must be requested
+    explicitly.
     """
     if settings.device == "cpu":
         return GpuLeases(None, (), settings, folder=folder)
@@ -232,7 +235,7 @@ def open_gpu_leases(
         visible = filter_visible_devices(known, variable)
         if not visible:
             raise GpuError(
-                f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver knows no GPU"
+                f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver lists no GPU"
             )
     except GpuError as error:
         raise GpuError(
@@ -241,7 +244,7 @@ def open_gpu_leases(
     devices = select_devices(visible, settings.gpus)
     if len(devices) < settings.gpus_per_node:
         raise GpuError(
-            f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "
-            "lower it, or name more with --gpus"
+            f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) are available: "
+            "lower it, or add more with --gpus"
         )
     return GpuLeases(driver, devices, settings, folder=folder)

@@ -1,6 +1,6 @@
 """The GPUs of this machine, and which of them a run may use.
 
-`DriverNvml` asks NVIDIA's management library; `sandbox.fake_executor.ScriptedNvml` stands in where there is no driver.
+`DriverNvml` queries NVIDIA's management library; `sandbox.fake_executor.FakeNvml` replaces it where there is no driver.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from labwright.sandbox.errors import GpuError
 
 @dataclass(frozen=True)
 class GpuDevice:
-    """A GPU, or a MIG slice of one. `memory` is in bytes, in all."""
+    """A GPU, or a MIG slice of one. `memory_bytes` is its total memory."""
 
     uuid: str
-    """`GPU-...` or `MIG-...`: the same after a restart, in a container, and whatever other GPUs are hidden."""
+    """`GPU-...` or `MIG-...`; stable across restarts, in containers, and whichever other GPUs are hidden."""
     name: str
     index: int
-    """Of the GPU in the order of the PCI bus, as nvidia-smi numbers them."""
+    """Index of the GPU in PCI bus order, as in nvidia-smi."""
     minor: int
-    """Of its device file, /dev/nvidia<minor>."""
+    """Number of its device file, /dev/nvidia<minor>."""
     memory_bytes: int
     capability: tuple[int, int] | None = None
-    """CUDA compute capability, where the driver says it."""
+    """CUDA compute capability, if the driver reports it."""
 
 
 def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: int = 1) -> str:
-    """What `lab.device` stands for, as prompts say it: of several kinds of GPU, what holds for all.
+    """Describe `lab.device` for prompts; with several kinds of GPU, by what all of them have.
 
     bf16 needs compute capability 8.0. Source: CUDA C++ programming guide, "Compute capabilities".
     """
@@ -50,36 +50,36 @@ def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: 
 
 
 class Nvml(Protocol):
-    """What NVIDIA's management library knows. Every method may block for some milliseconds."""
+    """Information from NVIDIA's management library. Every method may block for some milliseconds."""
 
     def list_devices(self) -> tuple[GpuDevice, ...]:
-        """Every device that code can run on, in the order of the PCI bus; slices where a GPU is cut into them."""
+        """List every usable device in PCI bus order; MIG slices for a GPU that is divided into them."""
         ...
 
     def free_bytes(self, uuid: str) -> int:
-        """Bytes of memory that nobody uses. Raises `GpuError`."""
+        """Return the free memory in bytes. Raises `GpuError`."""
         ...
 
     def list_processes(self, uuid: str) -> dict[int, int]:
-        """Process id -> bytes that it holds (0 where the driver does not say). Raises `GpuError`.
+        """Map process ids to their memory in bytes (0 if unknown). Raises `GpuError`.
 
-        In a container the driver may number processes as its host does, or list none.
+        In a container, the driver may use the host's process ids or list none.
         """
         ...
 
 
 def read_cuda_visible_devices() -> str | None:
-    """CUDA_VISIBLE_DEVICES as this process was given it; None where it is not set."""
+    """Return this process's CUDA_VISIBLE_DEVICES; None if not set."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 def filter_visible_devices(devices: Sequence[GpuDevice], variable: str | None) -> tuple[GpuDevice, ...]:
-    """The devices that CUDA_VISIBLE_DEVICES leaves (None: it is not set), in its order.
+    """Return the devices that CUDA_VISIBLE_DEVICES (None: not set) allows, in its order.
 
-    It holds indices, UUIDs, the beginnings of UUIDs, or UUIDs of MIG slices. What CUDA does not know ends the list: an
-    index of -1 hides all that follow. Indices count in the order of the PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID.
-    An index of a GPU that is cut into slices means its first slice.
-    Source: CUDA C++ programming guide, "CUDA environment variables".
+    It contains indices, UUIDs, UUID prefixes, or UUIDs of MIG slices. The first unknown entry ends the list, as in
+    CUDA: an index of -1 hides all that follow. Indices count in PCI bus order, as with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    The index of a GPU divided into slices means its first slice. Source: CUDA C++ programming guide, "CUDA environment
+    variables".
     """
     if variable is None:
         return tuple(devices)
@@ -93,18 +93,18 @@ def filter_visible_devices(devices: Sequence[GpuDevice], variable: str | None) -
 
 
 def select_devices(visible: Sequence[GpuDevice], wanted: Sequence[str]) -> tuple[GpuDevice, ...]:
-    """The devices that `sandbox.gpus` names: all where it is empty. Raises `GpuError`.
+    """Return the devices named by `sandbox.gpus`, all if it is empty. Raises `GpuError`.
 
-    An index counts among the visible ones, as torch does: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
+    Indices count among the visible devices, as in torch: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
     """
     chosen: list[GpuDevice] = []
     for word in wanted:
-        place = parse_whole_number(word)
-        device = next(iter(visible[place:]), None) if place is not None else _find_device(visible, word)
+        index = parse_whole_number(word)
+        device = next(iter(visible[index:]), None) if index is not None else _find_device(visible, word)
         if device is None:
-            known = ", ".join(f"{place} {device.name} {device.uuid}" for place, device in enumerate(visible)) or "none"
+            known = ", ".join(f"{index} {device.name} {device.uuid}" for index, device in enumerate(visible)) or "none"
             raise GpuError(
-                f"sandbox.gpus names {word!r}, which is none of the {len(visible)} visible GPUs: "
+                f"sandbox.gpus: {word!r} is not one of the {len(visible)} visible GPUs: "
                 f"{known}; give indices from 0, or UUIDs"
             )
         if device in chosen:
@@ -114,7 +114,7 @@ def select_devices(visible: Sequence[GpuDevice], wanted: Sequence[str]) -> tuple
 
 
 def _find_device(devices: Sequence[GpuDevice], word: str) -> GpuDevice | None:
-    """The one device of that index, UUID or beginning of a UUID."""
+    """Find the device with this index, UUID or unique UUID prefix."""
     if (index := parse_whole_number(word)) is not None:
         return next((device for device in devices if device.index == index), None)
     if not word.startswith(("GPU-", "MIG-")):
@@ -126,10 +126,10 @@ def _find_device(devices: Sequence[GpuDevice], word: str) -> GpuDevice | None:
 
 
 class DriverNvml:
-    """An `Nvml` over the driver of this machine. Raises `GpuError` where there is none."""
+    """An `Nvml` that uses this machine's driver. Raises `GpuError` if there is none."""
 
     def __init__(self) -> None:
-        import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only where a GPU is asked for
+        import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only needed with a GPU
 
         self._nvml: Any = pynvml
         self._call(pynvml.nvmlInit)
@@ -148,7 +148,7 @@ class DriverNvml:
         try:
             return ask()
         except self._nvml.NVMLError as error:
-            raise GpuError(f"the NVIDIA driver does not answer: {error}") from error
+            raise GpuError(f"the NVIDIA driver does not respond: {error}") from error
 
     def _get_handle(self, uuid: str) -> Any:
         return self._nvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -172,7 +172,7 @@ class DriverNvml:
                 )
 
     def _list_slices(self, gpu: Any) -> list[Any]:
-        """The MIG slices of a GPU; none where it is not cut, or cannot be."""
+        """List the MIG slices of a GPU; empty if it is not divided or does not support MIG."""
         nvml = self._nvml
         slices: list[Any] = []
         with suppress(nvml.NVMLError_NotSupported):

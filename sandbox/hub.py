@@ -1,4 +1,4 @@
-"""What the Hugging Face hub says of models and datasets that a planner may ask for, before any of it is fetched."""
+"""Look up models and datasets on the Hugging Face hub before anything is fetched."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from labwright.sandbox.settings import SandboxSettings
 
 @dataclass
 class HubOffers:
-    """What a planner may ask for of the hub (`sandbox.allowed`), and how it is fetched into the run's folder."""
+    """Hub items that a planner may request (`sandbox.allowed`), and how to fetch them into the run's folder."""
 
     settings: SandboxSettings
     add_pretrained: Callable[[Mapping[str, Path]], None] = lambda _: None
-    """Told where the models lie that were fetched."""
+    """Called with the folders of fetched models."""
 
     @cached_property
     def offers(self) -> tuple[HubItem, ...]:
-        """Each with size and licence. Raises `PretrainedError`, `DatasetError`."""
+        """The allowed items with size and licence. Raises `PretrainedError`, `DatasetError`."""
         return look_up(self._models, self.sources.values())
 
     @property
@@ -36,58 +36,58 @@ class HubOffers:
 
     @cached_property
     def sources(self) -> dict[str, UserDataset]:
-        """The datasets by name. Raises `DatasetError`."""
+        """The allowed datasets by name. Raises `DatasetError`."""
         specs = parse_specs(parse_allowed(self.settings.allowed).data, Path())
         if local := [spec.name for spec in specs if not spec.hub]:
-            raise DatasetError(f"sandbox.allowed: data:{local[0]} is not of the hub: name your own files with --data")
+            raise DatasetError(f"sandbox.allowed: data:{local[0]} is not on the hub: pass your own files with --data")
         return {spec.name: UserDataset(spec, self.settings.data_bytes) for spec in specs}
 
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
-        """What a plan asks for that is not offered, in words."""
-        there = {*map(str, self._models), *self.settings.pretrained}
+        """Describe the models in a plan that are not available."""
+        available = {*map(str, self._models), *self.settings.pretrained}
         return tuple(
-            f"there is no pretrained model {name!r}; there are: {', '.join(sorted(there)) or 'none'}"
+            f"unknown pretrained model {name!r}; available: {', '.join(sorted(available)) or 'none'}"
             for name in plan.pretrained
-            if name not in there
+            if name not in available
         )
 
     def select_for_plan(self, plan: DataPlan) -> tuple[HubItem, ...]:
-        """What of it the plan takes."""
+        """Return the items that a plan uses."""
         names = {*plan.pretrained, *(use.name for use in plan.datasets)}
         return tuple(one for one in self.offers if one.name in names)
 
     def fetch(self, names: Iterable[str], store: Path) -> dict[str, Path]:
-        """The folders of models in `store`, fetched where they are not there yet. Raises `PretrainedError`."""
-        found = {str(model): provide_model(model, store) for model in parse_pretrained(names)}
-        self.add_pretrained(found)
-        return found
+        """Fetch models into `store` if missing and return their folders. Raises `PretrainedError`."""
+        folders = {str(model): provide_model(model, store) for model in parse_pretrained(names)}
+        self.add_pretrained(folders)
+        return folders
 
 
 LOOKUP_TIMEOUT_SECONDS = 20.0
-"""Seconds to wait for one answer."""
+"""Timeout of one request, in seconds."""
 
 
 def look_up(models: Iterable[PretrainedModel], datasets: Iterable[UserDataset]) -> tuple[HubItem, ...]:
-    """Commit, size and licence of each; without a network, of what is in the local cache, what is known there.
+    """Return commit, size and licence of each item; without a network, what the local cache knows.
 
-    Raises `PretrainedError` for one that neither hub nor cache knows.
+    Raises `PretrainedError` for an item that neither the hub nor the cache has.
     """
     models, datasets = tuple(models), tuple(datasets)
     if not models and not datasets:
         return ()
-    import huggingface_hub  # slow, and of no use to most runs
+    import huggingface_hub  # slow to import, and not needed by most runs
 
     api: Any = huggingface_hub.HfApi()
-    found: list[HubItem] = []
+    items: list[HubItem] = []
     for model in models:
         about = HubItem(kind="model", name=str(model), id=model.id, revision=model.revision)
-        found.append(_look_up_online(about, api.model_info) or _look_up_cached_model(about, model) or _refuse(about))
+        items.append(_look_up_online(about, api.model_info) or _look_up_cached_model(about, model) or _refuse(about))
     for source in datasets:
         about = HubItem(kind="dataset", name=source.name, id=source.spec.hub, revision=source.spec.revision or "main")
-        found.append(
+        items.append(
             _look_up_online(about, api.dataset_info) or _look_up_cached_dataset(about, source) or _refuse(about)
         )
-    return tuple(found)
+    return tuple(items)
 
 
 def _look_up_online(about: HubItem, ask: Callable[..., Any]) -> HubItem | None:
@@ -126,6 +126,6 @@ def _look_up_cached_dataset(about: HubItem, source: UserDataset) -> HubItem | No
 
 def _refuse(about: HubItem) -> HubItem:
     raise PretrainedError(
-        f"sandbox.allowed: of the {about.kind} {about.id}@{about.revision} neither the hub nor the local cache knows: "
-        "check its name, run scientist prefetch where there is a network, or take it off the list"
+        f"sandbox.allowed: {about.kind} {about.id}@{about.revision} is neither on the hub nor in the local cache: "
+        "check the name, run scientist prefetch with a network connection, or remove it from the list"
     )

@@ -1,7 +1,7 @@
-"""What is run in a kernel, and what came of it: the contract between the research loop and an executor.
+"""Contract between the research loop and an executor: jobs to run, and their outcomes.
 
-An executor runs a `Job` and returns an `Outcome`. Code that fails is data (`Outcome.failure`), not an exception; only a
-broken executor raises (`ExecutorError`). `Slots` decide who runs now, and who is next.
+An executor runs a `Job` and returns a `JobOutcome`. Failing code is data (`JobOutcome.failure`), not an exception; only
+a broken executor raises (`ExecutorError`). `Slots` decide which job runs now, and which is next.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from labwright.record.schema.tuning import HyperparameterSetting
 
 
 class TooLate(Exception):
-    """A job was not begun, since it was too late when its turn came."""
+    """Raised when a queued job is skipped because the time limit has passed."""
 
 
 MEASUREMENTS = "measurements.jsonl"
 CHECKPOINTS, ARTIFACTS = "checkpoints", "artifacts"
-"""Names in the folder of a job."""
+"""Names in a job's folder."""
 
 Curve = tuple[str, str, str, str]
-"""What tells one curve from another: (dataset, condition, name, split)."""
+"""Identifies a curve: (dataset, condition, name, split)."""
 
 
 class LoggedPoint(NamedTuple):
-    """One point of a curve as running code logged it: its own words, and a value that may be not finite."""
+    """One point of a curve as logged by running code: unchecked names, and a value that may not be finite."""
 
     curve: Curve
     step: int
@@ -40,21 +40,21 @@ class LoggedPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class ExecutionProgress:
-    """What is seen of code while it runs."""
+    """Snapshot of running code."""
 
     seconds: float
-    """Wall clock that the code has run."""
+    """Wall clock seconds since the code started."""
     quiet_seconds: float
-    """Seconds since it was last seen to print, log or submit something; exact to the time between two glances."""
+    """Seconds since the code last printed, logged or submitted anything; accurate to one polling interval."""
     points: tuple[LoggedPoint, ...] = ()
-    """The values with a step that it logged so far, in its order; of very many the first (`sandbox.monitor.POINTS`)."""
+    """Values with a step logged so far, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
     ended: bool = False
-    """Whether this is the last glance, at everything that was logged by code which has ended, not by the watch."""
+    """Whether the code has ended by itself, so that this is the final snapshot with everything it logged."""
 
 
 ProgressWatch = Callable[[ExecutionProgress], str | None]
-"""Says why running code is to be ended, in one sentence, or None to let it run on. Called outside the event loop's
-thread where an executor reads files for it, never twice at a time; so it may read files too."""
+"""Return why running code should be stopped, in one sentence, or None to let it continue. May read files: it is called
+outside the event loop's thread if the executor reads files for it, and never concurrently."""
 
 
 @dataclass(frozen=True)
@@ -66,70 +66,70 @@ class AttemptArtifacts:
 
     @property
     def names(self) -> list[str]:
-        """What `lab.artifact` finds: files and folders."""
+        """The files and folders that `lab.artifact` finds."""
         return sorted({file.partition("/")[0] for file in self.files})
 
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """What one execution came to, of a cell or of a whole job; files are under its folder."""
+    """Result of one execution of a cell or a whole job; files are in its folder."""
 
     seconds: float
     """Wall clock of the code alone."""
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = ()
-    """Final validation values, scored on the host where predictions were submitted."""
+    """Final validation values, computed on the host if predictions were submitted."""
     self_reported: tuple[Measurement, ...] = ()
-    """Final values that the code itself gave of train and dev."""
+    """Final values for train and dev that the code itself reported."""
     arrays: dict[str, str] = field(default_factory=dict[str, str])
-    """File under arrays/ -> sha256; of a cell the names end in `__<cell.place>`."""
+    """File under arrays/ -> sha256; for a cell, names end in `__<cell.place_name>`."""
     sealed: dict[str, str] = field(default_factory=dict[str, str])
     """Test predictions, unscored: file -> sha256."""
     artifacts: dict[str, str] = field(default_factory=dict[str, str])
     """File under artifacts/ -> sha256."""
     curves_sha256: str | None = None
-    """Of measurements.jsonl, which holds every value with a step."""
+    """sha256 of measurements.jsonl, which holds every value with a step."""
     stdout_tail: str = ""
     peak_host_bytes: int | None = None
-    """Most resident memory of the kernel and all that it started (see `sandbox.monitor`); None where not measured."""
+    """Peak resident memory of the kernel and its child processes (see `sandbox.monitor`); None if not measured."""
     peak_gpu_bytes: int | None = None
-    """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
+    """Peak memory on leased GPUs, summed over them; None without a GPU, or if the driver does not report it."""
     resumed: bool = False
-    """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
+    """Whether a checkpoint of an earlier attempt was available, so that `seconds` only covers the rest."""
     asked: dict[str, int] = field(default_factory=dict[str, int])
-    """Language model -> questions that it answered, those out of the record included."""
+    """Language model -> number of questions answered, including replayed answers."""
     exchanges_sha256: str | None = None
-    """Of exchanges.jsonl, which names each of them; None where nobody was asked, and of a job of cells."""
+    """sha256 of exchanges.jsonl, which lists the questions; None if there were none, and for a job of cells."""
 
 
 @dataclass(frozen=True)
 class CellOutcome(ExecutionResult):
-    """What one execution of a cell came to: a `CellRun` (record.schema.nodes) but for its id and key.
+    """Result of one execution of a cell: a `CellRun` (record.schema.nodes) without its id and key.
 
-    A cell that met its memory limit is executed twice; each execution has an outcome of its own.
+    A cell that reaches its memory limit is executed twice; each execution has its own outcome.
     """
 
     cell: Cell = field(kw_only=True)
     training: TrainingCounts | None = None
-    """None where nothing was seen of it, or it went on from a checkpoint: then the rest alone was."""
+    """None if nothing was counted, or if the cell resumed from a checkpoint and only the rest was counted."""
 
 
 OnCellEnded = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
-"""Told of each execution of a cell once it ended, with the folder that holds what it left, sealed: no code can write
-to it any more. Moves the folder to its final place, commits, and returns where it is. Called one at a time."""
+"""Called after each execution of a cell with its sealed folder, which no code can write to any more. Moves the folder
+to its final location, commits it, and returns the location. Never called concurrently."""
 
 
 async def keep_in_place(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-    """A `Took` that leaves the folder where it is."""
+    """An `OnCellEnded` that leaves the folder where it is."""
     return folder
 
 
 @dataclass(frozen=True)
 class Job:
-    """One execution: a script in a folder of its own, or (`cells`) a program once for each of its cells.
+    """One execution: a script in its own folder, or (`cells`) a program that is run once per cell.
 
-    `folder` is an empty or new folder that the code may write to; `source` maps file names to text that is put into
-    it first (names may have folders); `inputs` maps a name to a folder of recorded arrays copied to
+    `folder` is an empty or new folder that the code may write to. `source` maps file names, possibly with folders, to
+    text that is written first. `inputs` maps names to folders of recorded arrays that are copied to
     `folder/inputs/<name>/`.
     """
 
@@ -140,63 +140,65 @@ class Job:
     mode: Literal["experiment", "plot", "score"] = "experiment"
     seed: int = 0
     timeout: float = 3600.0
-    """Seconds of wall clock for the code; then interrupt, then the kernel's whole process group is killed. For a job of
-    cells: seconds of computing of all of them together, their sum, on however many slots they run."""
+    """Wall clock limit of the code in seconds; at the limit it is interrupted, then its process group is killed. For a
+    job of cells: total compute seconds of all cells, whatever the number of slots."""
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
     artifacts: dict[str, AttemptArtifacts] = field(default_factory=dict[str, AttemptArtifacts])
-    """Node -> what it left; those that the source names are copied for `lab.artifact`."""
+    """Node -> its artifacts; those that occur in the source are copied for `lab.artifact`."""
     earlier_folder: Path | None = None
-    """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds. For a job of
-    cells: those of a cell lie in its `cells/<cell.name>/`, unless `cut` names another folder."""
+    """Folder of an interrupted attempt of the same node, with checkpoints for `lab.restore`. For a job of cells:
+    checkpoints are in its `cells/<cell.name>/`, unless `interrupted_folders` gives another folder."""
     watch: ProgressWatch | None = None
-    """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once when it has ended. The text
-    that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`. For a job of
-    cells: called for each cell by itself; once one is hopeless, the job is, and what has not begun is left out."""
+    """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once after it has ended. If it
+    returns a text, the code is stopped as at the time limit, with the text as its failure, of kind `hopeless`. For a
+    job of cells: called for each cell separately; one hopeless cell makes the job hopeless, and cells not yet started
+    are left out."""
     live_output: Path | None = None
-    """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
+    """File, not writable by the code, with the beginning of its output while it runs; removed afterwards."""
     is_too_late: Callable[[], bool] = lambda: False
-    """Asked once there is a place: whether it is too late to begin."""
+    """Called when a slot is available; returns whether the time limit has passed."""
     on_start: Callable[[], None] = lambda: None
-    """Called once there is a place and it is not too late."""
+    """Called when a slot is available and the time limit has not passed."""
     alone: bool = False
-    """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
+    """Whether no other job of the executor may run at the same time, so that this one has the machine's memory to
+    itself."""
     cells: tuple[Cell, ...] = ()
-    """What is to be measured, in the order of importance; empty for a program that does all at once. Cells run in
-    kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
+    """Cells to measure, in order of importance; empty for a plain script. Cells run in kernels that only see their
+    dataset, each in its own process (docs/sandbox.md)."""
     needs: Mapping[str, ResourceNeeds] = field(default_factory=dict[str, ResourceNeeds])
-    """Arm -> what its cells need of the machine. A program that does all at once gets the most that any does."""
+    """Arm -> resources that its cells need. A plain script gets the maximum over all arms."""
     settings: Mapping[Cell, HyperparameterSetting] = field(default_factory=dict[Cell, HyperparameterSetting])
-    """Hyperparameters of each of `cells`, as `cell.setting` shows them to the code."""
+    """Hyperparameters of each of `cells`, available to the code as `cell.setting`."""
     rungs_by: Literal["steps", "data"] = "steps"
-    """What a share below 1 of a cell is of: the training steps, which the code sees to (`cell.share`), or the training
-    examples, of which `lab.data` gives no more; `cell.share` is 1 then."""
+    """What a cell's share below 1 refers to: the training steps, which the code limits (`cell.share`), or the training
+    examples, which `lab.data` limits; `cell.share` is 1 then."""
     arms: tuple[str, ...] = ()
-    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`record.source_tree`). Empty:
-    those of `cells`."""
+    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`). Empty:
+    the arms of `cells`."""
     pilots: tuple[Cell, ...] = ()
-    """Those of `cells` that are measured first. Empty: of each arm and dataset the last in order."""
+    """Those of `cells` that are measured first. Empty: the last cell of each arm and dataset."""
     expected_seconds: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
-    """Seconds that cells are known to take. An arm on a dataset of which a cell is known needs no pilot."""
+    """Known durations of cells in seconds. An arm on a dataset with a known duration needs no pilot."""
     measured_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Those of `cells` that were measured before, with their sealed folders: not run, only put into the whole."""
+    """Those of `cells` that were measured before, with their sealed folders: not run again, only merged."""
     failed_outcomes: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
-    """Those of `cells` that were executed before and failed: not run again, and counted as what they are."""
+    """Those of `cells` that were executed before and failed: not run again, and counted with these outcomes."""
     interrupted_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Folders of earlier executions of `cells` that ran into a limit, whose checkpoints `lab.restore` finds."""
+    """Folders of earlier executions of `cells` that reached a limit, with checkpoints for `lab.restore`."""
     subjects: tuple[str, ...] = ()
-    """Language models that the code may ask."""
+    """Language models that the code may query."""
     key: str = ""
-    """What its exchanges with them are kept under; of a job of cells each has its own, in `keys`."""
+    """Key under which its exchanges with language models are stored; for a job of cells, see `keys`."""
     keys: Mapping[Cell, str] = field(default_factory=dict[Cell, str])
     on_cell_ended: OnCellEnded = keep_in_place
     may_skip_cells: bool = True
-    """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.
-    Where False, only a `timeout` that is spent does the former."""
+    """Whether expected durations decide that cells are left out and tighten their limits. If False, cells are only left
+    out once `timeout` is used up."""
 
     def compute_max_needs(self) -> ResourceNeeds:
-        """The most that any arm needs."""
+        """Return the maximum resources over all arms."""
         return ResourceNeeds(
             **{
                 name: max(
@@ -209,31 +211,31 @@ class Job:
 
 @dataclass(frozen=True)
 class JobOutcome(ExecutionResult):
-    """What a job came to. Of one of cells, the folder holds what all measured cells left, as if one script had, and
-    `failure` is None where every arm was measured somewhere and no cell failed by an exception of its code."""
+    """Result of a job. For a job of cells, the folder holds the merged files of all measured cells, as if one script
+    had written them, and `failure` is None if every arm was measured somewhere and no cell's code failed."""
 
     figures: tuple[Figure, ...] = ()
     cells: tuple[CellOutcomeLine, ...] = ()
-    """What became of each of `Job.cells`, in that order. Those of `Job.ready` are `measured`, with the seconds that
-    `Job.expected` has of them; ids and nodes are for the caller to fill in."""
+    """Outcome of each of `Job.cells`, in order. Those of `Job.measured_folders` are `measured`, with their
+    `Job.expected_seconds`; the caller fills in ids and nodes."""
 
 
 class Executor(Protocol):
-    """Runs jobs, at most `slots` at a time; further calls wait their turn, in the order in which they came."""
+    """Runs jobs, at most `slots` at a time; further calls wait in order of arrival."""
 
     slots: int
 
     @property
     def environment_fingerprint(self) -> str:
-        """What values depend on besides code, data and seed: interpreter, packages, kind of processor or GPU, threads.
+        """What values depend on besides code, data and seed: interpreter, packages, processor or GPU model, threads.
 
-        The same text wherever all of it is the same. May block for a moment when first asked for.
+        Equal texts mean equal environments. May block briefly on first use.
         """
         ...
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
-        """The most that one cell can have here."""
+        """Maximum resources of one cell."""
         ...
 
     async def run(self, job: Job) -> JobOutcome:
@@ -241,12 +243,12 @@ class Executor(Protocol):
         ...
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """What frozen scorers give for the sealed submissions of an attempt (file -> recorded sha256).
+        """Return the values that frozen scorers compute for an attempt's sealed submissions (file -> recorded sha256).
 
-        To be called after the search. Raises `SubmissionRefused` where a scorer gives no values, `ExecutorError`.
+        To be called after the search. Raises `SubmissionRefused` if a scorer returns no values, `ExecutorError`.
         """
         ...
 
     async def close(self) -> None:
-        """Kill what still runs; idempotent."""
+        """Kill whatever is still running. Idempotent."""
         ...

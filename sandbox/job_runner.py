@@ -1,6 +1,6 @@
-"""One job after the other on this machine: its folder, its kernel, and what came of it; frozen scorers too.
+"""Run jobs on this machine: prepare the folder, run the kernel, collect the outcome; frozen scorers too.
 
-How many run at the same time is the business of `sandbox.executor`.
+`sandbox.executor` limits how many run at the same time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class JobRunner:
     config: KernelConfig
     views: Path
     scorers: Path | None
-    """What `sandbox.scorers.freeze` wrote."""
+    """Folder written by `sandbox.scorers.freeze_scorer`."""
     collector: ResultCollector
     pretrained: Mapping[str, str]
     gpus: GpuLeases
@@ -65,11 +65,11 @@ class JobRunner:
 
     @property
     def slot_gb(self) -> float:
-        """Memory of one experiment that is not alone, 10^9 bytes."""
+        """Memory limit of an experiment that shares the machine, in 10^9 bytes."""
         return compute_limits(self.config.settings, slots=self.slots).memory_bytes / 1e9
 
     async def run(self, job: Job) -> JobOutcome:
-        """Run a script that does all at once. Raises `ExecutorError`, `TooLate`."""
+        """Run a plain script. Raises `ExecutorError`, `TooLate`."""
         if job.is_too_late():
             raise TooLate(job.name)
         job.on_start()
@@ -87,13 +87,13 @@ class JobRunner:
         return await self.collect_outcome(script, source, execution, monitor)
 
     def take_waiting_kernel(self, job: Job) -> Kernel | None:
-        """A kernel that waits and is fit for the job, which works in its folder from now on."""
+        """Take a suitable waiting kernel, if any, which then works in the job's folder."""
         if self.gpus.devices and job.mode == "experiment":  # figures are drawn without a GPU
             return None
         return self.pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
 
     async def prepare_script(self, job: Job) -> KernelScript:
-        """The job's folder, made ready. Raises `ExecutorError`."""
+        """Prepare the job's folder. Raises `ExecutorError`."""
         script = await asyncio.to_thread(prepare_workspace, job, self.views, self.config.settings)
         scorers = await asyncio.to_thread(read_frozen_scorers, self.scorers)
         self.config.cache.mkdir(parents=True, exist_ok=True)
@@ -106,11 +106,14 @@ class JobRunner:
     async def collect_outcome(
         self, script: KernelScript, source: str, execution: KernelExecution, monitor: JobMonitor | None
     ) -> JobOutcome:
-        """What came of code once none of it is alive any more; its folder holds plain files then. Raises
-        `ExecutorError`."""
+        """Return the outcome after all processes of the code have exited; only plain files and folders remain in its
+        folder.
+
+        Raises `ExecutorError`.
+        """
         try:
             outcome = await self._read_outcome(script, source, execution, monitor)
-        except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
+        except Exception as error:  # noqa: BLE001  last resort: files written by code may be anything
             outcome = replace(
                 outcome_from_execution(script, execution), failure=execution.failure or failure_from_error(error)
             )
@@ -135,7 +138,7 @@ class JobRunner:
     async def execute(
         self, script: KernelScript, waiting_kernel: Kernel | None = None, monitor: JobMonitor | None = None
     ) -> KernelExecution:
-        """Run a script in a kernel of its own, or in one that is ready; the kernel is gone then."""
+        """Run a script in a new kernel, or in a waiting one; the kernel is killed afterwards."""
         lease = GpuLease() if script.job.mode == "plot" else await self.lease_gpus(script.job.compute_max_needs().gpus)
         kernel = waiting_kernel or self.create_kernel(script, lease)
         usage = PeakUsage()
@@ -149,16 +152,15 @@ class JobRunner:
             self.gpus.release(lease, usage.processes)
 
     async def lease_gpus(self, count: int | None = None) -> GpuLease:
-        """GPUs for one kernel, by default as many as any experiment has. Raises `ExecutorError` where none
-        can be had.
-        """
+        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is "
+        "available."""
         try:
             return await self.gpus.acquire(count)
         except GpuError as error:
             raise ExecutorError(str(error)) from error
 
     def create_kernel(self, script: KernelScript, lease: GpuLease) -> Kernel:
-        """A kernel for that script, not yet started."""
+        """Create a kernel for the script without starting it."""
         return Kernel(
             script.folder, config=self.config, options=KernelStartOptions(script.readable_paths, lease.devices)
         )
@@ -166,7 +168,7 @@ class JobRunner:
     async def run_in_kernel(
         self, kernel: Kernel, lease: GpuLease, script: KernelScript, *, monitor: JobMonitor | None, usage: PeakUsage
     ) -> KernelExecution:
-        """Run a script in a kernel that was started, which lives on where the script is a cell."""
+        """Run a script in a started kernel, which lives on if the script is a cell."""
         job = script.job
         limits = self.compute_limits(job.compute_max_needs().memory_gb, alone=job.alone)
         asked = LlmSession(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
@@ -177,7 +179,7 @@ class JobRunner:
             began = time.monotonic()
             try:
                 execution = await execute(kernel, script, limits=limits, timeout=script.job.timeout, monitor=monitor)
-            except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
+            except Exception as error:  # noqa: BLE001  a kernel's messages are controlled by the code in it
                 execution = KernelExecution(time.monotonic() - began, failure_from_error(error), Transcript(1000))
         if asked is not None and asked.fatal_error is not None:
             raise asked.fatal_error
@@ -188,7 +190,7 @@ class JobRunner:
         return replace(execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=asked)
 
     def compute_limits(self, memory_gb: float | None, *, alone: bool) -> ResourceLimits:
-        """Of one experiment that declared to need so much; `alone` on the machine, it has all that is there."""
+        """Return the limits of an experiment with this declared memory; with `alone`, it may use the whole machine."""
         limits = compute_limits(self.config.settings, slots=1 if alone else self.slots)
         if memory_gb is None:
             return limits
@@ -202,7 +204,7 @@ class JobRunner:
         alone: bool = False,
         on_start: Callable[[], None] = lambda: None,
     ) -> CommandOutcome:
-        """Run a command of a repository to its end, told when it begins. Raises `ExecutorError`."""
+        """Run a repository command to its end; `on_start` is called when it starts. Raises `ExecutorError`."""
         lease, usage = await self.lease_gpus(needs.gpus), PeakUsage()
         on_start()
         try:
@@ -220,22 +222,22 @@ class JobRunner:
     def _attribute_answers(
         self, script: KernelScript, execution: KernelExecution, asked: LlmSession
     ) -> KernelExecution:
-        """The execution once what it hands in was read off the answers that it cites."""
+        """Return the execution after predictions were derived from the answers that its submissions cite."""
         if asked.budget_message:
             return replace(execution, failure=Failure(kind="budget", message=asked.budget_message))
         try:
-            told = attribute_answers(script.folder, self.collector.labels, self.views, asked)
-            execution.transcript.add("stderr", "".join(f"{line}\n" for line in told))
+            notes = attribute_answers(script.folder, self.collector.labels, self.views, asked)
+            execution.transcript.add("stderr", "".join(f"{line}\n" for line in notes))
         except SubmissionRefused as error:
             execution = replace(execution, failure=execution.failure or failure_from_error(error))
         return execution
 
-    # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
+    # --- frozen scorers, in separate kernels --------------------------------------------------------------------------
 
     async def _add_scorer_values(
         self, script: KernelScript, execution: KernelExecution, scorers: Mapping[str, tuple[FrozenScorer, str]]
     ) -> KernelExecution:
-        """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
+        """Return the execution with the validation values of frozen scorers, or with a failure if they return none."""
         try:
             tasks = await asyncio.to_thread(
                 lambda: build_scorer_tasks(read_submitted(script.folder, self.collector.grade), "validation", scorers)
@@ -246,7 +248,7 @@ class JobRunner:
             return replace(execution, failure=failure_from_error(error))
 
     async def run_scorers(self, tasks: Iterable[ScorerTask], folder: Path, seed: int) -> tuple[Measurement, ...]:
-        """What the tasks come to, in order. Raises `SubmissionRefused`, `ExecutorError`."""
+        """Return the values of the scorer tasks, in order. Raises `SubmissionRefused`, `ExecutorError`."""
         return tuple([value for task in tasks for value in await self._run_scorer(task, folder, seed)])
 
     async def _run_scorer(self, task: ScorerTask, place: Path, seed: int) -> tuple[Measurement, ...]:
@@ -281,7 +283,7 @@ class JobRunner:
 
 
 def get_scoring_folder(config: KernelConfig) -> Path:
-    """Where scorers work."""
+    """Return the folder in which scorers run."""
     return config.cache.parent / "scoring"
 
 

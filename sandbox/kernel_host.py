@@ -1,8 +1,8 @@
-"""Where the cells of a worker run, one after the other: a kernel of this machine, which lives on from cell to cell.
+"""Run the cells of a worker one after the other, in a kernel of this machine that is reused from cell to cell.
 
-Kept: a kernel sees one large dataset at most, and has the GPUs that its cell needs; where no walls can be put up
-between cells, it serves cells of one arm. One that does not fit is ended, and so is one that died. Not kept: what a
-cell left in its folder is for the caller to take out of the kernel's reach.
+Guarantees: a kernel sees at most one large dataset and has the GPUs that its cell needs; if cells cannot be isolated
+from each other, it only serves cells of one arm. Unsuitable or dead kernels are replaced. Limits: the caller must move
+a cell's files out of the kernel's reach.
 """
 
 from __future__ import annotations
@@ -30,41 +30,43 @@ from labwright.sandbox.workspace import CELLS_FOLDER, copy_view
 
 
 class ScriptHost(Protocol):
-    """Executes one script after the other in a folder below its own."""
+    """Executes scripts one after the other in a folder below its own."""
 
     async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Make it fit for a cell of that arm with that source, which sees these datasets, and has so many GPUs (None:
-        as many as any experiment). To be called before the cell's folder is made."""
+        """Prepare for a cell of this arm and source, which sees these datasets and has `gpus` GPUs (None: the default).
+
+        To be called before the cell's folder is created.
+        """
         ...
 
     async def execute(
         self, script: KernelScript, *, on_start: Callable[[], None], monitor: JobMonitor | None = None
     ) -> KernelExecution:
-        """Execute a cell in its folder, told when its code begins. Raises `ExecutorError`."""
+        """Execute a cell in its folder; `on_start` is called when its code starts. Raises `ExecutorError`."""
         ...
 
     async def close(self) -> None:
-        """End whatever runs there. Idempotent."""
+        """Stop whatever is running. Idempotent."""
         ...
 
 
 @dataclass
 class KernelHost:
-    """A kernel of this machine, started when it is needed; `folder` is where it works."""
+    """A kernel of this machine, started on demand; `folder` is its working folder."""
 
     runner: JobRunner
     folder: Path
     _visible_datasets: tuple[str, ...] = ()
-    """The dataset that the kernel sees outside of the cells' folders, if any."""
+    """The dataset that the kernel sees outside the cells' folders, if any."""
     _gpus: int | None = None
     _arm: str = ""
-    """Whose cells the kernel serves, where no walls keep them from those of others."""
+    """Arm whose cells the kernel serves if cells are not isolated from each other; otherwise empty."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
     _started: bool = False
     _ended_cells: int = 0
-    """Cells that ended in this kernel."""
+    """Number of cells that finished in this kernel."""
 
     async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
         arm = "" if self.runner.config.isolation.between_cells else arm
@@ -115,11 +117,11 @@ class KernelHost:
         self._usage = PeakUsage()
 
     async def _lend_cell_folder(self, script: KernelScript) -> tuple[Kernel, OpenFolder]:
-        """The kernel, with the cell's folder in its reach. Raises `ExecutorError`."""
+        """Move the cell's folder into the kernel's reach and return the kernel. Raises `ExecutorError`."""
         kernel = await self._ensure_kernel(script)
         try:
             return kernel, await asyncio.to_thread(lend_folder, script.folder, self.folder, CELLS_FOLDER)
-        except BadFile:  # an earlier cell had its hands in the kernel
+        except BadFile:  # an earlier cell interfered with the kernel's folder
             await self.close()
         try:
             await asyncio.to_thread(remove_tree, self.folder)
@@ -131,7 +133,7 @@ class KernelHost:
             raise ExecutorError(f"cannot work in {self.folder}: {error}") from error
 
     async def _ensure_kernel(self, script: KernelScript) -> Kernel:
-        """The kernel, started where it is not yet. Raises `ExecutorError`."""
+        """Return the kernel, starting it if necessary. Raises `ExecutorError`."""
         if self._kernel is None or not self._started:
             self._lease = await self.runner.lease_gpus(self._gpus)
             if self._kernel is None:
@@ -142,7 +144,7 @@ class KernelHost:
         return self._kernel
 
     async def _start_kernel(self, script: KernelScript) -> Kernel:
-        """A new kernel with what the program imports imported ahead, if that can be done without a word."""
+        """Start a kernel with the program's imports preloaded, if that has no side effects."""
         pool, kernel = self.runner.pool, None
         if not pool.disabled_reason:
             try:
@@ -155,7 +157,7 @@ class KernelHost:
         return kernel or await self._create_started_kernel(script, ("lab",))
 
     async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
-        """A kernel that has started. Raises `ExecutorError`."""
+        """Create and start a kernel. Raises `ExecutorError`."""
         kernel = Kernel(
             self.folder,
             config=self.runner.config,
@@ -170,7 +172,7 @@ class KernelHost:
 
 
 def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecution:
-    """The execution, its death by SIGKILL as one of memory where the system killed one of ours for that meanwhile."""
+    """Reclassify a death by SIGKILL as a memory failure if the system's out-of-memory killer was active meanwhile."""
     failure = execution.failure
     if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
         return execution
@@ -179,6 +181,6 @@ def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecutio
         failure=Failure(
             kind="memory",
             traceback=failure.traceback,
-            message=("the system killed it, since memory ran out: use smaller batches or models, or fewer workers"),
+            message=("the system killed it because memory ran out: use smaller batches or models, or fewer workers"),
         ),
     )

@@ -1,11 +1,10 @@
-"""A kernel that waits for work, with what experiments import already imported. It runs one attempt.
+"""Kernels that wait for work with common imports preloaded. Each runs one attempt.
 
-Kept: an attempt in a kernel that waited measures what it would in one of its own. Its kernel saw nothing before it but
-an empty folder, which becomes the folder of the job when it is taken; nothing is drawn at random ahead; and whatever a
-script could tell by (a file of its own with the name of a module that is imported already, data that the kernel was not
-started for) makes it start in a kernel of its own.
+Guarantees: an attempt gives the same measurements in a waiting kernel as in a new one. The kernel has only seen an
+empty folder, which becomes the job's folder; no random numbers were drawn. If a script could notice a difference (a
+file named like a preloaded module, data that the kernel was not started for), it gets a new kernel.
 
-Not kept: `sys.modules` shows what was imported, and so does the memory that an attempt takes.
+Limits: `sys.modules` shows the preloaded modules, and they count towards the attempt's memory.
 """
 
 from __future__ import annotations
@@ -35,47 +34,48 @@ PRELOADED_MODULES = {
     "torchvision": ("torchvision",),
     "matplotlib": ("matplotlib.pyplot",),
 }
-"""What is imported ahead for a package, if jobs of the run import from it, and it is installed. torch imports its
-`_dynamo` with the first optimizer, which takes as long as torch itself: every cell would, being forked before that."""
+"""Modules to preload for an installed package that the run's jobs import from. torch imports `_dynamo` with the first
+optimizer, which takes as long as torch itself; without preloading, every forked cell would repeat it."""
 PRELOAD_JOB_RATIO = 4
-"""A package is imported ahead if one in so many jobs imports from it: the ladder's few want no other to wait."""
+"""A package is preloaded if at least one in this many jobs imports from it: the few jobs of reference models should not
+delay the others."""
 MATPLOTLIBRC = "matplotlibrc"
-"""Which is read on import."""
+"""A local file of this name is read on import."""
 
 
 class KernelPool:
-    """One kernel ahead, or as many as the settings say. Everything happens in one event loop."""
+    """Keeps one kernel ready, or as many as the settings say. Used from one event loop."""
 
     def __init__(
         self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = (), folder: Path | None = None
     ) -> None:
         self.disabled_reason = ""
-        """Why no kernels wait any more, where they cannot."""
+        """Why no kernels are kept ready any more; empty while they are."""
         self.size = 1 if config.settings.pool is None else config.settings.pool
-        """How many wait when it is full."""
+        """Number of kernels to keep ready."""
         self._config = config
         self._views = views.absolute()
         self._readable = tuple(readable)
         self._slots_folder = folder or config.cache.parent / "slots"
-        remove_tree(self._slots_folder, ignore_errors=True)  # of kernels whose program was killed
+        remove_tree(self._slots_folder, ignore_errors=True)  # left by kernels whose host process was killed
         self._job_count = 0
         self._package_counts: Counter[str] = Counter()
-        """Package -> how many of the jobs import from it."""
+        """Package -> number of jobs that import from it."""
         self._last_datasets: frozenset[str] | None = None
-        """The datasets of the last job that said which it must see; before that all."""
+        """Datasets of the last job that listed any; before that, all."""
         self._waiting: dict[Kernel, frozenset[str]] = {}
-        """Kernels with the datasets that they see."""
+        """Waiting kernels with the datasets that they see."""
         self._filling: asyncio.Task[None] | None = None
         self._closed = False
 
     def take(
         self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str], exact: bool = False
     ) -> Kernel | None:
-        """A kernel whose folder is this one from now on, fit for that source and these datasets; or None.
+        """Return a waiting kernel that fits the source and datasets, moved to `folder`; None if there is none.
 
-        The folder must be empty or not there: else there is none to be had. With `exactly`, as cells need it, the
-        kernel sees no other dataset, and has imported what the source imports: else each cell would, being forked from
-        it. From now on those are started that would have been fit.
+        The folder must be empty or missing. With `exact`, as cells need it, the kernel sees no other dataset and has
+        preloaded what the source imports; otherwise each forked cell would import it again. Future kernels are started
+        for such jobs.
         """
         if (wanted := frozenset(datasets)) or exact:
             self._last_datasets = wanted
@@ -104,7 +104,7 @@ class KernelPool:
         return None
 
     def add_readable(self, readable: Iterable[Path]) -> None:
-        """More that every kernel from now on may read; those that wait are replaced."""
+        """Let every future kernel read these paths too; waiting kernels are discarded."""
         if more := tuple(readable):
             self._readable = (*self._readable, *more)
             for kernel in list(self._waiting):
@@ -114,12 +114,12 @@ class KernelPool:
         return len(self._waiting)
 
     def refill(self) -> None:
-        """Begin to start kernels until there are enough, one at a time, in the background."""
+        """Start kernels in the background, one at a time, until enough are waiting."""
         if (self._filling is None or self._filling.done()) and not self._closed and not self.disabled_reason:
             self._filling = asyncio.create_task(self._fill(), name="refill of the pool")
 
     async def close(self) -> None:
-        """Kill every kernel that waits. Idempotent."""
+        """Kill every waiting kernel. Idempotent."""
         self._closed = True
         if self._filling is not None:
             self._filling.cancel()
@@ -130,11 +130,10 @@ class KernelPool:
             self._slots_folder.rmdir()
 
     async def choose_modules(self, source: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-        """What is imported ahead, as far as the interpreter has it: `lab`, what many jobs imported, and what a source
-        does.
+        """Return the available modules to preload: `lab`, what many jobs import, and what `source` imports.
 
-        What was installed for the run is not there for the process that imports ahead. A library may compute by one of
-        these where it finds it, so then nothing is left to what other jobs import.
+        Packages installed for the run are not available while preloading. Since a library may use another one if it is
+        present, what other jobs import is ignored then.
         """
         packages = (await asyncio.to_thread(inspect_interpreter, self._config.settings.python)).packages
         usable = {name.lower().replace("scikit-learn", "sklearn") for name in packages}
@@ -154,7 +153,7 @@ class KernelPool:
             self.disabled_reason = str(error)
 
     async def _add_kernel(self) -> None:
-        """Start one more. Raises `ExecutorError`, `OSError`."""
+        """Start another kernel. Raises `ExecutorError`, `OSError`."""
         known = frozenset(path.stem for path in self._views.glob("*.npz"))
         datasets = known if self._last_datasets is None else self._last_datasets
         readable = (
@@ -184,7 +183,7 @@ class KernelPool:
 
 
 def _find_imported_packages(source: Mapping[str, str]) -> set[str]:
-    """The packages of `MODULES` that a source imports from."""
+    """Return the packages of `PRELOADED_MODULES` that a source imports from."""
     return {
         name
         for name in PRELOADED_MODULES
@@ -194,5 +193,5 @@ def _find_imported_packages(source: Mapping[str, str]) -> set[str]:
 
 
 def find_local_modules(source: Mapping[str, str]) -> frozenset[str]:
-    """The modules that lie beside a script, which it must not find imported already."""
+    """Return the module names in a script's folder, which must not be preloaded under the same name."""
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in source)

@@ -1,9 +1,8 @@
-"""Fresh Jupyter kernels, in a sandbox where code is isolated: their start, their means and their end.
+"""Start, communicate with and kill Jupyter kernels, in a sandbox if code is isolated.
 
-Kept: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
-`sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited
-is told
-in `sandbox.isolation.limits`. What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
+Guarantees: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
+`sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
+described in `sandbox.isolation.limits`, execution in `sandbox.execution`.
 """
 
 from __future__ import annotations
@@ -35,21 +34,22 @@ if TYPE_CHECKING:
     from labwright.sandbox.isolation.provisioner import LabProvisioner
 
 KERNEL_FOLDER = Path("/experiment")
-"""What isolated code sees its folder as, wherever that lies: paths in what it prints are those of no machine."""
+"""Path of the working folder inside the sandbox, so that printed paths do not depend on the machine."""
 _MAX_MESSAGE_BYTES = 32 * 2**20
-"""Bytes of one message from a kernel. A larger one is dropped unread."""
+"""Limit of one message from a kernel in bytes. A larger one is dropped unread."""
 _MAX_CRASH_LOG_BYTES = 2**20
-"""Bytes that are read of what a crash left."""
+"""Number of bytes read from a crash log."""
 _ECHO_SECONDS = 0.1
-"""Seconds to wait for the echo of a request over iopub before it is sent again."""
+"""Seconds to wait for the iopub echo of a request before it is sent again."""
 
 
 class Kernel:
-    """One kernel process: `start`, one execution (or cell after cell), and `kill`, at any time, from any state."""
+    """One kernel process: `start`, one execution (or one cell after the other), and `kill`, at any time, from any
+    state."""
 
     def __init__(self, folder: Path, *, config: KernelConfig, options: KernelStartOptions | None = None) -> None:
         self.folder = folder
-        """Where it works."""
+        """Its working folder."""
         self.config = config
         self.options = options or KernelStartOptions()
         self._scratch = ScratchFolder()
@@ -60,11 +60,11 @@ class Kernel:
 
     @property
     def folder_inside(self) -> Path:
-        """Its folder, as code in it sees it."""
+        """Its working folder as seen by code in the kernel."""
         return KERNEL_FOLDER if self.config.isolation.is_on else self.folder
 
     async def start(self) -> None:
-        """Start the process and wait until it listens. Raises `ExecutorError`."""
+        """Start the process and wait until it is ready. Raises `ExecutorError`."""
         import zmq
         from jupyter_client.manager import AsyncKernelManager
 
@@ -84,7 +84,7 @@ class Kernel:
         before = (
             []
             if self._group is None
-            else [  # entered before the command does anything else
+            else [  # joins the group before the command does anything else
                 "/bin/sh",
                 "-c",
                 'echo $$ >"$1" && shift && exec "$@"',
@@ -131,7 +131,7 @@ class Kernel:
         await self._wait_until_ready()
 
     def kill(self) -> None:
-        """Kill every process of the kernel and free everything. Idempotent; blocks some milliseconds."""
+        """Kill every process of the kernel and free all resources. Idempotent; blocks for some milliseconds."""
         if self._watchdog is not None:
             self._watchdog.stop()
         if self._manager is not None and self._manager.has_kernel:
@@ -149,7 +149,8 @@ class Kernel:
         self._scratch.remove()
 
     def move(self, folder: Path) -> None:
-        """Rename its folder, which it goes on working in, to one that does not exist or is empty. Raises `OSError`."""
+        """Rename the working folder, which stays in use, to a path that is missing or an empty folder. Raises
+        `OSError`."""
         os.rename(self.folder, folder)
         self.folder = folder
 
@@ -157,7 +158,7 @@ class Kernel:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started; only after `start`."""
+        """Process id of the kernel; only available after `start`."""
         process = self.process.process
         assert process is not None
         return process.pid
@@ -172,14 +173,14 @@ class Kernel:
 
     @property
     def preloaded_names(self) -> frozenset[str]:
-        """Names that it would no longer look for in its folder, since they were imported ahead."""
+        """Names of preloaded modules, which it would no longer look for in its folder."""
         with contextlib.suppress(OSError):
             return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
         return frozenset()
 
     @property
     def llm_socket(self) -> Path:
-        """Where a socket lies on which code asks language models; the kernel sees it and cannot change it."""
+        """Path of the socket for queries to language models; visible to the kernel, but not writable."""
         return self._scratch.root / "llm"
 
     def write_job(self, job: dict[str, Any]) -> None:
@@ -187,7 +188,7 @@ class Kernel:
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
     def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
-        """From now on, until it is told to stop, kill it when it passes a limit."""
+        """Start a watchdog that kills the kernel when it exceeds a limit."""
         self._watchdog = Watchdog(
             self.pid,
             limits,
@@ -199,32 +200,32 @@ class Kernel:
         return self._watchdog
 
     def read_crash_log(self) -> str:
-        """The first part of what it left on descriptor 2; the code may have written anything to it."""
+        """Return the start of what was written to descriptor 2; experiment code can write anything there."""
         with contextlib.suppress(OSError), open(self._scratch.crash_log, "rb") as log:
             return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
 
     def clear_start_traces(self) -> None:
-        """Drop what importing ahead left behind: a result must not tell it."""
-        with contextlib.suppress(OSError):  # without a sandbox code can get at it
+        """Remove traces of preloading, so that they do not appear in results."""
+        with contextlib.suppress(OSError):  # without a sandbox the code may have removed it
             os.truncate(self._scratch.crash_log, 0)
         (self._scratch.tmp / "loaded").unlink(missing_ok=True)
 
-    # --- the conversation -------------------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------------------------
 
     def send_request(self) -> str:
-        """Ask it to run what the job file names, and what came of it; the identity of the request."""
+        """Ask the kernel to run the job in the job file and report the result; return the request's id."""
         return self._client.execute("", store_history=False, allow_stdin=False, user_expressions={"ran": "__run__()"})
 
     async def wait_for_reply(self, request: str) -> dict[str, Any]:
-        """The content of the answer to a request."""
+        """Return the content of the reply to a request."""
         while True:
             message: dict[str, Any] = await self._client.get_shell_msg(timeout=None)
             if message["parent_header"].get("msg_id") == request:
                 return message["content"]
 
     async def read_messages(self, request: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
-        """Type and content of what it publishes, until the request is done."""
+        """Yield type and content of published messages until the request is done."""
         while True:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
             kind, content = message["msg_type"], message["content"]
@@ -237,13 +238,14 @@ class Kernel:
                 return
 
     async def _wait_until_ready(self) -> None:
-        """Wait for a `kernel_info` whose idle status also came over iopub: then no output can be missed."""
+        """Wait for a `kernel_info` reply whose idle status also arrived over iopub: from then on no output can be
+        missed."""
         settings = self.config.settings
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
             if (code := self.process.get_exit_code()) is not None:
                 raise ExecutorError(
-                    f"the kernel of {settings.python!r} ended at its start: "
+                    f"the kernel of {settings.python!r} ended during start-up: "
                     f"{self.read_crash_log().strip()[-500:] or code}"
                 )
             request = self._client.kernel_info()
@@ -265,7 +267,7 @@ def _build_kernel_specs(python: str, wrapper: list[str], before: list[str]) -> A
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
 
     class OneSpec(KernelSpecManager):
-        """Knows only the kernel that this program starts; what is installed on the machine plays no part."""
+        """Only offers the kernel started here; kernels installed on the machine are ignored."""
 
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
             return KernelSpec(

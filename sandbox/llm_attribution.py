@@ -1,10 +1,10 @@
-"""What code that asked language models hands in: predictions that the host reads off the cited answers itself.
+"""Derive predictions from the language model answers that a submission cites.
 
-Kept: an answer counts only as it was committed for this very cell. What such code hands in otherwise is `unattributed`:
-nobody knows whose it is. The same answer serves one row alone, and where answers to one question serve several rows
-(which honest code needs only for rows that are equal), what they give is `unattributed` too.
+Guarantees: an answer only counts as committed for this cell. Other submissions of code that queried models are
+`unattributed`, since their origin is unknown. An answer serves one row only. If answers to one question serve several
+rows (honest code needs this only for equal rows), the resulting values are `unattributed` too.
 
-Not guaranteed: that a question asks what its row shows. Code can have its own guess repeated by a subject.
+Limits: a question need not show its row; code can make a model repeat a guess of its own.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from labwright.sandbox.safe_io import open_regular, raise_read_errors_as, remove
 from labwright.sandbox.scoring import SUBMISSION_INDEX, Submission, read_columns, read_index, read_truth_labels
 
 MIN_AGREEMENT_EXAMPLES = 100
-"""Labelled examples, at least, on which a model that grades is held against labels."""
+"""Minimum number of labelled examples for comparing a grading model with labels."""
 _MAX_REPEATED_SHARE = 0.05
-"""Share of rows whose question may be another row's too: data have rows that are equal."""
+"""Maximum share of rows whose question may also belong to another row, since datasets contain equal rows."""
 _MAX_CITATION_BYTES = 32 * 2**20
-"""Of a file of ids, each of which becomes an object of ours."""
+"""Size limit of a file of ids, each of which becomes a Python object."""
 
 
 class CitedAnswers(BaseModel):
-    """What `lab.submit` wrote: ids of answers for each row, one a draw."""
+    """Written by `lab.submit`: ids of the answers for each row, one per draw."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -47,57 +47,61 @@ class CitedAnswers(BaseModel):
 
 
 def write_exchange_ids(folder: Path, session: LlmSession) -> str:
-    """Write the ids of what a cell was answered, with the sha256 of the answers; the sha256 of that file."""
+    """Write the ids of a cell's answers with their sha256; return the sha256 of that file."""
     digest = hashlib.sha256()
     lines: list[str] = []
     for exchange in session.list_ids():
-        if (found := session.subjects.find(session.key, exchange)) is not None:
-            lines.append(f'{{"id": "{exchange}", "sha256": "{found.sha256}"}}\n')
+        if (answer := session.subjects.find(session.key, exchange)) is not None:
+            lines.append(f'{{"id": "{exchange}", "sha256": "{answer.sha256}"}}\n')
             digest.update(lines[-1].encode())
     write_file(folder, EXCHANGES_LIST, "".join(lines))
     return digest.hexdigest()
 
 
 def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
-    """Make predictions of cited answers, and mark what cites none. Returns what is to be told.
+    """Turn cited answers into predictions, and mark submissions that cite none; return notes for the log.
 
     Raises `SubmissionRefused`.
     """
-    told: list[str] = []
+    notes: list[str] = []
     listed = read_index(folder, SUBMISSION_INDEX)
     made: list[Submission] = []
-    for one in listed:
-        if one.kind in ("answers", "judged"):
-            one, words = _attribute_submission(folder, one, labels, views, session)
-            told += words
+    for submission in listed:
+        if submission.kind in ("answers", "judged"):
+            submission, words = _attribute_submission(folder, submission, labels, views, session)
+            notes += words
         elif session.answer_counts:
-            one = one.model_copy(update={"grade": "unattributed"})
-        made.append(one)
+            submission = submission.model_copy(update={"grade": "unattributed"})
+        made.append(submission)
     if made != listed:
-        write_file(folder, SUBMISSION_INDEX, "".join(one.model_dump_json() + "\n" for one in made))
-    return told
+        write_file(folder, SUBMISSION_INDEX, "".join(submission.model_dump_json() + "\n" for submission in made))
+    return notes
 
 
 def _attribute_submission(
-    folder: Path, one: Submission, labels: Path, views: Path, session: LlmSession
+    folder: Path, submission: Submission, labels: Path, views: Path, session: LlmSession
 ) -> tuple[Submission, list[str]]:
     with (
-        raise_read_errors_as(f"{one.description} is not what lab.submit writes", SubmissionRefused, ValidationError),
-        open_regular(folder, f"submissions/{one.file}", _MAX_CITATION_BYTES) as file,
+        raise_read_errors_as(
+            f"{submission.description} is not what lab.submit writes", SubmissionRefused, ValidationError
+        ),
+        open_regular(folder, f"submissions/{submission.file}", _MAX_CITATION_BYTES) as file,
     ):
         cited = CitedAnswers.model_validate_json(file.read())
-    truth, classes = read_truth_labels(labels, one)
+    truth, classes = read_truth_labels(labels, submission)
     if len(cited.ids) != len(truth):
-        raise SubmissionRefused(f"{one.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
-    read = build_answer_parser(one.read, classes, read_columns(labels, one.dataset, one.split)[0])
-    answers = _find_cited_exchanges(one, [*cited.ids, *cited.agreement.values()], session)
+        raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
+    read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
+    answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
     grade = _find_grade(answers)
     rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
-    told: list[str] = []
+    notes: list[str] = []
     if grade is not None:
-        told.append(f"{one.description}: many rows cite answers to the same question, so what it gives is {grade}")
-    if one.kind == "answers":
-        values, unread = _predict_rows(rows, truth, classes, one)
+        notes.append(
+            f"{submission.description}: many rows cite answers to the same question, so its values are graded {grade}"
+        )
+    if submission.kind == "answers":
+        values, unread = _predict_rows(rows, truth, classes, submission)
         arrays: dict[str, Any] = {"predictions": values}
         update: dict[str, Any] = {"kind": "predictions", "unread": unread}
     else:
@@ -107,50 +111,51 @@ def _attribute_submission(
             "judged": np.array(
                 [value for draws in grades if (value := _mean_of_draws(draws)) is not None], dtype=float
             ),
-            "agreement": np.array([_compute_agreement(one, cited, dev, views, classes)]),
+            "agreement": np.array([_compute_agreement(submission, cited, dev, views, classes)]),
         }
         if not len(arrays["judged"]):
-            raise SubmissionRefused(f"{one.description}: no answer could be read as {one.read!r}")
+            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
         update, grade = {"unread": unread}, grade or "judged"
     if unread:
         so = (
             "they count as wrong"
-            if classes and one.kind == "answers"
+            if classes and submission.kind == "answers"
             else "they count as the mean of the others"
-            if one.kind == "answers"
+            if submission.kind == "answers"
             else "they are left out"
         )
-        told.append(
-            f"{one.description}: {unread} of {len(rows)} rows have no answer that can be read as {one.read!r}; {so}"
+        notes.append(
+            f"{submission.description}: {unread} of {len(rows)} rows have no answer that can be parsed as "
+            f"{submission.read!r}; {so}"
         )
     packed = BytesIO()
     np.savez(packed, allow_pickle=False, **arrays)
-    name = f"{Path(one.file).stem}.npz"
+    name = f"{Path(submission.file).stem}.npz"
     write_file(folder, f"submissions/{name}", packed.getvalue())
-    remove_path(folder, f"submissions/{one.file}")
-    return one.model_copy(update={**update, "file": name, "grade": grade}), told
+    remove_path(folder, f"submissions/{submission.file}")
+    return submission.model_copy(update={**update, "file": name, "grade": grade}), notes
 
 
 def _find_cited_exchanges(
-    one: Submission, ids: Sequence[Sequence[str]], session: LlmSession
+    submission: Submission, ids: Sequence[Sequence[str]], session: LlmSession
 ) -> list[list[LLMExchange]]:
-    """The cited exchanges. Raises `SubmissionRefused` where one is not of this cell, or is cited twice."""
+    """Return the cited exchanges. Raises `SubmissionRefused` for one of another cell, or one cited twice."""
     seen, found = set[str](), list[list[LLMExchange]]()
     for number, draws in enumerate(ids):
         if not draws:
-            raise SubmissionRefused(f"{one.description}: row {number} cites no answer")
+            raise SubmissionRefused(f"{submission.description}: row {number} cites no answer")
         found.append([])
         for exchange in draws:
             answer = session.find_cited(exchange)
             if answer is None:
                 raise SubmissionRefused(
-                    f"{one.description}: row {number} cites {exchange[:60]!r}, which is no answer that a "
-                    "subject gave to this cell"
+                    f"{submission.description}: row {number} cites {exchange[:60]!r}, which is not an answer that a "
+                    "studied model gave to this cell"
                 )
             if exchange in seen:
                 raise SubmissionRefused(
-                    f"{one.description}: row {number} cites {exchange!r}, which was cited before: an answer "
-                    f"serves one row"
+                    f"{submission.description}: row {number} cites {exchange!r}, which was cited before: each answer "
+                    f"can serve only one row"
                 )
             seen.add(exchange)
             found[-1].append(answer)
@@ -158,7 +163,7 @@ def _find_cited_exchanges(
 
 
 def _find_grade(answers: Sequence[Sequence[LLMExchange]]) -> EvidenceGrade | None:
-    """`unattributed` where many rows cite answers to the same question; else None."""
+    """Return `unattributed` if many rows cite answers to the same question, otherwise None."""
     asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
     shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
     return "unattributed" if shared > _MAX_REPEATED_SHARE * len(answers) else None
@@ -170,14 +175,17 @@ def _mean_of_draws(draws: Sequence[float | None]) -> float | None:
 
 
 def _predict_rows(
-    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, one: Submission
+    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, submission: Submission
 ) -> tuple[NDArray[Any], int]:
-    """One value a row, and how many rows have none: the class of most draws (of as many, that drawn first), or their
-    mean. A row without one gets a wrong class, or the mean of all others."""
+    """Return one value per row and the number of rows without an answer.
+
+    A value is the most frequent class (on a tie, the first drawn) or the mean. A row without an answer gets a wrong
+    class, or the mean of all others.
+    """
     if not classes:
         means = [_mean_of_draws(draws) for draws in rows]
         if (rest := _mean_of_draws(means)) is None:
-            raise SubmissionRefused(f"{one.description}: no answer could be read as {one.read!r}")
+            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
         return np.array([rest if value is None else value for value in means]), sum(value is None for value in means)
     votes = [Counter(value for value in draws if value is not None).most_common(1) for draws in rows]
     return np.array(
@@ -186,19 +194,19 @@ def _predict_rows(
 
 
 def _compute_agreement(
-    one: Submission, cited: CitedAnswers, dev: Sequence[Sequence[float | None]], views: Path, classes: int
+    submission: Submission, cited: CitedAnswers, dev: Sequence[Sequence[float | None]], views: Path, classes: int
 ) -> float:
-    """How far a model's grades agree with labels: the share of equal classes, or the correlation of numbers.
+    """Return the agreement of a model's grades with labels: the share of equal classes, or the correlation of numbers.
 
-    Raises `SubmissionRefused`: there are too few, or they are no grades.
+    Raises `SubmissionRefused` if there are too few grades or they cannot be parsed.
     """
-    with np.load(views / f"{one.dataset}.npz", allow_pickle=False) as view:
+    with np.load(views / f"{submission.dataset}.npz", allow_pickle=False) as view:
         labels: NDArray[Any] = view["dev_y"]
     if len(cited.agreement) < MIN_AGREEMENT_EXAMPLES or not all(0 <= row < len(labels) for row in cited.agreement):
         raise SubmissionRefused(
-            f"{one.description}: what a model grades counts beside its agreement with at least "
+            f"{submission.description}: grades need their agreement with at least "
             f"{MIN_AGREEMENT_EXAMPLES} "
-            f"labels of dev alone; it cites {len(cited.agreement)}"
+            f"dev labels; this submission cites {len(cited.agreement)}"
         )
     true = labels[list(cited.agreement)].astype(float)
     given = [_mean_of_draws(draws) for draws in dev]
@@ -207,7 +215,8 @@ def _compute_agreement(
     pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
     if len(pairs) < MIN_AGREEMENT_EXAMPLES:
         raise SubmissionRefused(
-            f"{one.description}: {len(pairs)} of its grades of dev can be read, not {MIN_AGREEMENT_EXAMPLES}"
+            f"{submission.description}: {len(pairs)} of its grades on dev can be parsed, at least "
+            f"{MIN_AGREEMENT_EXAMPLES} are needed"
         )
     spread = pairs.std(axis=0)
     return float(np.corrcoef(pairs.T)[0, 1]) if spread.min() > 0 else 0.0

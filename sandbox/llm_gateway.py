@@ -1,7 +1,7 @@
-"""How code asks language models: a socket that one cell's kernel sees, answered by the host.
+"""Lets experiment code query language models, over a socket that only one cell's kernel sees; the host answers.
 
-The host knows by the socket whom it serves, and nothing that code says can change that. It lies where the kernel reads
-and cannot write, and is gone with the cell. Messages, connections and what waits are bounded.
+The socket identifies the cell, whatever the code sends. It is in a folder that the kernel can read but not write, and
+is removed with the cell. Messages, connections and queues are bounded.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.whole_numbers import parse_whole_number
 
 MAX_MESSAGE_BYTES = 2**20
-"""Bytes of one question, at most."""
+"""Size limit of one question in bytes."""
 MAX_QUEUED_QUESTIONS = 64
-"""Questions of one connection that are not answered yet; the next one is read when one is."""
+"""Maximum number of unanswered questions per connection; the next one is read when one is answered."""
 MAX_CONNECTIONS = 64
-"""Of one cell: one a thread that asks."""
+"""Maximum number of connections per cell: one per thread that asks questions."""
 
 
 class LlmGateway(Protocol):
-    """The language models that experiments may ask."""
+    """The language models that experiments may query."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
 
     def definition(self, name: str) -> str:
-        """What tells it from another model."""
+        """Return a text that distinguishes the model from others."""
         ...
 
     def find(self, cell: str, exchange: str) -> LLMExchange | None:
-        """What was committed under an id for the cell of a key."""
+        """Return the exchange committed under an id for the cell with this key."""
         ...
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """The committed answer to that draw of a question, or a new one.
+        """Return the committed answer to this draw of a question, or query a new one.
 
-        Raises: `SubjectRefused`, `SubjectBudgetSpent`; `SubjectDown`, `RecordError`, which end the run.
+        Raises `LLMQuestionRefused`, `LLMBudgetSpent`; `LLMUnavailable` and `RecordError`, which end the run.
         """
         ...
 
@@ -56,33 +56,33 @@ class LlmGateway(Protocol):
 
 @dataclass
 class LlmSession:
-    """What one execution of a cell asks, from its first question to its end."""
+    """Queries of one execution of a cell."""
 
     subjects: LlmGateway
     key: str
-    """Of the cell, or of a script that does all at once."""
+    """Key of the cell, or of a plain script."""
     names: Collection[str]
-    """Those that may be asked."""
+    """Models that may be queried."""
     answer_counts: Counter[str] = field(default_factory=Counter[str])
-    """Subject -> questions that were answered."""
+    """Model -> number of answered questions."""
     budget_message: str = ""
-    """Why a question was refused: the budget had no room for it."""
+    """Why a question was refused for lack of budget."""
     fatal_error: Exception | None = None
-    """What ends the run."""
+    """Error that ends the run."""
     _draw_counts: Counter[str] = field(default_factory=Counter[str])
-    """Question -> how often it was asked."""
+    """Question -> number of times it was asked."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _open_connections: int = 0
 
     def find_cited(self, exchange: str) -> LLMExchange | None:
-        """An exchange of this execution by its id; None where it is none of its own."""
+        """Return an exchange of this execution by id; None if it belongs to another."""
         digest, _, ordinal = exchange.rpartition("-")
         if (number := parse_whole_number(ordinal)) is None or number >= self._draw_counts.get(digest, 0):
             return None
         return self.subjects.find(self.key, exchange)
 
     def list_ids(self) -> list[str]:
-        """Of all questions, in one order."""
+        """Return the ids of all questions, in a fixed order."""
         return [
             f"{digest}-{ordinal}"
             for digest in sorted(self._draw_counts)
@@ -90,7 +90,7 @@ class LlmSession:
         ]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer what comes over one connection."""
+        """Answer the questions of one connection."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -99,21 +99,23 @@ class LlmSession:
         try:
             if self._open_connections > MAX_CONNECTIONS:
                 await _send_answer(
-                    writer, {"error": f"a cell asks in {MAX_CONNECTIONS} threads at most: use ask_many", "n": -1}
+                    writer, {"error": f"a cell may query from at most {MAX_CONNECTIONS} threads: use ask_many", "n": -1}
                 )
             while self._open_connections <= MAX_CONNECTIONS:
                 await room.acquire()
                 try:
                     line = await reader.readline()
                 except ValueError:
-                    await _send_answer(writer, {"error": f"a question has {MAX_MESSAGE_BYTES} bytes at most", "n": -1})
+                    await _send_answer(
+                        writer, {"error": f"a question may have at most {MAX_MESSAGE_BYTES} bytes", "n": -1}
+                    )
                     break
                 if not line.endswith(b"\n"):
                     break
                 answering = asyncio.create_task(self._handle_question(line, writer))
                 under_way.add(answering)
                 answering.add_done_callback(lambda done: (under_way.discard(done), room.release()))
-        except asyncio.CancelledError:  # the cell is over; asyncio's server takes it for a fault
+        except asyncio.CancelledError:  # the cell has ended; asyncio's server would log this as an error
             pass
         finally:
             for one in list(under_way):
@@ -130,15 +132,15 @@ class LlmSession:
             await asyncio.wait(tasks)
 
     def _handle_question(self, line: bytes, writer: asyncio.StreamWriter) -> Any:
-        """Its ordinal is known at once, in order of arrival; the answer comes later."""
+        """Assign the question's ordinal now, in order of arrival; the answer follows later."""
         number = -1
         try:
             fields: dict[str, Any] = replace_unencodable(json.loads(line))
             number = int(fields.pop("n"))
             question = LLMQuestion.model_validate(fields)
             if question.subject not in self.names:
-                there = ", ".join(self.names) or "none"
-                raise LLMQuestionRefused(f"there is no subject {question.subject!r} in this study; there are: {there}")
+                available = ", ".join(self.names) or "none"
+                raise LLMQuestionRefused(f"unknown subject {question.subject!r} in this study; available: {available}")
             digest = question.digest
         except ValidationError as error:
             first = error.errors()[0]
@@ -146,7 +148,7 @@ class LlmSession:
         except LLMQuestionRefused as error:
             return _send_answer(writer, {"n": number, "error": str(error)})
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
-            return _send_answer(writer, {"n": number, "error": f"no question ({type(error).__name__})"})
+            return _send_answer(writer, {"n": number, "error": f"not a valid question ({type(error).__name__})"})
         ordinal = self._draw_counts[digest]
         self._draw_counts[digest] += 1
         return self._ask(number, question, ordinal, writer)
@@ -160,8 +162,8 @@ class LlmSession:
             self.budget_message, answer = str(error), {"n": number, "error": str(error)}
         except LLMQuestionRefused as error:
             answer = {"n": number, "error": str(error)}
-        except Exception as error:  # noqa: BLE001  told to whoever runs the cell, which then ends the run
-            self.fatal_error, answer = error, {"n": number, "error": "the run is ended; its answers are kept"}
+        except Exception as error:  # noqa: BLE001  reported to the runner of the cell, which then ends the run
+            self.fatal_error, answer = error, {"n": number, "error": "the run is ending; its answers are kept"}
         await _send_answer(writer, answer)
 
 
@@ -173,7 +175,7 @@ async def _send_answer(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> 
 
 @asynccontextmanager
 async def serve_session(session: LlmSession, socket: Path) -> AsyncGenerator[LlmSession]:
-    """While inside, the session is served on a socket at a path, made for it alone."""
+    """Serve the session on a socket at this path while inside."""
     with suppress(FileNotFoundError):
         socket.unlink()
     server = await asyncio.start_unix_server(session.serve, path=str(socket), limit=MAX_MESSAGE_BYTES)

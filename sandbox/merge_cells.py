@@ -1,7 +1,7 @@
-"""The folder of a job of cells, put together from what its cells left: as if one script had left it all.
+"""Merge the folders of a job's cells into the job's folder, as if one script had written everything.
 
-In the order of the job's cells, so that how they were packed cannot be told from it. Files are linked where the system
-can, else copied; no code is alive that could write to them.
+Cells are merged in the job's order, independent of how they were scheduled. Files are linked if possible, otherwise
+copied; no running code can write to them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from labwright.sandbox.scoring import hash_sealed, score_submissions
 
 _MERGED_FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
 _MAX_FILE_BYTES = 2**32
-"""Of a file that is read whole: those of all cells together."""
+"""Size limit of a file that is read whole, with the content of all cells."""
 _MERGED_LINE_FILES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
 
 
 def merge_cell_folders(job: Job, schedule: CellSchedule, collector: ResultCollector) -> JobOutcome:
-    """Put the job's folder together; what came of the job. Raises `ExecutorError`.
+    """Fill the job's folder and return the job's outcome. Raises `ExecutorError`.
 
-    What metrics say of several conditions is said here. Of several trials of one place nothing is put together: their
-    files have the same names.
+    Metrics over several conditions are computed here. If a job has several trials of a condition, nothing is merged,
+    because their files have the same names.
     """
     several = len({cell.place_name for cell in job.cells}) < len(job.cells)
     measured = (
@@ -56,11 +56,11 @@ def merge_cell_folders(job: Job, schedule: CellSchedule, collector: ResultCollec
             _build_outcome(job, schedule, collector.artifact_bytes), stdout_tail=_write_output(job, schedule)
         )
     except (OSError, BadFile, SubmissionRefused) as error:
-        raise ExecutorError(f"cannot put {job.folder} together: {error}") from error
+        raise ExecutorError(f"cannot merge the cells into {job.folder}: {error}") from error
 
 
 def _add_cross_cell_values(job: Job, collector: ResultCollector) -> None:
-    """Add the values that take the predictions of several cells: those that no cell has by itself."""
+    """Add metrics that need the predictions of several cells."""
     names = {name for name, text in read_formulas(collector.labels).items() if text.startswith("flip_rate")}
     if names:
         before = read_file(job.folder, MEASUREMENTS, _MAX_FILE_BYTES)
@@ -100,7 +100,8 @@ def _build_outcome(job: Job, schedule: CellSchedule, artifact_bytes: int) -> Job
 
 
 def _link_files(source: Path, target: Path, folder: str) -> None:
-    """Put the files of a cell's folder into that of the job. Raises `BadFile`, also where another cell left such."""
+    """Link a cell's files into the job's folder. Raises `BadFile`, also if another cell wrote a file of the same "
+    "name."""
     for name, status in iterate_entries(source, folder):
         if stat.S_ISREG(status.st_mode) and f"{folder}/{name}" not in _MERGED_LINE_FILES:
             link_file(source, f"{folder}/{name}", target, f"{folder}/{name}")
@@ -113,7 +114,7 @@ def _concatenate(parts: Iterable[Path], folder: Path, name: str) -> None:
 
 
 def _write_output(job: Job, schedule: CellSchedule) -> str:
-    """Write the notebook and all output; the end of it."""
+    """Write the notebook and the full output; return its tail."""
     most = max(4000, MAX_KEPT_CHARS // len(job.cells))
     shown: list[tuple[str, str]] = []
     for line in schedule.build_lines():

@@ -464,13 +464,13 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
     assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.1), ("b@low", 3.1)]
     assert [one["outcome"] for one in found["cells"]] == ["measured", "measured"]
     for arguments, words in (
-        (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
+        (["grid.py"], "grid.py measures cells (lab.measure): choose some, e.g. --cells"),
         (["grid.py", "--cells", "a"], "--cells and --on belong together"),
         (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
         (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is no cell"),
         (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
         (["sizes.txt", "--setting", "more=1"], "belong together"),
-        (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
+        (["grid.py", "--cells", "a", "--on", "nowhere"], "--on: unknown dataset 'nowhere'"),
         (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure"),
     ):
         assert main(["exec", *arguments]) in (1, 2)

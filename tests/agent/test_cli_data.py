@@ -94,7 +94,7 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
         f"bad=bad.csv,{OPTIONS}",
         "column 'ph' contains 120 different dates (such as '1.1.2024'): split by time with time=ph",
     ),
-    "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has that name"),
+    "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has this name"),
 }
 
 

@@ -188,7 +188,7 @@ def test_numbers_by_field(text: str, value: float | None) -> None:
 
 @pytest.mark.parametrize("read", ["", "verse", "json:", "label", "letter"])
 def test_a_way_to_read_that_does_not_go_is_refused(read: str) -> None:
-    with pytest.raises(SubmissionRefused, match="does not go with numbers"):
+    with pytest.raises(SubmissionRefused, match="cannot be used with numbers"):
         build_answer_parser(read, 0, ())
 
 

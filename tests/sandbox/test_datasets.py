@@ -76,7 +76,7 @@ def test_what_is_there_is_kept_and_what_is_damaged_is_mended(tmp_path: Path) -> 
 
 def test_another_seed_does_not_overwrite_what_may_be_in_use(tmp_path: Path) -> None:
     make("wine", tmp_path, seed=3)
-    with pytest.raises(DatasetError, match="cut with seed 3, not 4"):
+    with pytest.raises(DatasetError, match="split with seed 3, not 4"):
         make("wine", tmp_path, seed=4)
 
 
@@ -88,6 +88,6 @@ def test_duplicates_are_counted(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"^no dataset 'mnist'; there are: digits, breast_cancer, wine, iris"):
+    with pytest.raises(DatasetError, match=r"^unknown dataset 'mnist'; available: digits, breast_cancer, wine, iris"):
         make("mnist", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -610,7 +610,7 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
         assert lines[arm].why.startswith(
             "other: OSError: [Errno "
             if walls
-            else ("other: it renamed, replaced or removed the folder that it worked in: leave that where it is")
+            else ("other: the code renamed, replaced or removed its working folder: leave that folder in place")
         ), arm
     assert "nested more than" in lines["nests"].why
     assert {one.measurements[0].value for one in told if one.failure is None} == {told[0].measurements[0].value}, (

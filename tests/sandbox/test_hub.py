@@ -70,7 +70,7 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
     config = tmp_path / "c.yaml"
     config.write_text(CONFIG)
     before = program(hub, tmp_path / "hf", "-c", LOOK, network=False)
-    assert before.stdout.startswith("sandbox.allowed: of the model tiny/net@v1 neither the hub nor")
+    assert before.stdout.startswith("sandbox.allowed: model tiny/net@v1 is neither on the hub nor")
     looked = program(hub, tmp_path / "hf", "-c", LOOK)
     assert looked.stdout.splitlines() == [
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
@@ -129,4 +129,4 @@ def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> No
     assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
     out.write_text(out.read_text().replace("tiny/net@v1", "tiny/other@v1"))
     refused = program(hub, tmp_path / "hf", *run, "--plan", str(out))
-    assert refused.returncode == 2 and "there is no pretrained model 'tiny/other@v1'" in refused.stderr
+    assert refused.returncode == 2 and "unknown pretrained model 'tiny/other@v1'" in refused.stderr

@@ -316,11 +316,11 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
         ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is no answer"),
         pytest.param(
             "[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
-            "which is no answer that a subject gave to this cell",
+            "which is not an answer that a studied model gave to this cell",
             marks=pytest.mark.bench,
         ),
         pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
-        ("[theirs] + ids[1:]", "which is no answer that a subject gave to this cell"),
+        ("[theirs] + ids[1:]", "which is not an answer that a studied model gave to this cell"),
         pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench),
     ],
 )

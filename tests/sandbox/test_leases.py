@@ -64,7 +64,7 @@ def test_gpus_are_chosen_among_the_visible() -> None:
     assert select_devices(seen, ()) == (FOUR[3], FOUR[1])
     assert select_devices(seen, ("1",)) == (FOUR[1],)
     assert select_devices(seen, (uuid(3),)) == (FOUR[3],)
-    with pytest.raises(GpuError, match=r"names '2', which is none of the 2 visible GPUs: 0 scripted GPU-00000003"):
+    with pytest.raises(GpuError, match=r"sandbox\.gpus: '2' is not one of the 2 visible GPUs: 0 scripted GPU-00000003"):
         select_devices(seen, ("2",))
     with pytest.raises(GpuError, match=r"names GPU-00000001.* twice"):
         select_devices(seen, ("1", uuid(1)))
@@ -145,8 +145,8 @@ async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a
     lease = await ours.acquire()
     nvml.used_bytes[uuid(0)] = {4242: 10**9, 77: 10**9}
     ours.release(lease, [4242])
-    words = rf"^an experiment is over, but still holds {uuid(0)} by process 4242: stop it with kill -9; .* --gpus; "
-    with pytest.raises(GpuError, match=words + r"so there is no 1 GPU\(s\) with 2 GB free"):
+    words = rf"^an experiment has ended but still holds {uuid(0)} by process 4242: stop it with kill -9; .* --gpus; "
+    with pytest.raises(GpuError, match=words + r"as a result, there is no 1 GPU\(s\) with 2 GB free"):
         await asyncio.wait_for(ours.acquire(), 5.0)
     await ours.close()
 
@@ -261,10 +261,10 @@ async def test_on_the_cpu_a_lease_is_empty_and_at_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("devices", "variable", "settings", "words"),
     [
-        (0, None, {}, r"sandbox\.device is cuda, but the driver knows no GPU; .*--set sandbox\.device=cpu"),
+        (0, None, {}, r"sandbox\.device is cuda, but the driver lists no GPU; .*--set sandbox\.device=cpu"),
         (2, "", {}, r"but CUDA_VISIBLE_DEVICES= hides all 2; "),
-        (2, "1", {"gpus": "1"}, r"names '1', which is none of the 1 visible GPUs"),
-        (2, None, {"gpus_per_node": 3}, r"gpus_per_node is 3, but 2 GPU\(s\) can be used"),
+        (2, "1", {"gpus": "1"}, r"sandbox\.gpus: '1' is not one of the 1 visible GPUs"),
+        (2, None, {"gpus_per_node": 3}, r"gpus_per_node is 3, but 2 GPU\(s\) are available"),
     ],
 )
 def test_a_gpu_that_is_not_there_is_said_in_one_line(

@@ -152,7 +152,7 @@ async def test_the_host_reads_and_scores_recorded_answers_and_replays_them_to_th
     numbers = place.numbers("validation")
     unread = sum(number % 10 == 0 for number in numbers)
     assert values["silent", "accuracy"].value == pytest.approx(1 - unread / len(numbers))
-    assert f"{unread} of {len(numbers)} rows have no answer that can be read as 'label'" in outcome.stdout_tail
+    assert f"{unread} of {len(numbers)} rows have no answer that can be parsed as 'label'" in outcome.stdout_tail
     assert "['-0', '-1', '-2', '-3', '-4'] m-2026-11-01" in outcome.stdout_tail
     asked = place.server.counts()
     assert outcome.asked == {"small": sum(asked.values())} and set(asked.values()) == {5}

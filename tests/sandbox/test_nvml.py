@@ -119,7 +119,7 @@ def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:
     nvml = DriverNvml()
     assert nvml.free_bytes("MIG-2") == TOTAL // 2
     assert nvml.list_processes("GPU-0") == {7: 100, 8: 0}
-    with pytest.raises(GpuError, match="the NVIDIA driver does not answer: Not Found"):
+    with pytest.raises(GpuError, match="the NVIDIA driver does not respond: Not Found"):
         nvml.free_bytes("GPU-9")
 
 
@@ -128,5 +128,5 @@ def test_a_driver_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, library: L
         raise NvmlError("Driver/library version mismatch")
 
     monkeypatch.setattr(library, "nvmlInit", broken)
-    with pytest.raises(GpuError, match="does not answer: Driver/library version mismatch"):
+    with pytest.raises(GpuError, match="does not respond: Driver/library version mismatch"):
         DriverNvml()

@@ -69,7 +69,7 @@ def test_what_was_changed_is_found(store: ContentStore, tmp_path: Path) -> None:
 def test_what_does_not_arrive_whole_is_refused(store: ContentStore, tmp_path: Path) -> None:
     part = tmp_path / "part"
     (part / "content").mkdir(parents=True)
-    with pytest.raises(ExecutorError, match="did not arrive"):
+    with pytest.raises(ExecutorError, match="was changed while it was copied to the store"):
         store.finish(part, "0" * 64, "view", "data")
 
 

@@ -79,7 +79,7 @@ def test_an_idea_brings_data_from_its_own_folder_only(tmp_path: Path) -> None:
 
 
 def test_a_bundled_name_cannot_be_taken(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="data 'iris': a bundled dataset has that name"):
+    with pytest.raises(DatasetError, match="data 'iris': a bundled dataset has this name"):
         build_registry([parse_spec("iris=x.csv", tmp_path)])
 
 
