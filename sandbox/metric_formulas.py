@@ -1,14 +1,14 @@
-"""Metrics that a plan asks for by a formula: any of scikit-learn's with its arguments, by group, and without labels.
+"""Metrics defined by formulas in a plan: scikit-learn metrics with arguments, metrics by group, and label-free metrics.
 
     fbeta_score(beta=2)    f1_score(average=macro)    top_k_accuracy_score(k=3)    neg_log_loss
     worst(accuracy, by=hospital)    mean(...)    gap(...), best minus worst    within(accuracy, by=hospital, group=a)
-    agreement(shortcut)        share of predictions that say what a column says
-    flip_rate(to=a0)           share of examples that another condition of the same experiment predicts otherwise:
+    agreement(shortcut)        share of predictions that equal the value of a column
+    flip_rate(to=a0)           share of examples with another prediction in another condition of the same experiment:
                                this arm at level a0, arm `to` at this level, or the condition `arm@level`
 
-What is unqualified is ours where we have that name (`sandbox.metrics`). A measure takes counts as ours do; where
-scikit-learn computes, examples are repeated as often as they count, so that resamples hold for every metric. A group
-without a value (no example, one class) is passed over. The formulas of a run lie beside its labels.
+A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
+scikit-learn, examples are repeated as often as they count, so resampling works for every metric. Groups without a value
+(no example, one class) are skipped. The formulas of a run are stored with its labels.
 """
 
 from __future__ import annotations
@@ -44,26 +44,27 @@ Array = NDArray[Any]
 GROUP_RULES = {"worst": {"by"}, "mean": {"by"}, "gap": {"by"}, "within": {"by", "group"}}
 LABEL_FREE_RULES = {"agreement": set[str](), "flip_rate": {"to"}}
 SKLEARN_CALL_SECONDS = 3e-3
-"""Seconds that a call of scikit-learn takes, about; a pass over an example takes 4 ns (`sandbox.metrics.passes`)."""
+"""Approximate duration of a scikit-learn call in seconds; a pass over an example takes 4 ns (`count_passes`)."""
 _FORMULA_FILE = "formulas.json"
 _BARE_WORD_PATTERN = re.compile(r"(?<=[=(,])\s*([A-Za-z0-9_.@-]+)(?=\s*[,)])")
 _NUMBER_PATTERN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 class FormulaError(ValueError):
-    """A formula that is none, or has no value for such data. Who acts: whoever wrote it."""
+    """An invalid formula, or one that has no value for the data. To be fixed by its author."""
 
 
 @dataclass(frozen=True)
 class MetricFormula:
-    """`how` is "" for a metric as it is, else by which rule groups are put together or predictions compared."""
+    """A parsed formula. `rule` is empty for a plain metric, otherwise the rule for combining groups or comparing
+    predictions."""
 
     rule: str = ""
     metric: str = ""
     arguments: tuple[tuple[str, Any], ...] = ()
     column: str = ""
     other: str = ""
-    """The group of `within`, the condition of `flip_rate`."""
+    """The group of `within`, or the condition of `flip_rate`."""
 
     @property
     def is_builtin(self) -> bool:
@@ -72,7 +73,7 @@ class MetricFormula:
 
 @dataclass(frozen=True)
 class FormulaInputs:
-    """What formulas are computed from: predictions of a kind, the truth, and what else is known of the examples."""
+    """Inputs of formulas: predictions of a kind, the truth, and further data about the examples."""
 
     kind: str
     values: Array
@@ -81,30 +82,30 @@ class FormulaInputs:
     columns: Mapping[str, Array] = field(default_factory=dict[str, Array])
     condition: str = ""
     find_other_predictions: Callable[[str], Array | None] = lambda _: None
-    """Condition -> what it predicts for the same examples."""
+    """Condition -> its predictions for the same examples, if any."""
 
     @property
     def predicted_values(self) -> Array:
         return self.values if self.kind == "predictions" else self.values.argmax(axis=1)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- parsing ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
 def parse_formula(text: str) -> MetricFormula:
-    """Raises `FormulaError`."""
+    """Parse a formula. Raises `FormulaError`."""
     try:
         tree = ast.parse(_BARE_WORD_PATTERN.sub(_quote_word, " ".join(text.split())), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise FormulaError(
-            f"{text!r} cannot be read: write as in worst(f1_score(average=macro), by=hospital), a name "
-            "with blanks in quotes"
+            f"{text!r} cannot be parsed: write it like worst(f1_score(average=macro), by=hospital); put a name "
+            "with spaces in quotes"
         ) from None
     name, given, named = _parse_call(tree)
     if name in LABEL_FREE_RULES:
         if named.keys() != LABEL_FREE_RULES[name] or len(given) != (name == "agreement"):
-            raise FormulaError(f"{name} is written {'agreement(COLUMN)' if given else 'flip_rate(to=CONDITION)'}")
+            raise FormulaError(f"{name} must be written {'agreement(COLUMN)' if given else 'flip_rate(to=CONDITION)'}")
         return MetricFormula(
             name, column=_parse_word(given[0]) if given else "", other=_parse_word(named["to"]) if named else ""
         )
@@ -122,9 +123,9 @@ def parse_formula(text: str) -> MetricFormula:
     )
 
 
-def _quote_word(found: re.Match[str]) -> str:
-    """A name as a string where it is no word of Python's: `a0.1`, `method@a0.1`, `my-arm`."""
-    word = found[1]
+def _quote_word(match: re.Match[str]) -> str:
+    """Quote a name that is not a Python identifier: `a0.1`, `method@a0.1`, `my-arm`."""
+    word = match[1]
     return repr(word) if not (word.isidentifier() or _NUMBER_PATTERN.fullmatch(word)) else word
 
 
@@ -135,16 +136,16 @@ def _parse_call(tree: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr
         case ast.Call(func=ast.Name(id=name)):
             return name, tree.args, {one.arg or "**": one.value for one in tree.keywords}
         case _:
-            raise FormulaError(f"{ast.unparse(tree)} stands where a metric is to stand")
+            raise FormulaError(f"{ast.unparse(tree)} was found where a metric was expected")
 
 
 def _parse_metric(name: str, given: Sequence[ast.expr], named: Mapping[str, ast.expr]) -> MetricFormula:
     if given:
         raise FormulaError(f"{name} takes its arguments by name: {name}(argument=value)")
-    found = MetricFormula(metric=name, arguments=tuple((key, _parse_value(one)) for key, one in named.items()))
-    if not found.is_builtin:
-        _find_sklearn_function(found)
-    return found
+    formula = MetricFormula(metric=name, arguments=tuple((key, _parse_value(one)) for key, one in named.items()))
+    if not formula.is_builtin:
+        _find_sklearn_function(formula)
+    return formula
 
 
 def _parse_value(tree: ast.expr) -> Any:
@@ -152,11 +153,11 @@ def _parse_value(tree: ast.expr) -> Any:
         return {"true": True, "false": False, "none": None}.get(tree.id, tree.id)
     try:
         value: Any = ast.literal_eval(tree)
-        found: Any = tuple(value) if isinstance(tree, ast.List) else value
-        hash(found)
-        return found
+        hashable: Any = tuple(value) if isinstance(tree, ast.List) else value
+        hash(hashable)
+        return hashable
     except (ValueError, TypeError):
-        raise FormulaError(f"{ast.unparse(tree)} is no value of an argument") from None
+        raise FormulaError(f"{ast.unparse(tree)} is not a valid argument value") from None
 
 
 def _parse_word(tree: ast.expr) -> str:
@@ -169,14 +170,14 @@ class SklearnFunction:
     sign: int
     arguments: dict[str, Any]
     takes_probabilities: bool
-    """Whether it takes probabilities, and no predicted classes."""
+    """Whether it takes probabilities rather than predicted classes."""
     is_regression: bool
     takes_labels: bool
 
 
 @lru_cache(maxsize=256)
 def _find_sklearn_function(wanted: MetricFormula) -> SklearnFunction:
-    """scikit-learn's scorer or function of that name, with its arguments. Raises `FormulaError`."""
+    """Return scikit-learn's scorer or function of that name, with its arguments. Raises `FormulaError`."""
     from sklearn import metrics  # pyright: ignore[reportMissingTypeStubs]
 
     library: Any = metrics
@@ -196,11 +197,11 @@ def _find_sklearn_function(wanted: MetricFormula) -> SklearnFunction:
     else:
         near = get_close_matches(name, [*METRICS, *scorers, *functions], n=3)
         raise FormulaError(
-            f"there is no metric {name!r}; "
+            f"unknown metric {name!r}; "
             + (
                 f"did you mean {' or '.join(near)}?"
                 if near
-                else f"there are {', '.join(METRICS)}, and those of scikit-learn"
+                else f"available: {', '.join(METRICS)}, and the metrics of scikit-learn"
             )
         )
     known = [one for one in list(inspect.signature(call).parameters)[2:] if one != "sample_weight"]
@@ -220,37 +221,37 @@ def _second_parameter(call: Callable[..., Any]) -> str:
     return [*inspect.signature(call).parameters, "", ""][1]
 
 
-# --- measuring -------------------------------------------------------------------------------------------------------
+# --- computing -------------------------------------------------------------------------------------------------------
 
 
 def build_measures(formulas: Mapping[str, str], inputs: FormulaInputs) -> dict[str, Measure]:
-    """Those of the formulas (name -> text) that can be computed from these predictions."""
-    found = {name: _build_measure(parse_formula(text), inputs) for name, text in formulas.items()}
-    return {name: measure for name, measure in found.items() if measure is not None}
+    """Build measures for the formulas (name -> text) that can be computed from these predictions."""
+    measures = {name: _build_measure(parse_formula(text), inputs) for name, text in formulas.items()}
+    return {name: measure for name, measure in measures.items() if measure is not None}
 
 
-def _build_measure(one: MetricFormula, seen: FormulaInputs) -> Measure | None:
-    if one.rule == "flip_rate":
-        return _build_flip_rate(one.other, seen)
-    if one.column and one.column not in seen.columns:
+def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
+    if formula.rule == "flip_rate":
+        return _build_flip_rate(formula.other, inputs)
+    if formula.column and formula.column not in inputs.columns:
         return None
-    if one.rule == "agreement":
-        said = np.array(seen.class_names)[seen.predicted_values.astype(int)] if seen.class_names else None
-        return None if said is None else _build_share(said == seen.columns[one.column])
-    if not one.rule:
-        return _build_plain_measure(one, seen)
-    texts = seen.columns[one.column]
+    if formula.rule == "agreement":
+        predicted = np.array(inputs.class_names)[inputs.predicted_values.astype(int)] if inputs.class_names else None
+        return None if predicted is None else _build_share(predicted == inputs.columns[formula.column])
+    if not formula.rule:
+        return _build_plain_measure(formula, inputs)
+    texts = inputs.columns[formula.column]
     rows = {str(group): np.flatnonzero(texts == group) for group in np.unique(texts)}
-    parts = {group: _build_plain_measure(one, _select_rows(seen, index)) for group, index in rows.items()}
-    chosen = {group: part for group, part in parts.items() if part is not None and one.other in ("", group)}
-    return _combine_groups(one, chosen, rows) if chosen else None
+    parts = {group: _build_plain_measure(formula, _select_rows(inputs, index)) for group, index in rows.items()}
+    chosen = {group: part for group, part in parts.items() if part is not None and formula.other in ("", group)}
+    return _combine_groups(formula, chosen, rows) if chosen else None
 
 
-def _select_rows(seen: FormulaInputs, rows: Array) -> FormulaInputs:
-    return FormulaInputs(seen.kind, seen.values[rows], seen.truth[rows])
+def _select_rows(inputs: FormulaInputs, rows: Array) -> FormulaInputs:
+    return FormulaInputs(inputs.kind, inputs.values[rows], inputs.truth[rows])
 
 
-def _combine_groups(one: MetricFormula, parts: Mapping[str, Measure], rows: Mapping[str, Array]) -> Measure:
+def _combine_groups(formula: MetricFormula, parts: Mapping[str, Measure], rows: Mapping[str, Array]) -> Measure:
     def measure(counts: Array) -> Array:
         values = np.stack(
             [
@@ -260,42 +261,42 @@ def _combine_groups(one: MetricFormula, parts: Mapping[str, Measure], rows: Mapp
         )
         known = ~np.isnan(values)
         lowest, highest = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
-        if one.rule == "gap":
-            found = highest - lowest
-        elif one.rule == "worst":
-            found = lowest if is_higher_better(one) else highest
+        if formula.rule == "gap":
+            combined = highest - lowest
+        elif formula.rule == "worst":
+            combined = lowest if is_higher_better(formula) else highest
         else:
-            found = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
-        return np.where(known.any(axis=0), found, np.nan)
+            combined = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
+        return np.where(known.any(axis=0), combined, np.nan)
 
     return measure
 
 
-def _build_plain_measure(one: MetricFormula, seen: FormulaInputs) -> Measure | None:
-    if one.is_builtin:
-        return build_metric_measures(seen.kind, seen.values, seen.truth).get(one.metric)
-    if (call := _build_sklearn_call(one, seen)) is None:
+def _build_plain_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
+    if formula.is_builtin:
+        return build_metric_measures(inputs.kind, inputs.values, inputs.truth).get(formula.metric)
+    if (call := _build_sklearn_call(formula, inputs)) is None:
         return None
 
     def once(row: Array) -> float:
         try:
             return call(np.repeat(np.arange(len(row)), row.astype(int)))
         except (ValueError, ArithmeticError):
-            return np.nan  # one class only, say: planning has tried it on what the whole data are like
+            return np.nan  # for example, only one class: planning has tested the formula on typical data
 
     return lambda counts: np.array([once(row) for row in counts])
 
 
-def _build_sklearn_call(one: MetricFormula, seen: FormulaInputs) -> Callable[[Array], float] | None:
-    """scikit-learn's value on chosen examples; None where it takes other predictions."""
-    function = _find_sklearn_function(one)
-    if function.is_regression != (seen.truth.dtype.kind == "f") or (
-        function.takes_probabilities and seen.kind == "predictions"
+def _build_sklearn_call(formula: MetricFormula, inputs: FormulaInputs) -> Callable[[Array], float] | None:
+    """Return scikit-learn's value as a function of chosen rows; None if it needs other predictions."""
+    function = _find_sklearn_function(formula)
+    if function.is_regression != (inputs.truth.dtype.kind == "f") or (
+        function.takes_probabilities and inputs.kind == "predictions"
     ):
         return None
-    values, more = seen.predicted_values, function.arguments
+    values, more = inputs.predicted_values, function.arguments
     if function.takes_probabilities:
-        values = compute_softmax(seen.values) if seen.kind == "logits" else seen.values.astype(float)
+        values = compute_softmax(inputs.values) if inputs.kind == "logits" else inputs.values.astype(float)
         values = values / values.sum(axis=1, keepdims=True)
         more = {"labels": list(range(values.shape[1]))} | more if function.takes_labels else more
         values = values[:, 1] if values.shape[1] == 2 else values
@@ -303,19 +304,19 @@ def _build_sklearn_call(one: MetricFormula, seen: FormulaInputs) -> Callable[[Ar
     def call(rows: Array) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            value: Any = function.call(seen.truth[rows], values[rows], **more)
+            value: Any = function.call(inputs.truth[rows], values[rows], **more)
         return function.sign * float(value)
 
     return call
 
 
-def _build_flip_rate(to: str, seen: FormulaInputs) -> Measure | None:
-    if seen.truth.dtype.kind == "f":
+def _build_flip_rate(to: str, inputs: FormulaInputs) -> Measure | None:
+    if inputs.truth.dtype.kind == "f":
         return None
-    arm, level = parse_arm(seen.condition), parse_level(seen.condition)
+    arm, level = parse_arm(inputs.condition), parse_level(inputs.condition)
     for name in (to, f"{to}@{level}", f"{arm}@{to}"):
-        if (other := seen.find_other_predictions(name)) is not None:
-            return _build_share(seen.predicted_values != other)
+        if (other := inputs.find_other_predictions(name)) is not None:
+            return _build_share(inputs.predicted_values != other)
     return None
 
 
@@ -325,7 +326,7 @@ def _build_share(outcomes: Array) -> Measure:
 
 @lru_cache(maxsize=256)
 def is_higher_better(formula: MetricFormula) -> bool:
-    """Whether higher values of its metric are better, as perfect and random predictions say. Raises `FormulaError`."""
+    """Whether higher values are better, according to perfect and random predictions. Raises `FormulaError`."""
     if formula.is_builtin:
         return METRICS[formula.metric].higher_is_better
     plain = MetricFormula(metric=formula.metric, arguments=formula.arguments)
@@ -346,7 +347,8 @@ RANDOM_TRIALS = 5
 
 
 def formula_text(metric: MetricSpec) -> str:
-    """The formula of a plan's metric; empty for one of ours by its name, and for what only code can give."""
+    """Return the formula of a plan's metric; empty for a built-in metric by name, and for one that only code can
+    compute."""
     if metric.formula or metric.name in METRICS:
         return metric.formula if metric.formula != metric.name or metric.name not in METRICS else ""
     try:
@@ -359,53 +361,58 @@ def formula_text(metric: MetricSpec) -> str:
 def find_formula_faults(
     metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]], class_names: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Why a metric's formula has no value on a dataset of so many classes (0: numbers), or not the declared direction
-    and range: it is tried on random and perfect predictions. `columns` hold their values, none where there are many."""
+    """Yield reasons why a metric's formula does not work for a dataset with `classes` classes (0: regression).
+
+    The formula is evaluated on random and perfect predictions and checked against the declared direction and range.
+    `columns` maps columns to their values, empty if there are too many.
+    """
     text = formula_text(metric)
     where = f"metric {metric.name!r}, {text!r}:"
     try:
-        one = parse_formula(text)
-        if one.column and one.column not in columns:
+        formula = parse_formula(text)
+        if formula.column and formula.column not in columns:
             raise FormulaError(
-                f"there is no column {one.column!r} to go by; there "
-                + (f"are {', '.join(columns)}" if columns else "is none (meta=COLUMN of the data)")
+                f"unknown column {formula.column!r}; available: "
+                + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
             )
-        if one.rule == "within" and one.other not in (columns[one.column] or (one.other,)):
-            raise FormulaError(f"{one.column!r} has no group {one.other!r}; it has {', '.join(columns[one.column])}")
-        if one.rule in LABEL_FREE_RULES:
+        if formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
+            raise FormulaError(
+                f"{formula.column!r} has no group {formula.other!r}; it has {', '.join(columns[formula.column])}"
+            )
+        if formula.rule in LABEL_FREE_RULES:
             if not classes:
-                raise FormulaError(f"{one.rule} is of predicted classes, and these data have none")
-            values = columns.get(one.column, ())
+                raise FormulaError(f"{formula.rule} needs predicted classes, but this dataset has none")
+            values = columns.get(formula.column, ())
             if values and not set(values) & set(class_names):
-                raise FormulaError(f"{one.column!r} never names a class: its values are {', '.join(values[:5])}")
+                raise FormulaError(f"{formula.column!r} never names a class: its values are {', '.join(values[:5])}")
             return
-        perfect, drawn = _try_formula(MetricFormula(metric=one.metric, arguments=one.arguments), classes)
+        perfect, drawn = _try_formula(MetricFormula(metric=formula.metric, arguments=formula.arguments), classes)
     except FormulaError as error:
         yield f"{where} {error}"
         return
     better = metric.higher_is_better
-    if one.rule == "gap" and metric.higher_is_better:
-        yield f"{where} a gap between groups is better when lower: higher_is_better is false"
+    if formula.rule == "gap" and metric.higher_is_better:
+        yield f"{where} a smaller gap between groups is better: set higher_is_better to false"
     elif {*drawn} == {perfect}:
-        yield f"{where} it is {perfect:.3g} whatever is predicted"
-    elif one.rule != "gap" and (perfect < max(drawn) if better else perfect > min(drawn)):
+        yield f"{where} it is {perfect:.3g} for all predictions"
+    elif formula.rule != "gap" and (perfect < max(drawn) if better else perfect > min(drawn)):
         yield (
-            f"{where} it is said to be better when {'higher' if better else 'lower'}, and perfect predictions give "
-            f"{perfect:.3g} where random ones give {drawn[0]:.3g}"
+            f"{where} declared as {'higher' if better else 'lower'} is better, but perfect predictions give "
+            f"{perfect:.3g} and random ones {drawn[0]:.3g}"
         )
-    for value in (perfect, *drawn) if one.rule != "gap" else ():
+    for value in (perfect, *drawn) if formula.rule != "gap" else ():
         if (metric.low is not None and value < metric.low - 1e-9) or (
             metric.high is not None and value > metric.high + 1e-9
         ):
             low, high = ("none" if end is None else f"{end:g}" for end in (metric.low, metric.high))
-            yield f"{where} its range is given as {low} to {high}, and predictions that were tried give {value:.3g}"
+            yield f"{where} its declared range is {low} to {high}, but test predictions give {value:.3g}"
             return
 
 
 @lru_cache(maxsize=256)
-def _try_formula(one: MetricFormula, classes: int) -> tuple[float, tuple[float, ...]]:
-    """Its value for perfect predictions, and for random ones. Raises `FormulaError`."""
-    rng, found = np.random.default_rng(0), list[float]()
+def _try_formula(formula: MetricFormula, classes: int) -> tuple[float, tuple[float, ...]]:
+    """Return the values for perfect and for random predictions. Raises `FormulaError`."""
+    rng, values_tried = np.random.default_rng(0), list[float]()
     for trial in range(RANDOM_TRIALS + 1):
         if classes:
             truth = np.arange(TRIAL_EXAMPLES + 2 * classes) % classes
@@ -413,26 +420,26 @@ def _try_formula(one: MetricFormula, classes: int) -> tuple[float, tuple[float, 
         else:
             truth = rng.exponential(size=TRIAL_EXAMPLES).astype(np.float32)
             values = truth if not trial else rng.permutation(truth)
-        seen = FormulaInputs("probabilities" if classes else "predictions", values, truth)
-        found.append(_compute_value(one, seen))
-    return found[0], tuple(found[1:])
+        inputs = FormulaInputs("probabilities" if classes else "predictions", values, truth)
+        values_tried.append(_compute_value(formula, inputs))
+    return values_tried[0], tuple(values_tried[1:])
 
 
-def _compute_value(one: MetricFormula, seen: FormulaInputs) -> float:
+def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
     kinds = "numbers", "classes"
-    if one.is_builtin:
-        of_numbers, measure = one.metric in list_computable(0), _build_plain_measure(one, seen)
+    if formula.is_builtin:
+        of_numbers, measure = formula.metric in list_computable(0), _build_plain_measure(formula, inputs)
         call = None if measure is None else partial(_measure_rows, measure)
     else:
-        call, of_numbers = _build_sklearn_call(one, seen), _find_sklearn_function(one).is_regression
+        call, of_numbers = _build_sklearn_call(formula, inputs), _find_sklearn_function(formula).is_regression
     if call is None:
-        raise FormulaError(f"it is of {kinds[not of_numbers]}, and these data have {kinds[of_numbers]}")
+        raise FormulaError(f"it needs {kinds[not of_numbers]}, but this dataset has {kinds[of_numbers]}")
     try:
-        value = call(np.arange(len(seen.truth)))
-    except Exception as error:  # noqa: BLE001  whatever arguments of a formula make a foreign function raise
+        value = call(np.arange(len(inputs.truth)))
+    except Exception as error:  # noqa: BLE001  a library function may raise anything for bad arguments
         raise FormulaError(" ".join(str(error).split())[:200]) from None
     if not np.isfinite(value):
-        raise FormulaError("it has no finite value for perfect or random predictions: see what it takes")
+        raise FormulaError("it has no finite value for perfect or random predictions: check its arguments")
     return value
 
 
@@ -441,59 +448,65 @@ def _measure_rows(measure: Measure, rows: Array) -> float:
 
 
 def complete_metric(metric: MetricSpec) -> MetricSpec:
-    """A plan's metric with what is known of it: ours with their ranges, formulas of ours with those of theirs."""
+    """Fill in range and worst value of a plan's metric from the built-in metrics."""
     text = formula_text(metric)
     try:
-        one = parse_formula(text) if text else MetricFormula(metric=metric.name)
+        formula = parse_formula(text) if text else MetricFormula(metric=metric.name)
     except FormulaError:
         return metric
-    base = METRICS.get(one.metric) if one.is_builtin else None
+    base = METRICS.get(formula.metric) if formula.is_builtin else None
     low, high = (metric.low, metric.high) if base is None else (base.low, base.high)
-    if one.rule in LABEL_FREE_RULES:
+    if formula.rule in LABEL_FREE_RULES:
         low, high = 0.0, 1.0
-    elif one.rule == "gap":
+    elif formula.rule == "gap":
         low, high = 0.0, high - low if high is not None and low is not None else None
     worst = (
-        metric.worst if base is None and one.rule not in LABEL_FREE_RULES else low if metric.higher_is_better else high
+        metric.worst
+        if base is None and formula.rule not in LABEL_FREE_RULES
+        else low
+        if metric.higher_is_better
+        else high
     )
     return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
 
 
 def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) -> bool:
-    """Whether predictions on such a dataset can be scored by it."""
+    """Whether predictions on such a dataset can be scored by the metric."""
     if not (text := formula_text(metric)):
         return metric.name in list_computable(classes)
     try:
-        one = parse_formula(text)
+        formula = parse_formula(text)
     except FormulaError:
         return False
-    ours = one.is_builtin and one.metric in list_computable(classes)
-    return (not one.column or one.column in columns) and (
+    builtin = formula.is_builtin and formula.metric in list_computable(classes)
+    return (not formula.column or formula.column in columns) and (
         bool(classes)
-        if one.rule in LABEL_FREE_RULES
-        else ours or (not one.is_builtin and _find_sklearn_function(one).is_regression != bool(classes))
+        if formula.rule in LABEL_FREE_RULES
+        else builtin or (not formula.is_builtin and _find_sklearn_function(formula).is_regression != bool(classes))
     )
 
 
 def count_formula_passes(text: str, classes: int, examples: int) -> int:
-    """Passes over the examples that a resample of a formula takes, as `sandbox.metrics.passes` counts them."""
-    one = parse_formula(text)
-    if one.is_builtin or one.rule in LABEL_FREE_RULES:
-        return count_passes({one.metric}, classes)
-    calls = (3 if one.column else 1) * (1 + classes / 3 if _find_sklearn_function(one).takes_probabilities else 1)
+    """Return the cost of one resample of a formula, in passes over the examples (as `sandbox.metrics.count_passes`)."""
+    formula = parse_formula(text)
+    if formula.is_builtin or formula.rule in LABEL_FREE_RULES:
+        return count_passes({formula.metric}, classes)
+    calls = (3 if formula.column else 1) * (
+        1 + classes / 3 if _find_sklearn_function(formula).takes_probabilities else 1
+    )
     return 60 + int(calls * SKLEARN_CALL_SECONDS / 4e-9 / max(1, examples))
 
 
-# --- beside the labels -----------------------------------------------------------------------------------------------
+# --- storage with the labels -----------------------------------------------------------------------------------------
 
 
 def write_formulas(metrics: Sequence[MetricSpec], labels: Path) -> None:
-    """Write the formulas of a plan to where predictions are scored."""
+    """Write the formulas of a plan to the folder of the labels."""
     labels.mkdir(parents=True, exist_ok=True)
     write_file(labels, _FORMULA_FILE, json.dumps({one.name: one.formula for one in metrics if one.formula}))
 
 
 def read_formulas(labels: Path) -> dict[str, str]:
-    """The formulas of a run by the names of their metrics; none where it has none."""
+    """Return the formulas of a run by metric name; empty if there are none."""
     path = labels / _FORMULA_FILE
     return json.loads(path.read_text()) if path.is_file() else {}

@@ -1,11 +1,12 @@
-"""The metrics that are computed from submitted predictions, on the examples as they are or on many resamples at once.
+"""Metrics computed from submitted predictions, on the original examples or on many resamples at once.
 
-For class probabilities (logits go through a softmax first): accuracy, macro F1, AUROC, log loss, expected calibration
-error and Brier score; for predicted classes: accuracy and macro F1; for numbers: mean squared and absolute error, R².
+For class probabilities (after a softmax for logits): accuracy, macro F1, AUROC, log loss, expected calibration error
+and Brier score. For predicted classes: accuracy and macro F1. For regression: mean squared and absolute error, R².
 
-scikit-learn has all of these but the calibration error, with `sample_weight`; a test holds ours equal to it. Ours
-stay since a bootstrap needs 2,000 weightings of the same examples: all of them are a few array operations here (0.1 s),
-and 2,000 calls there (30 s). A weighting is how often each example was drawn, a row of `counts` (draws, examples).
+scikit-learn has all of these except the calibration error, with `sample_weight`, and a test checks that the values are
+equal. They are reimplemented because a bootstrap needs 2,000 weightings of the same examples: a few array operations
+here (0.1 s), 2,000 calls there (30 s). A weighting, one row of `counts` (draws, examples), is how often each example
+was drawn.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from labwright.record.schema.data_plan import MetricSpec
 
 Array = NDArray[Any]
 Measure = Callable[[Array], Array]
-"""Counts (draws, examples) -> values (draws,), NaN where a draw has none."""
+"""Counts (draws, examples) -> values (draws,), NaN for a draw without a value."""
 
 MIN_PROBABILITY = 1e-7
-"""Probabilities are clipped to [CLIP, 1] before their logarithm is taken, so that one certain mistake costs 16.1."""
+"""Probabilities are clipped to at least this value before taking the logarithm, so that one certain mistake costs
+16.1."""
 ECE_BINS = 15
 MAX_CHUNK_VALUES = 2**22
-"""Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
+"""Number of values of `counts` processed at a time: 32 MiB as floats."""
 
 METRICS: Mapping[str, MetricSpec] = {
     name: MetricSpec(
@@ -56,17 +58,17 @@ _REGRESSION_METRICS = frozenset({"mse", "mae", "r2"})
 
 
 def list_computable(classes: int) -> frozenset[str]:
-    """The metrics that predictions can be scored by where there are so many classes; 0: where numbers are predicted."""
+    """Return the metrics available for `classes` classes (0: regression)."""
     return frozenset(METRICS) - _REGRESSION_METRICS if classes else _REGRESSION_METRICS
 
 
 def compute_scores(
     kind: str, values: Array, truth: Array, more: Mapping[str, Measure] | None = None
 ) -> dict[str, float]:
-    """Every metric that can be computed from predictions of this kind, by name; those without a value are left out.
+    """Compute every metric available for predictions of this kind, by name; metrics without a value are left out.
 
-    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. `more` are
-    formulas of the plan (`sandbox.metric_formulas`). A metric of huge values may not be finite.
+    `values` has shape (n,) for "predictions", otherwise (n, classes); `truth` has shape (n,), with integers for
+    classes. `more` contains formulas of the plan (`sandbox.metric_formulas`). Metrics of huge values may not be finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
     with np.errstate(all="ignore"):
@@ -86,9 +88,9 @@ def compute_resampled_scores(
     names: Collection[str],
     more: Mapping[str, Measure] | None = None,
 ) -> dict[str, Array]:
-    """The metrics in `names` that `score` gives for these predictions, on every resample: name -> (draws,).
+    """Compute the metrics in `names` that `compute_scores` returns, on every resample: name -> (draws,).
 
-    NaN where a draw has no value (AUROC of one class).
+    NaN for a draw without a value (AUROC with one class).
     """
     wanted = {name: measure for name, measure in (more or {}).items() if name in names}
     known = compute_scores(kind, values, truth, wanted).keys() & names
@@ -104,7 +106,8 @@ def compute_resampled_scores(
 
 
 def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
-    """How often each example stands in each resample of the whole set: (draws, examples), small whole numbers."""
+    """Draw resamples of the whole set; return how often each contains each example: (draws, examples), small
+    integers."""
     counts = np.empty((draws, examples), dtype=np.uint8)
     for row in counts:
         row[:] = np.minimum(np.bincount(rng.integers(0, examples, size=examples), minlength=examples), 255)
@@ -112,19 +115,19 @@ def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
 
 
 def count_passes(names: Collection[str], classes: int) -> int:
-    """Roughly how many passes over the examples (of about 4 ns each) one resample of these metrics takes."""
+    """Estimate the cost of one resample of these metrics, in passes over the examples (about 4 ns each)."""
     several = {"macro_f1": classes, "auroc": 10 * classes, "ece": ECE_BINS, "r2": 3}
     return sum(several.get(name, 1) for name in names)
 
 
 def compute_softmax(logits: Array) -> Array:
-    """Rows of probabilities from rows of logits."""
+    """Convert rows of logits to rows of probabilities."""
     powers = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def build_metric_measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
-    """Our metrics of predictions of a kind, on whatever examples count."""
+    """Build the built-in measures for predictions of a kind."""
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth
         return {"mse": _build_mean(errors**2), "mae": _build_mean(abs(errors)), "r2": _build_r2(errors, truth)}
@@ -146,16 +149,18 @@ def build_metric_measures(kind: str, values: Array, truth: Array) -> dict[str, M
 
 
 def _build_mean(outcomes: Array) -> Measure:
-    """The mean of one number per example: whether it is right, its error or its square, its log loss in nats, and its
-    squared distance to the one-hot truth, from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in
-    terms of probability", eq. 2)."""
+    """Weighted mean of one number per example.
+
+    It may be correctness, the error or its square, the log loss in nats, or the squared distance to the one-hot truth,
+    from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in terms of probability", eq. 2).
+    """
     return lambda counts: (counts * outcomes).sum(axis=1) / counts.sum(axis=1)
 
 
 def _build_macro_f1(predicted: Array, truth: Array) -> Measure:
-    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions.
+    """Unweighted mean of F1 over the classes that occur in the truth or the predictions.
 
-    In memory it takes as much as the examples and the classes, not their product.
+    Memory is proportional to examples plus classes, not to their product.
     """
     classes, numbers = np.unique(np.concatenate((predicted, truth)), return_inverse=True)
     chosen, true = np.split(numbers, [len(predicted)])
@@ -165,17 +170,15 @@ def _build_macro_f1(predicted: Array, truth: Array) -> Measure:
         return np.stack([np.bincount(number, weights=row, minlength=len(classes)) for row in counts])
 
     def measure(counts: Array) -> Array:
-        standing = of_class(chosen, counts) + of_class(true, counts)
-        shares = np.divide(
-            2.0 * of_class(true, counts * right), standing, out=np.zeros_like(standing), where=standing > 0
-        )
-        return shares.sum(axis=1) / (standing > 0).sum(axis=1)
+        totals = of_class(chosen, counts) + of_class(true, counts)
+        shares = np.divide(2.0 * of_class(true, counts * right), totals, out=np.zeros_like(totals), where=totals > 0)
+        return shares.sum(axis=1) / (totals > 0).sum(axis=1)
 
     return measure
 
 
 def _build_ece(probabilities: Array, truth: Array) -> Measure:
-    """Expected calibration error of the top class over 15 equal-width bins, each open below and closed above.
+    """Expected calibration error of the top class, with 15 equal-width bins, each open below and closed above.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
     """
@@ -189,23 +192,23 @@ def _build_ece(probabilities: Array, truth: Array) -> Measure:
 
 
 def _build_r2(errors: Array, truth: Array) -> Measure:
-    """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
+    """Share of variance explained; 0 for predicting the mean, and 0 if the truth is constant."""
     squared, centred = errors**2, truth.astype(float) - truth.mean(dtype=float)
 
     def measure(counts: Array) -> Array:
         squares = counts @ centred**2
         spread = squares - (counts @ centred) ** 2 / counts.sum(axis=1)
-        spread[spread <= 1e-12 * squares] = 0.0  # a draw of one value: what is left is rounding
+        spread[spread <= 1e-12 * squares] = 0.0  # a draw of equal values: the rest is rounding error
         return np.where(spread > 0, 1.0 - counts @ squared / np.where(spread > 0, spread, 1.0), 0.0)
 
     return measure
 
 
 def _build_auroc(probabilities: Array, truth: Array) -> Measure:
-    """Area under the ROC curve: of class 1 where there are two, else the mean over classes, each against the rest.
+    """Area under the ROC curve: of class 1 if there are two classes, otherwise the one-vs-rest mean over classes.
 
-    Ties count half. Classes that no example or every example has are left out; NaN where none is left.
-    Source: Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
+    Ties count half. Classes that no example or every example has are left out; NaN if none is left. Source: Hanley and
+    McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
     """
     classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
     areas = [_compute_auc(probabilities[:, c], truth == c) for c in classes]
@@ -220,17 +223,17 @@ def _build_auroc(probabilities: Array, truth: Array) -> Measure:
 
 
 def _compute_auc(scores: Array, positive: Array) -> Measure:
-    """The share of pairs, one example of the class and one not, that the scores order rightly; NaN without pairs."""
+    """Share of pairs of a positive and a negative example that the scores order correctly; NaN without pairs."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan) != 0)
     own = positive[order]
 
     def measure(counts: Array) -> Array:
         ordered = counts[:, order]
-        ours = np.add.reduceat(ordered * own, starts, axis=1)
-        theirs = np.add.reduceat(ordered * ~own, starts, axis=1)
-        below = theirs.cumsum(axis=1) - theirs / 2.0
-        pairs = ours.sum(axis=1) * theirs.sum(axis=1)
-        return np.divide((ours * below).sum(axis=1), pairs, out=np.full(len(counts), np.nan), where=pairs > 0)
+        positives = np.add.reduceat(ordered * own, starts, axis=1)
+        negatives = np.add.reduceat(ordered * ~own, starts, axis=1)
+        below = negatives.cumsum(axis=1) - negatives / 2.0
+        pairs = positives.sum(axis=1) * negatives.sum(axis=1)
+        return np.divide((positives * below).sum(axis=1), pairs, out=np.full(len(counts), np.nan), where=pairs > 0)
 
     return measure

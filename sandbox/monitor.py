@@ -1,13 +1,14 @@
-"""What is seen of code while it runs: the curves that it logs, for the watch of its job, and the memory that it takes.
+"""Monitor running code: the curves that it logs, for the job's watch, and the memory that it uses.
 
-What the code writes is read as untrusted: no look blocks the event loop, follows a link, or takes in more than the
-first `LOOK` bytes and `POINTS` values. Lines that are none of `lab.log`'s, or are half written, count for nothing.
+Files of the code are untrusted: reading them never blocks the event loop, follows a link, or reads more than the first
+`MAX_READ_BYTES` bytes and `MAX_POINTS` values. Incomplete lines, and lines not written by `lab.log`, are ignored.
 
-Memory of the host is that of the kernel and all that it started, pages which several processes share counted once where
-the system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps,
-and of what runs the program its zygote tells at its end (`lab._zygote`).
-Memory of a GPU is what its driver lists for these processes. Where the driver does not know them (in most containers)
-and the GPU was leased alone, it is how far its free memory fell, neighbours' use included; else it stays unknown.
+Host memory is that of the kernel and its child processes; pages shared by several processes count once if the system
+reports them (otherwise in each). Peaks between two samples are missed, except of a single process, where the system
+records them, and of the experiment's process, which its zygote reports at the end (`lab._zygote`).
+
+GPU memory is what the driver lists for these processes. If the driver does not know them (in most containers) and the
+GPU was leased exclusively, it is the decrease in free memory, including use by others; otherwise it is unknown.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from labwright.sandbox.output import Transcript
 from labwright.sandbox.safe_io import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, open_subfolder
 
 WATCH_SECONDS = 5.0
-"""Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
+"""Interval between checks of the curves logged by running code, in seconds; hopeless experiments run for minutes."""
 METER_SECONDS = 1.0
-"""Between two looks at the memory that experiments use: a look takes milliseconds."""
+"""Interval between samples of memory use, in seconds; a sample takes milliseconds."""
 MAX_READ_BYTES = 4 * 2**20
-"""Bytes of `measurements.jsonl` that a look reads."""
+"""Number of bytes of `measurements.jsonl` read per check."""
 MAX_POINTS = 10_000
-"""Values of one attempt that are held; later ones are not looked at."""
+"""Maximum number of values per attempt; later ones are ignored."""
 MAX_LINE_CHARS = 10_000
-"""Characters of a line beyond which it is none of ours."""
+"""Longer lines were not written by `lab.log`."""
 _MAX_WORD_CHARS = 100
-"""Characters of a name, a condition, a dataset or a split: what `lab` allows for a name."""
+"""Maximum length of a name, condition, dataset or split, as in `lab`."""
 
 
 class JobMonitor:
@@ -52,13 +53,13 @@ class JobMonitor:
 
     def __init__(self, watch: ProgressWatch, folder: Path) -> None:
         self._watch = watch
-        self._folder = OpenFolder(folder)  # wherever it is moved to
+        self._folder = OpenFolder(folder)  # also valid after the folder is moved
         self._last_state = (0, 0, 0)
         self._last_activity = 0.0
-        self._check_lock = Lock()  # `last` may come while `follow` still looks, in another thread
+        self._check_lock = Lock()  # `check_after_end` may run while a check is still running in another thread
 
     async def watch_until_ended(self, transcript: Transcript) -> str:
-        """Why the code is to be ended. Returns only then: cancel it where the code ends by itself."""
+        """Return the reason for stopping the code. Only returns then: cancel it if the code ends by itself."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -68,23 +69,23 @@ class JobMonitor:
                 return reason
 
     async def check_after_end(self, seconds: float) -> str | None:
-        """What the watch says once all processes of the code are gone and everything that it logged can be read."""
+        """Return the watch's decision after all processes have exited and everything that was logged can be read."""
         return await asyncio.to_thread(self._check, seconds, None)
 
     def read_progress(self, seconds: float, printed: int | None) -> ExecutionProgress:
-        """What is seen now. `printed` is how many characters came so far; None once the code has ended."""
+        """Take a snapshot. `printed` is the number of characters printed so far; None once the code has ended."""
         lines = read_curves(self._folder)
         if printed is None:
             return ExecutionProgress(seconds, quiet_seconds=0.0, points=lines, ended=True)
-        signs = (printed, _file_size(self._folder, MEASUREMENTS), _file_size(self._folder, "submissions.jsonl"))
-        if signs != self._last_state:
-            self._last_state, self._last_activity = signs, seconds
+        state = (printed, _file_size(self._folder, MEASUREMENTS), _file_size(self._folder, "submissions.jsonl"))
+        if state != self._last_state:
+            self._last_state, self._last_activity = state, seconds
         return ExecutionProgress(seconds, quiet_seconds=seconds - self._last_activity, points=lines)
 
-    def judge_progress(self, glance: ExecutionProgress) -> str | None:
-        """What the watch says of a glance, which may have been taken on another machine."""
+    def judge_progress(self, progress: ExecutionProgress) -> str | None:
+        """Return the watch's decision on a snapshot, possibly taken on another machine."""
         with self._check_lock:
-            return self._watch(glance)
+            return self._watch(progress)
 
     def _check(self, seconds: float, printed: int | None) -> str | None:
         with self._check_lock:
@@ -92,7 +93,7 @@ class JobMonitor:
 
 
 def read_curves(folder: FolderRef) -> tuple[LoggedPoint, ...]:
-    """The values with a step in a folder's `measurements.jsonl`, of very many the first; none where it is odd."""
+    """Return the first values with a step from a folder's `measurements.jsonl`; empty if it cannot be read."""
     start = b""
     with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, MAX_FILE_BYTES) as file:
         start = file.read(MAX_READ_BYTES)
@@ -110,7 +111,7 @@ _BoundedText = Annotated[str, Field(max_length=_MAX_WORD_CHARS)]
 
 
 class LoggedPointLine(BaseModel):
-    """A line of `lab.log` with a step; its value may be not finite."""
+    """A line of `lab.log` with a step; its value may not be finite."""
 
     model_config = ConfigDict(strict=True)
 
@@ -123,7 +124,7 @@ class LoggedPointLine(BaseModel):
 
 
 def _file_size(folder: FolderRef, name: str) -> int:
-    """Bytes of a file, of a link those of the link itself; 0 where there is none."""
+    """Return the size of a file or link in bytes; 0 if there is none."""
     with suppress(BadFile, OSError), open_subfolder(folder) as place:
         return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
     return 0
@@ -131,18 +132,18 @@ def _file_size(folder: FolderRef, name: str) -> int:
 
 @dataclass
 class PeakUsage:
-    """Peaks in bytes so far. `gpu` is None where it is unknown, or none is leased."""
+    """Peaks so far, in bytes. `peak_gpu_bytes` is None if unknown or without a GPU."""
 
     peak_host_bytes: int = 0
     current_host_bytes: int = 0
-    """Of the host, at the last look."""
+    """Host memory at the last sample."""
     peak_gpu_bytes: int | None = None
     processes: set[int] = field(default_factory=set[int])
-    """Every process that was seen."""
+    """All processes seen so far."""
 
 
 class MemoryMeter:
-    """Looks at followed processes every `METER_SECONDS`."""
+    """Samples the memory of processes every `METER_SECONDS`."""
 
     def __init__(self, nvml: Nvml | None, *, alone: bool = True) -> None:
         self._nvml = nvml
@@ -150,14 +151,14 @@ class MemoryMeter:
 
     @asynccontextmanager
     async def measure_peaks(self, root: int, lease: GpuLease, usage: PeakUsage) -> AsyncGenerator[None]:
-        """While inside, the peaks of a process and its descendants go to `usage`; looked at a last time at the end."""
+        """Record peaks of a process and its descendants in `usage` while inside, with a final sample at the end."""
 
-        async def look_on() -> None:
+        async def sample_repeatedly() -> None:
             while True:
                 await asyncio.to_thread(self._sample, root, lease, usage)
                 await asyncio.sleep(METER_SECONDS)
 
-        task = asyncio.create_task(look_on())
+        task = asyncio.create_task(sample_repeatedly())
         try:
             yield
         finally:
@@ -168,7 +169,7 @@ class MemoryMeter:
         processes = list_process_tree(root)
         usage.processes |= processes
         now = 0
-        if len(processes) > 1:  # else its peak says more
+        if len(processes) > 1:  # otherwise the peak of the process is more accurate
             parts = {process: read_proportional_bytes(process) for process in processes}
             now = sum(
                 _read_process_memory(process, "VmRSS") if part is None else part for process, part in parts.items()
@@ -182,7 +183,7 @@ class MemoryMeter:
                 self._sample_gpus(self._nvml, lease, usage)
 
     def _sample_gpus(self, nvml: Nvml, lease: GpuLease, usage: PeakUsage) -> None:
-        """Peaks add up over the GPUs of a lease."""
+        """Update the peak, summed over the GPUs of a lease."""
         known: list[int] = []
         for uuid in lease.uuids:
             listed = sum(size for pid, size in nvml.list_processes(uuid).items() if pid in usage.processes)
@@ -195,8 +196,10 @@ class MemoryMeter:
 
 
 def _read_process_memory(process: int, field: str) -> int:
-    """Bytes that a process holds now (VmRSS), or held at most (VmHWM), less those of files that it maps, which the
-    system takes back where it needs them; none once it is gone."""
+    """Return a process's memory in bytes, now (VmRSS) or at its peak (VmHWM); 0 if it has exited.
+
+    Memory-mapped files are excluded, since the system can reclaim them.
+    """
     with suppress(OSError):
         text = Path(f"/proc/{process}/status").read_text(errors="replace")
         sizes = {name: int(size) * 1024 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}

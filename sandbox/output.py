@@ -1,4 +1,4 @@
-"""What a script printed: held in bounded memory, shown in a file while it runs, and kept as a notebook."""
+"""Output of a script: kept in bounded memory, shown in a file while it runs, and saved as a notebook."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any
 from labwright.record.schema.nodes import Failure
 
 MAX_KEPT_CHARS = 200_000
-"""Characters of output that are kept, half from the beginning and half from the end: what a person reads of a log."""
+"""Number of output characters kept, half from the beginning and half from the end."""
 MAX_TAIL_CHARS = 4000
-"""Characters of output that the record and prompts carry, from the end."""
+"""Number of output characters, from the end, in the record and in prompts."""
 
 
 OutputChunk = tuple[str, str]
-"""A stream, and a run of its text."""
+"""A stream name and a piece of its text."""
 
 
 @dataclass
 class Transcript:
-    """The first and the last `limit / 2` characters of all output; what lies between is only counted."""
+    """Keeps the first and the last `limit / 2` characters of all output; the rest is only counted."""
 
     limit: int
     dropped: int = 0
-    """Characters left out."""
+    """Number of characters left out."""
     _head: list[OutputChunk] = field(default_factory=list[OutputChunk])
     _tail: deque[OutputChunk] = field(default_factory=deque[OutputChunk])
     _head_chars: int = 0
@@ -38,11 +38,11 @@ class Transcript:
 
     @property
     def char_count(self) -> int:
-        """Characters of all output so far, those left out included."""
+        """Number of characters of all output so far, including those left out."""
         return self._head_chars + self._tail_chars + self.dropped
 
     def add(self, stream: str, text: str) -> None:
-        """Take in some output."""
+        """Add some output."""
         room = self.limit // 2 - self._head_chars
         if room > 0:
             self._head.append((stream, text[:room]))
@@ -60,12 +60,12 @@ class Transcript:
             self.dropped += gone
 
     def to_state(self) -> dict[str, Any]:
-        """All that it holds, as JSON can carry it."""
+        """Return the transcript's state in a JSON-compatible form."""
         return {"head": self._head, "tail": list(self._tail), "dropped": self.dropped}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], limit: int) -> Transcript:
-        """The transcript of a `state`."""
+        """Restore a transcript from `to_state`."""
         made = cls(
             limit,
             state["dropped"],
@@ -77,19 +77,19 @@ class Transcript:
         return made
 
     def to_chunks(self) -> list[OutputChunk]:
-        """The kept output in order, neighbours of one stream joined, with a line for what was left out."""
+        """Return the kept output in order, with adjacent pieces of a stream joined and a line for what was left out."""
         gap = [("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
         runs = groupby([*self._head, *gap, *self._tail], key=itemgetter(0))
         return [(stream, "".join(text for _, text in run)) for stream, run in runs]
 
     def to_text(self) -> str:
-        """The kept output of both streams in order."""
+        """Return the kept output of both streams in order."""
         return "".join(text for _, text in self.to_chunks())
 
     def read_tail(self, chars: int) -> str:
-        """The last whole lines, in so many characters, as a terminal shows them: of a progress bar, its last state.
+        """Return the last whole lines within `chars` characters, as in a terminal: a progress bar shows its last state.
 
-        Of a last line that is longer, its end.
+        If the last line is longer, return its end.
         """
         shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in self.to_text().split("\n"))
         if len(shown) <= chars:
@@ -99,9 +99,9 @@ class Transcript:
 
 
 class LiveOutput:
-    """The beginning of a script's output in a file, as it comes; gone when it is closed.
+    """Shows the beginning of a script's output in a file while it runs; the file is removed on close.
 
-    The file lies where the script cannot write. What cannot be written is not shown: no experiment fails by it.
+    The script cannot write to the file. Write errors are ignored, so that no experiment fails because of them.
     """
 
     def __init__(self, path: Path | None, limit: int) -> None:
@@ -113,14 +113,14 @@ class LiveOutput:
                 path.touch(exist_ok=False)
 
     def add(self, text: str) -> None:
-        """Show some output at once."""
+        """Append some output."""
         if self._path is not None and self._room > 0:
             with suppress(OSError), open(self._path, "a", encoding="utf-8", errors="replace", newline="") as file:
                 file.write(text[: self._room])
             self._room -= len(text)
 
     def close(self) -> None:
-        """Take the file away: by now the output is, or will be, sealed with the attempt."""
+        """Remove the file: the output is, or will be, stored with the attempt."""
         path, self._path = self._path, None
         if path is not None:
             with suppress(OSError):
@@ -131,7 +131,7 @@ _CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
 def build_notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
-    """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
+    """Build a valid notebook (nbformat 4) with one code cell, its text outputs, and the failure if there was one."""
     make = _import_nbformat().v4
     outputs = [
         make.new_output("stream", name=stream, text=strip_control_chars(text))
@@ -153,7 +153,7 @@ def build_notebook(source: str, transcript: Transcript, failure: Failure | None)
 
 
 def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) -> str:
-    """A valid notebook of a program and, for each of its cells, what became of it (a line) and what it printed."""
+    """Build a valid notebook of a program with, for each of its cells, a line about the outcome and the output."""
     make = _import_nbformat().v4
     book = [make.new_code_cell(strip_control_chars(source), id="script")]
     for number, (words, output) in enumerate(cell_outputs, start=1):
@@ -170,7 +170,7 @@ def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) ->
 
 
 def _import_nbformat() -> Any:
-    import nbformat  # takes long to import
+    import nbformat  # slow to import
 
     return nbformat
 
@@ -186,5 +186,5 @@ def _format_notebook(cells: Sequence[Any]) -> str:
 
 
 def strip_control_chars(text: str) -> str:
-    """A text as a notebook holds it: control characters become `?`."""
+    """Replace control characters, which notebooks cannot contain, with `?`."""
     return _CONTROL_PATTERN.sub("?", text)

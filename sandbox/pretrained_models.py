@@ -1,7 +1,7 @@
-"""Pretrained models: fetched by us, pinned to a revision, hashed, and copied to where kernels may read them.
+"""Fetch pretrained models pinned to a revision, hash them, and copy them to where kernels can read them.
 
-The hub's own cache is used, so that what `scientist prefetch` fetched once is there without a network. A copy in the
-run's folder is what kernels see: plain files that they cannot write to (without isolation: are asked not to).
+The hub library's own cache is used, so models from `scientist prefetch` are available without a network. Kernels see a
+copy in the run's folder: plain files that they cannot write to (only by convention if there is no isolation).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _UNUSED_FILES = (
     "coreml/*",
     ".gitattributes",
 )
-"""Weights for other frameworks: what `from_pretrained` of torch never reads."""
+"""Weights for other frameworks, which `from_pretrained` of torch never reads."""
 MAX_BYTES = 160 * 2**30
-"""Of one model: 80 billion parameters in 16 bits, more than the GPUs of one node hold."""
+"""Size limit of one model: 80 billion parameters in 16 bits, more than the GPUs of one node can hold."""
 _FACTS_FILE = "fetched.json"
 
 
 @dataclass(frozen=True)
 class PretrainedModel:
-    """A model of the hub at a revision (a commit, a tag or a branch)."""
+    """A model on the hub at a revision (a commit, a tag or a branch)."""
 
     id: str
     revision: str
@@ -49,21 +49,21 @@ class PretrainedModel:
 
 
 def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
-    """The models that `sandbox.pretrained` names. Raises `PretrainedError` for one without a revision."""
+    """Parse the models in `sandbox.pretrained`. Raises `PretrainedError` for one without a revision."""
     models: list[PretrainedModel] = []
     for word in words:
         match = _SPEC_PATTERN.fullmatch(word)
         if match is None:
             raise PretrainedError(
                 f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, "
-                "as the hub shows it under 'Files and versions', or a tag"
+                "as shown on the hub under 'Files and versions', or a tag"
             )
         models.append(PretrainedModel(match["id"], match["revision"]))
     return tuple(models)
 
 
 def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
-    """The hub's own copy of a model, its folder named by the commit; from its cache where there is no network.
+    """Return the hub cache's folder of a model, named by the commit; without a network, from the cache only.
 
     `hub` is the cache, by default the library's own. Raises `PretrainedError`.
     """
@@ -82,15 +82,15 @@ def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
         raise PretrainedError(
             f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
-            f" prefetch where there is a network, or check its name ({reason})"
+            f" prefetch with a network connection, or check the name ({reason})"
         ) from None
 
 
 def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = None) -> Path:
-    """The folder of a model as kernels see it, copied and hashed once to a place under `store`.
+    """Return the folder of a model for kernels, copied to `store` and hashed on first use.
 
-    `fetched.json` beside it holds the commit that the revision stood for, the sha256 over names and files, and the
-    bytes of all files. Raises `PretrainedError`.
+    `fetched.json` next to it contains the commit of the revision, the sha256 over names and files, and the total size.
+    Raises `PretrainedError`.
     """
     place = store / str(model).replace("/", "--")
     if not place.is_dir():
@@ -99,12 +99,12 @@ def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = Non
 
 
 def _copy_snapshot(model: PretrainedModel, snapshot: Path, place: Path) -> None:
-    """Copy a snapshot, whose files are links into the cache, whole or not at all; the copies are read-only."""
+    """Copy a snapshot, whose files are links into the cache, completely or not at all; the copies are read-only."""
     files = sorted(path for path in snapshot.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     if not files or size > MAX_BYTES:
         raise PretrainedError(
-            f"pretrained model {model} holds {size} bytes in {len(files)} files; the limit is {MAX_BYTES}"
+            f"pretrained model {model} has {size} bytes in {len(files)} files; the limit is {MAX_BYTES}"
         )
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)

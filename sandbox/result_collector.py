@@ -1,4 +1,4 @@
-"""What an execution came to, read off its folder once nothing of its code is alive any more."""
+"""Read the outcome of an execution from its folder, after all of its processes have exited."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from labwright.sandbox.safe_io import BadFile, list_names, make_harmless, remove
 from labwright.sandbox.scoring import SUBMISSION_INDEX, get_file_stem, read_index
 
 RESUMABLE_FAILURES = ("memory", "timeout", "died")
-"""Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""
+"""Failures after which an attempt's checkpoints are kept for another attempt of the same node."""
 _NOT_FINITE_PATTERN = re.compile(r"not finite")
 
 
 @dataclass(frozen=True)
 class ResultCollector:
-    """Reads what code left. `cache` is the folder that all code of a run shares."""
+    """Reads the files that code wrote. `cache` is the folder that all code of a run shares."""
 
     labels: Path
     cache: Path
@@ -41,11 +41,11 @@ class ResultCollector:
     grade: EvidenceGrade
 
     def collect(self, script: KernelScript, source: str, execution: KernelExecution) -> JobOutcome:
-        """Blocks: to be called in a thread. Raises `ExecutorError`."""
+        """Read the outcome. Blocks: call it in a thread. Raises `ExecutorError`."""
         job, folder = script.job, script.folder
         make_harmless(folder)
         if execution.kernel_unusable:
-            with suppress(BadFile):  # it may be another's doing
+            with suppress(BadFile):  # another cell may have caused it
                 make_harmless(self.cache)
         outcome = outcome_from_execution(script, execution)
         try:
@@ -63,7 +63,7 @@ class ResultCollector:
         return outcome
 
     def _write_output(self, script: KernelScript, source: str, execution: KernelExecution) -> None:
-        """Write what was printed; for a cell without a notebook: its job has one for all."""
+        """Write the output; no notebook for a cell, since its job has one for all cells."""
         stem, log = ("plots", "plots.stdout.txt") if script.job.mode == "plot" else ("node", "stdout.txt")
         try:
             if script.cell is None:
@@ -87,7 +87,7 @@ class ResultCollector:
             if execution.llm_session is None and any(
                 one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX)
             ):
-                raise SubmissionRefused("it cites answers of language models, and it may ask none")
+                raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if script.cell is not None:
                 _check_names(outcome, script.cell)
                 _check_submissions(folder, script.cell)
@@ -117,7 +117,7 @@ class ResultCollector:
 
 
 def outcome_from_execution(script: KernelScript, execution: KernelExecution) -> JobOutcome:
-    """What is known of code without a look at what it left."""
+    """Build the outcome from the execution alone, without reading files of the code."""
     asked = execution.llm_session
     return JobOutcome(
         seconds=execution.seconds,
@@ -134,33 +134,33 @@ def outcome_from_execution(script: KernelScript, execution: KernelExecution) -> 
 
 
 def _check_submissions(folder: Path, cell: Cell) -> None:
-    """Raises `SubmissionRefused` where a cell submitted for another; what it did not submit goes."""
+    """Raise `SubmissionRefused` if a cell submitted for another cell; remove files that it did not submit."""
     listed = read_index(folder, SUBMISSION_INDEX)
     for one in listed:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
-            raise SubmissionRefused(f"{one.description} is not of this cell, {cell}")
+            raise SubmissionRefused(f"{one.description} does not belong to this cell, {cell}")
         if one.file.partition(".")[0] != get_file_stem(one):
             raise SubmissionRefused(
-                f"{one.description} claims {one.file}, which may be another cell's: hand predictions in with "
-                f"lab.submit alone"
+                f"{one.description} refers to {one.file}, which may belong to another cell: submit predictions only "
+                f"with lab.submit"
             )
     for name in set(list_names(folder, "submissions", "")) - {one.file for one in listed}:
         remove_path(folder, f"submissions/{name}")
 
 
 def _check_names(outcome: JobOutcome, cell: Cell) -> None:
-    """Raises `BadFile` where a file could be another cell's: those of all lie in one folder."""
+    """Raise `BadFile` if a file could belong to another cell, since the files of all cells share a folder."""
     left = {f"arrays/{name}" for name in outcome.arrays} | {
         f"{ARTIFACTS}/{name.partition('/')[0]}" for name in outcome.artifacts
     }
     for name in sorted(left):
         if not Path(name).stem.endswith(f"__{cell.place_name}"):
-            raise BadFile(
-                f"{name} does not say of which cell it is: leave arrays with lab.save, and files with lab.save_artifact"
-            )
+            raise BadFile(f"{name} does not name its cell: save arrays with lab.save and files with lab.save_artifact")
 
 
 def _check_values(final: tuple[Measurement, ...], cell: Cell) -> None:
     for one in final:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
-            raise SubmissionRefused(f"{one.name} of {one.condition!r} on {one.dataset!r} is not of this cell, {cell}")
+            raise SubmissionRefused(
+                f"{one.name} of {one.condition!r} on {one.dataset!r} does not belong to this cell, {cell}"
+            )

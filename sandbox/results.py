@@ -1,4 +1,4 @@
-"""What finished code left in its folder (values, arrays, artifacts, figures), read as untrusted and graded by us."""
+"""Read values, arrays, artifacts and figures of finished code from its folder as untrusted data, and grade them."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ from labwright.sandbox.scoring import score_submissions, seal_test_predictions
 
 _MAX_FILES = 10_000
 MAX_SELF_REPORTED = 400
-"""Values of train and dev that an attempt's record carries; the file has all."""
+"""Maximum number of train and dev values in an attempt's record; the file has all of them."""
 _MEASUREMENT_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
 
 
 @dataclass(frozen=True)
 class AttemptMeasurements:
-    """Final validation values, sealed test predictions, and the sha256 of the file that holds every value."""
+    """Final validation values, sealed test predictions, and the sha256 of the file with every value."""
 
     final: tuple[Measurement, ...]
     sealed: dict[str, str]
     curves_sha256: str | None
     self_reported: tuple[Measurement, ...] = ()
-    """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
+    """The last of each final value for train and dev that the code reported, at most `MAX_SELF_REPORTED`."""
 
 
 def hash_arrays(folder: Path) -> dict[str, str]:
-    """File name under arrays/ -> sha256. Raises `BadFile` for a file that is no array, or needs unpickling."""
+    """Map files under arrays/ to their sha256. Raises `BadFile` for a file that is not an array or needs unpickling."""
     return {name: _hash_array(folder, name) for name in list_names(folder, "arrays", ".npy")}
 
 
@@ -65,20 +65,20 @@ def _hash_array(folder: Path, name: str) -> str:
             shape, _, dtype = read(file)
             announced = math.prod(shape) * dtype.itemsize
         if dtype.hasobject:
-            raise BadFile(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
-        held = os.fstat(file.fileno()).st_size - file.tell()
-        if min(shape, default=1) < 0 or announced != held:
+            raise BadFile(f"arrays/{name} contains Python objects: save numeric arrays with lab.save")
+        size = os.fstat(file.fileno()).st_size - file.tell()
+        if min(shape, default=1) < 0 or announced != size:
             raise BadFile(
-                f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with lab.save"
+                f"arrays/{name} has {size} bytes, but its header declares {shape} of {dtype}: save it with lab.save"
             )
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
-    """File under artifacts/ -> sha256; what `lab` was still writing is left out.
+    """Map files under artifacts/ to their sha256; files that `lab` had not finished are left out.
 
-    Raises `BadFile` for links, odd names, too many files, and more than `limit` bytes in all.
+    Raises `BadFile` for links, invalid names, too many files, and more than `limit` bytes in all.
     """
     kept = set(list_names(folder, ARTIFACTS, ""))
     digests: dict[str, str] = {}
@@ -87,9 +87,9 @@ def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
         if relative.partition("/")[0] not in kept or stat.S_ISDIR(status.st_mode):
             continue
         if len(digests) == _MAX_FILES:
-            raise BadFile(f"{ARTIFACTS}/ holds more than {_MAX_FILES} files: put them into one archive")
+            raise BadFile(f"{ARTIFACTS}/ contains more than {_MAX_FILES} files: pack them into one archive")
         if not relative.isprintable():
-            raise BadFile(f"{ARTIFACTS}/ holds a file named {relative!r}: name it in UTF-8, without control characters")
+            raise BadFile(f"{ARTIFACTS}/ contains a file named {relative!r}: use UTF-8 without control characters")
         with open_regular(folder, f"{ARTIFACTS}/{relative}", left) as file:
             digests[relative] = hashlib.file_digest(file, "sha256").hexdigest()
             left -= os.fstat(file.fileno()).st_size
@@ -105,11 +105,11 @@ def measure_attempt(
     was_interrupted: bool = False,
     evaluated: Sequence[Measurement] = (),
 ) -> AttemptMeasurements:
-    """Score, seal, and write `measurements.jsonl` anew. Raises `BadFile`, `SubmissionRefused`.
+    """Score and seal submissions, and rewrite `measurements.jsonl`. Raises `BadFile`, `SubmissionRefused`.
 
-    Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
-    ours is the final one, with the given grade; `evaluated` are what frozen scorers gave, and ours too. With `cut`,
-    for code that we ended midway, lines that cannot be read are left out.
+    Values written by the code are graded `logged`, whatever the file claims. If the host scored the same quantity, its
+    value is the final one, with the given grade; so are `evaluated`, the values of frozen scorers. With
+    `was_interrupted`, for code that was stopped midway, unreadable lines are skipped.
     """
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
     logged = _read_logged(folder, seed=seed, cut=was_interrupted)
@@ -123,20 +123,20 @@ def measure_attempt(
 
 
 def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
-    """The failure of an experiment that ran but measured nothing that could select it."""
+    """Return a failure if an experiment ran but measured nothing that selection could use."""
     if measured.final:
         return None
     return Failure(
         kind="no measurement",
-        message="the script ran to its end but measured nothing on validation: "
-        "hand in predictions with lab.submit(dataset, 'validation', condition, ...)",
+        message="the script finished without submitting validation predictions: "
+        "submit them with lab.submit(dataset, 'validation', condition, ...)",
     )
 
 
 def failure_from_error(error: Exception) -> Failure:
-    """The failure of an experiment that left something which cannot be read, or that our own code failed on.
+    """Return the failure of an experiment whose files cannot be read, or that triggered an internal error.
 
-    Raises the error again where it is none of the experiment's: of our disk, kernels, devices or isolation.
+    Re-raises errors that the experiment did not cause: of disk, kernels, devices or isolation.
     """
     if isinstance(error, SubmissionRefused):
         return Failure(kind="other", message=str(error))
@@ -146,7 +146,7 @@ def failure_from_error(error: Exception) -> Failure:
 
 
 def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
+    """Return the last of each final value for train and dev that the code reported, at most `MAX_SELF_REPORTED`."""
     learning = {
         (*_get_quantity(value), value.split): value
         for value in values
@@ -156,15 +156,15 @@ def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ..
 
 
 def select_final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """One value of each quantity on validation, of all that `measurements.jsonl` holds."""
+    """Return one validation value per quantity, from all values in `measurements.jsonl`."""
     return _merge_final_values(
         (value for value in values if value.grade != "logged"), (value for value in values if value.grade == "logged")
     )
 
 
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """One value of each quantity on validation: ours where we scored it, else the last that the code gave."""
-    ours, theirs = (
+    """Return one validation value per quantity: the host's if it scored the quantity, otherwise the code's last one."""
+    from_host, from_code = (
         {
             _get_quantity(value): value
             for value in values
@@ -172,7 +172,7 @@ def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurem
         }
         for values in (scored, logged)
     )
-    return tuple((ours | {key: value for key, value in theirs.items() if key not in ours}).values())
+    return tuple((from_host | {key: value for key, value in from_code.items() if key not in from_host}).values())
 
 
 def _get_quantity(value: Measurement) -> tuple[str, str, str]:
@@ -180,7 +180,8 @@ def _get_quantity(value: Measurement) -> tuple[str, str, str]:
 
 
 def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
-    """What the code wrote. Lines about the test split are left out: the code cannot know them, selection must not."""
+    """Read the values written by the code, without those for the test split: it cannot know them, and selection must
+    not."""
     values: list[Measurement] = []
     for number, line in enumerate(read_lines(folder, MEASUREMENTS, MAX_FILE_BYTES), start=1):
         try:
@@ -191,7 +192,7 @@ def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
             if cut:
                 continue
             reason = " ".join(str(error).split())[:200]
-            raise BadFile(f"{MEASUREMENTS} line {number} was not written by lab: {reason}") from error
+            raise BadFile(f"{MEASUREMENTS} line {number} was not written by lab.log: {reason}") from error
         if value.split != "test":
             values.append(value)
     return values
@@ -199,28 +200,29 @@ def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
 
 _MAX_FIGURES = 50
 MAX_FIGURE_BYTES = 20 * 2**20
-"""Of one figure: a picture of the pixels below seldom takes more, and prompts and papers carry it."""
+"""Size limit of a figure in bytes: an image within the pixel limit rarely needs more, and prompts and papers include
+it."""
 _MAX_FACTS_BYTES = 2**20
 MAX_PIXELS = 40_000_000
-"""Of a figure: ten times a page at 300 dots an inch would have more; a small file may unpack to any number."""
+"""Pixel limit of a figure: about five pages at 300 dpi. A small file may decompress to any number."""
 
 
 def collect_figures(folder: Path) -> tuple[tuple[Figure, ...], Failure | None]:
-    """The figures under figures/ (PNG and PDF, by name), and a failure where one is no image or none was drawn.
+    """Read the figures under figures/ (PNG and PDF); the failure says if one is not an image or there is none.
 
-    A figure that matplotlib did not save has no facts.
+    A figure not saved by matplotlib has no facts.
     """
     figures: list[Figure] = []
     try:
         names = [*list_names(folder, "figures", ".png"), *list_names(folder, "figures", ".pdf")]
         if len(names) > _MAX_FIGURES:
-            raise BadFile(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
+            raise BadFile(f"figures/ contains {len(names)} figures, more than the limit of {_MAX_FIGURES}")
         for name in sorted(names):
             figures.append(_read_figure(folder, name))
     except BadFile as error:
         return tuple(figures), Failure(kind="figure", message=str(error))
     if not any(figure.name.endswith(".png") for figure in figures):
-        return tuple(figures), Failure(kind="figure", message="no figure was drawn: save PNG files into figures/")
+        return tuple(figures), Failure(kind="figure", message="no figure was drawn: save PNG files to figures/")
     return tuple(figures), None
 
 
@@ -245,7 +247,7 @@ def _check_png(file: BufferedReader, name: str) -> None:
 
     with (
         raise_read_errors_as(
-            f"figures/{name} is not a PNG image that can be read",
+            f"figures/{name} is not a readable PNG image",
             BadFile,
             Image.DecompressionBombWarning,
             Image.DecompressionBombError,
@@ -263,7 +265,7 @@ def _check_png(file: BufferedReader, name: str) -> None:
 
 
 def _drop_non_finite(facts: Any) -> Any:
-    """The facts without the fields that hold a number which is not finite, or a list with one."""
+    """Remove fields that contain a number that is not finite, or a list with one."""
     if isinstance(facts, dict):
         fields = cast("dict[str, Any]", facts).items()
         return {name: _drop_non_finite(value) for name, value in fields if not _is_not_finite(value)}

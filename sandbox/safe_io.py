@@ -1,11 +1,10 @@
-"""The one door to a folder that untrusted code can write to: reading, writing, moving and removing by descriptor.
+"""Access to folders that untrusted code can write to: reading, writing, moving and removing, all by descriptor.
 
-A folder is given as a path, of which all but the last name are ours alone, or as `OpenFolder`. Kept: no link is
-followed, the folder itself included, whatever the code renames while we work; no read blocks on a pipe or takes in more
-than a limit.
-What the code did to its files is `BadFile`, the failure of its attempt; what our disk or system did is an `OSError`.
+A folder is given as a path, of which only the last component is untrusted, or as `OpenFolder`.
 
-Not kept: that a file is whole while a process of the code lives, which can write to it.
+Guarantees: no symbolic link is followed, including the folder itself, whatever the code renames meanwhile; no read
+blocks on a pipe or exceeds a limit. Problems caused by the code raise `BadFile`, the failure of its attempt; problems
+of the host's disk or system raise `OSError`. Limits: a file may change while a process of the code is still running.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from labwright.record.run_folder import open_regular as open_plain
 from labwright.sandbox.errors import SandboxError, SubmissionRefused
 
 MAX_FILE_BYTES = 256 * 2**20
-"""Largest file (an array, a submission, measurements) that is read: a few of them must fit into our memory at once."""
+"""Size limit of a file that is read (an array, a submission, measurements): a few of them must fit into memory."""
 MAX_LINES, MAX_LINE_BYTES = 1_000_000, 100_000
-"""Lines of a file that are read, and bytes of one: each becomes an object of ours, which is larger."""
+"""Maximum number of lines, and bytes per line, of a file: each line becomes a larger Python object."""
 MAX_ENTRIES, MAX_DEPTH = 1_000_000, 100
-"""Files and folders below a folder, and folders in each other, that are looked at."""
+"""Maximum number of files and folders, and nesting depth, below a folder."""
 FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 _LIBRARY_ERRORS = (
@@ -59,20 +58,20 @@ _LIBRARY_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What libraries raise over bytes that are not what they say: numpy parses its headers as Python, archives nest."""
+"""Errors that libraries raise for malformed files: numpy parses its headers as Python, archives may be nested."""
 
 
 class BadFile(SubmissionRefused):
-    """The code left a file that cannot be read. The executor turns it into the failure of the attempt."""
+    """The code left a file that cannot be read. The executor turns this into the failure of the attempt."""
 
 
 @contextmanager
 def raise_read_errors_as(
     message: str, error_type: type[SandboxError] = BadFile, *more: type[Exception]
 ) -> Generator[None]:
-    """While inside, what a library raises over odd bytes (and `more`) is raised as `into`, beginning with these words.
+    """Convert errors that libraries raise for malformed data (and `more`) to `error_type`, with `message` as prefix.
 
-    What fails by our own disk or system passes as it is.
+    Errors of the host's disk or system are re-raised unchanged.
     """
     try:
         yield
@@ -85,20 +84,20 @@ def raise_read_errors_as(
 
 
 class OpenFolder:
-    """A folder that we made, by its descriptor: it stays that one, whatever is made to stand at its name."""
+    """A folder created by the host, identified by its descriptor even if another takes its name."""
 
     def __init__(self, path: Path) -> None:
         self.descriptor = open_folder(path)
         weakref.finalize(self, os.close, self.descriptor)
 
     def is_at(self, name: str | Path, folder_fd: int | None = None) -> bool:
-        """Whether it stands there, and no link to it."""
+        """Whether the folder itself, not a link to it, has this name."""
         with suppress(OSError):
             return os.path.samestat(os.stat(name, dir_fd=folder_fd, follow_symlinks=False), os.fstat(self.descriptor))
         return False
 
     def unlock(self) -> None:
-        """Make it ours to read, change and move again."""
+        """Restore the host's permissions to read, change and move it."""
         unlock_folder(self.descriptor)
 
 
@@ -107,8 +106,11 @@ FolderRef = Path | OpenFolder
 
 @contextmanager
 def open_subfolder(folder: FolderRef, *names: str, make: bool = False, unlock: bool = False) -> Generator[int]:
-    """While inside, a descriptor of a folder or, by these names, of one below it. With `make` it is made where it is
-    not there. Raises `BadFile`, `FileNotFoundError`, and `OSError` of our system."""
+    """Open a folder, or the one below it named by `names`, and yield its descriptor. With `make`, create what is
+    missing.
+
+    Raises `BadFile`, `FileNotFoundError`, and `OSError` for errors of the host.
+    """
     if isinstance(folder, OpenFolder):
         place = os.dup(folder.descriptor)
     else:
@@ -130,7 +132,7 @@ def open_subfolder(folder: FolderRef, *names: str, make: bool = False, unlock: b
 
 @contextmanager
 def raise_as_bad_file(what: str, folder_fd: int | None = None, name: str = "") -> Generator[None]:
-    """While inside, what the code did to a file or folder is `BadFile`; what is not there passes as it is."""
+    """Convert errors that the code caused to `BadFile`; `FileNotFoundError` and errors of the host are re-raised."""
     try:
         yield
     except FileNotFoundError:
@@ -143,7 +145,7 @@ def raise_as_bad_file(what: str, folder_fd: int | None = None, name: str = "") -
 
 
 def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader:
-    """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
+    """Open a plain file in the folder. Raises `BadFile` if it is not one, or has more than `limit` bytes."""
     *above, name = _split_path(relative)
     try:
         with open_subfolder(folder, *above) as place, raise_as_bad_file(relative):
@@ -153,11 +155,11 @@ def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader
     if (size := os.fstat(file.fileno()).st_size) <= limit:
         return file
     file.close()
-    raise BadFile(f"{relative} holds {size} bytes, more than the limit of {limit}")
+    raise BadFile(f"{relative} has {size} bytes, more than the limit of {limit}")
 
 
 def load_array(folder: FolderRef, relative: str) -> NDArray[Any]:
-    """A numeric array. Raises `BadFile` for what is none."""
+    """Load a numeric array. Raises `BadFile` if the file is not one."""
     with (
         raise_read_errors_as(f"{relative} is not an array that numpy can read"),
         np.errstate(over="raise"),
@@ -167,7 +169,7 @@ def load_array(folder: FolderRef, relative: str) -> NDArray[Any]:
 
 
 def path_exists(folder: FolderRef, relative: str) -> bool:
-    """Whether anything has that name, a link included."""
+    """Whether anything with that name exists, including a link."""
     *above, name = _split_path(relative)
     try:
         with open_subfolder(folder, *above) as place:
@@ -178,7 +180,7 @@ def path_exists(folder: FolderRef, relative: str) -> bool:
 
 
 def read_file(folder: FolderRef, relative: str, limit: int) -> bytes:
-    """The bytes of a file; empty where there is none. Raises `BadFile`."""
+    """Return the content of a file; empty if it does not exist. Raises `BadFile`."""
     if not path_exists(folder, relative):
         return b""
     with open_regular(folder, relative, limit) as file:
@@ -186,7 +188,7 @@ def read_file(folder: FolderRef, relative: str, limit: int) -> bytes:
 
 
 def read_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int = MAX_LINES) -> list[bytes]:
-    """The lines of a file that are not empty, none where there is no file. Raises `BadFile`."""
+    """Return the non-empty lines of a file; none if it does not exist. Raises `BadFile`."""
     if not path_exists(folder, relative):
         return []
     lines: list[bytes] = []
@@ -202,7 +204,8 @@ def read_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int =
 
 
 def list_names(folder: FolderRef, relative: str, ending: str) -> list[str]:
-    """Sorted names of that ending in a folder or sub-folder, none where there is no such folder. Raises `BadFile`."""
+    """Return the sorted names with that ending in a folder or subfolder; none if it does not exist. Raises
+    `BadFile`."""
     try:
         with open_subfolder(folder, *(_split_path(relative) if relative else ())) as place:
             listed = os.listdir(place)
@@ -210,16 +213,18 @@ def list_names(folder: FolderRef, relative: str, ending: str) -> list[str]:
         return []
     names = sorted(name for name in listed if name.endswith(ending) and not name.startswith("."))
     if len(names) > MAX_ENTRIES:
-        raise BadFile(f"{relative}/ holds more than {MAX_ENTRIES} files")
+        raise BadFile(f"{relative}/ contains more than {MAX_ENTRIES} files")
     for name in names:
         if not FILE_NAME_PATTERN.fullmatch(name):
-            raise BadFile(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
+            raise BadFile(f"{relative}/ contains a file named {name!r}: use only letters, digits and _ . -")
     return names
 
 
 def list_folders(folder: FolderRef, relative: str) -> list[str]:
-    """Sorted names of the folders in a sub-folder, links left out; none where there is no such folder. Raises
-    `BadFile`."""
+    """Return the sorted names of the folders in a subfolder, without links; none if it does not exist.
+
+    Raises `BadFile`.
+    """
     try:
         with open_subfolder(folder, *_split_path(relative)) as place:
             return sorted(
@@ -232,8 +237,10 @@ def list_folders(folder: FolderRef, relative: str) -> list[str]:
 
 
 def iterate_entries(folder: FolderRef, relative: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Path (below that folder) and status of all that is below a folder or sub-folder, sorted, folders before what is
-    in them; nothing where there is none. Raises `BadFile`, also beyond `MAX_ENTRIES` and `MAX_DEPTH`."""
+    """Yield relative path and status of everything below a folder or subfolder, sorted, parents first.
+
+    Yields nothing if it does not exist. Raises `BadFile`, also beyond `MAX_ENTRIES` and `MAX_DEPTH`.
+    """
     count = 0
 
     def inner(place: int, above: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
@@ -241,7 +248,7 @@ def iterate_entries(folder: FolderRef, relative: str = "") -> Iterator[tuple[str
         for name in sorted(os.listdir(place)):
             count += 1
             if count > MAX_ENTRIES:
-                raise BadFile(f"it left more than {MAX_ENTRIES} files and folders: put them into one archive")
+                raise BadFile(f"more than {MAX_ENTRIES} files and folders were written: pack them into one archive")
             status = os.stat(name, dir_fd=place, follow_symlinks=False)
             yield f"{above}{name}", status
             if stat.S_ISDIR(status.st_mode):
@@ -259,20 +266,20 @@ def iterate_entries(folder: FolderRef, relative: str = "") -> Iterator[tuple[str
 
 
 def make_folder(folder: FolderRef, relative: str) -> None:
-    """Make a folder with all above it, unless it is there. Raises `BadFile`, `OSError`."""
+    """Create a folder and its parents unless they exist. Raises `BadFile`, `OSError`."""
     with ensure_folder(folder), open_subfolder(folder, *_split_path(relative), make=True):
         pass
 
 
 def write_file(folder: FolderRef, relative: str, content: str | bytes) -> None:
-    """Write a file whole or not at all; replaces whatever stands in its place. Raises `BadFile`, `OSError`."""
+    """Write a file atomically, replacing anything with that name. Raises `BadFile`, `OSError`."""
     data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
     with open_parent(folder, relative) as (place, name), create_file(place, name) as file:
         file.write(data)
 
 
 def copy_file(folder: FolderRef, relative: str, target: FolderRef, target_name: str, limit: int) -> str:
-    """Copy a plain file; its sha256. Raises `BadFile`, `OSError`."""
+    """Copy a plain file and return its sha256. Raises `BadFile`, `OSError`."""
     with (
         open_regular(folder, relative, limit) as file,
         open_parent(target, target_name) as (place, name),
@@ -284,15 +291,17 @@ def copy_file(folder: FolderRef, relative: str, target: FolderRef, target_name: 
 
 
 def link_file(folder: FolderRef, relative: str, target: FolderRef, target_name: str) -> None:
-    """Have a plain file under another name too: a link where the system can, else a copy. Nothing is replaced. Raises
-    `BadFile`, also where something has the name; `OSError`."""
+    """Make a plain file available under a second name, by a hard link if possible, otherwise a copy.
+
+    Nothing is replaced. Raises `BadFile`, also if the name is taken; `OSError`.
+    """
     *above, name = _split_path(relative)
     with open_subfolder(folder, *above) as source, open_parent(target, target_name) as (place, other):
         os.close(open_plain(name, source))
         try:
             os.link(name, other, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
         except FileExistsError:
-            raise BadFile(f"{target_name} was left by two cells") from None
+            raise BadFile(f"{target_name} was written by two cells") from None
         except OSError:
             copy_file(folder, relative, target, target_name, 2**62)
 
@@ -305,19 +314,18 @@ def move_path(folder: FolderRef, relative: str, target: FolderRef, target_name: 
 
 
 def remove_path(folder: FolderRef, relative: str) -> None:
-    """Make sure that nothing stands there: a file, a folder or a link (not what it points to). Raises `BadFile`,
-    `OSError`."""
+    """Remove a file, folder or link (not its target), if it exists. Raises `BadFile`, `OSError`."""
     *above, name = _split_path(relative)
     with suppress(FileNotFoundError), open_subfolder(folder, *above) as place:
         remove_at(name, place)
 
 
 def make_harmless(folder: FolderRef, *, only_plain: bool = False) -> None:
-    """Make what the code left harmless and ours to read, move and remove.
+    """Make files written by code safe for the host to read, move and remove.
 
-    Set-user-id and set-group-id bits go: run as us, a file with them would make others us. Folders that it locked are
-    opened again, and with `plain` nothing stays but files and folders. Raises `BadFile` where folders are nested too
-    deep; what is deeper is gone then.
+    Set-user-id and set-group-id bits are removed, since such a file would give others the host user's rights. Locked
+    folders are made accessible, and with `only_plain` everything but files and folders is removed. Raises `BadFile` if
+    folders are nested too deep; what is deeper is removed.
     """
     if isinstance(folder, OpenFolder):
         folder.unlock()
@@ -351,8 +359,10 @@ def _make_harmless(place: int, depth: int, *, plain: bool) -> bool:
 
 
 def count_bytes(folder: Path) -> int:
-    """Bytes on disk below a folder; a file with several names counts once for each. Raises `BadFile` where there are
-    too many files, or folders are nested too deep to be looked at."""
+    """Return the bytes on disk below a folder; a file with several names counts once per name.
+
+    Raises `BadFile` if there are too many files or folders are nested too deep.
+    """
     count = 0
 
     def inner(place: int, depth: int) -> int:
@@ -361,7 +371,7 @@ def count_bytes(folder: Path) -> int:
         with os.scandir(place) as entries:
             for entry in entries:
                 count += 1
-                if count > MAX_ENTRIES:  # a file may be empty, and a disk has room for so many
+                if count > MAX_ENTRIES:  # files may be empty, so disk space does not limit their number
                     raise BadFile(f"there are more than {MAX_ENTRIES} files and folders")
                 with suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
@@ -383,7 +393,7 @@ def count_bytes(folder: Path) -> int:
 
 @contextmanager
 def open_parent(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
-    """While inside, a descriptor of the folder in which something is to be made, and its name. Raises `BadFile`,
+    """Yield a descriptor of the folder in which something will be created, and its name. Raises `BadFile`,
     `OSError`."""
     *above, name = _split_path(relative)
     with ensure_folder(folder), open_subfolder(folder, *above, make=True) as place:
@@ -392,7 +402,7 @@ def open_parent(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
 
 @contextmanager
 def ensure_folder(folder: FolderRef) -> Generator[None]:
-    """While inside, a path that is to be written to is a folder, made where there is nothing."""
+    """Create the folder if it is a path that does not exist, and convert errors while inside to `BadFile`."""
     name = folder.name if isinstance(folder, Path) else "its folder"
     try:
         with raise_as_bad_file(name):
@@ -405,14 +415,14 @@ def ensure_folder(folder: FolderRef) -> Generator[None]:
 
 @contextmanager
 def create_file(folder_fd: int, name: str) -> Generator[BufferedWriter]:
-    """While inside, a new file, which has its name in an open folder in the end; whatever had it is gone then."""
+    """Create a file that gets its name in the open folder on exit, replacing anything with that name."""
     part = f".{name[:100]}.{secrets.token_hex(8)}.part"
     try:
         with os.fdopen(
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder_fd),
             "wb",
         ) as file:
-            if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # so the folder would have it
+            if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # caused by the umask
                 os.fchmod(file.fileno(), mode | 0o600)
             yield file
         if stat.S_ISDIR(_read_mode(name, folder_fd)):
@@ -430,8 +440,10 @@ def _read_mode(name: str, place: int) -> int:
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """The path below a folder that no code can write to now. Raises `BadFile` where it leads out of it, by `..` or by a
-    linked folder."""
+    """Return a path below a folder that no code can write to any more.
+
+    Raises `BadFile` if it leads outside, by `..` or by a linked folder.
+    """
     parts = _split_path(relative)
     for depth in range(1, len(parts)):
         if folder.joinpath(*parts[:depth]).is_symlink():
@@ -440,8 +452,8 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def _split_path(relative: str) -> tuple[str, ...]:
-    """The names of a path below a folder. Raises `BadFile` where it leads out of it."""
+    """Split a path below a folder into its names. Raises `BadFile` if it leads outside."""
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:
-        raise BadFile(f"{relative!r} does not name a file in the folder")
+        raise BadFile(f"{relative!r} is not a path inside the folder")
     return parts

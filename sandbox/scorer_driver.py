@@ -1,6 +1,6 @@
-"""Runs a frozen scorer in a second kernel. Its text is copied there: nothing of ours but `lab` can be imported.
+"""Run a frozen scorer in a separate kernel. This text is copied there; of the project, only `lab` can be imported.
 
-Reads task.json, writes scores.jsonl: a line a submission, with its values or with what the scorer raised.
+Reads task.json and writes scores.jsonl: one line per submission, with its values or the scorer's error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def main() -> None:
-    """Score every submission of the task, each with the seeds set anew."""
+    """Score every submission of the task, with seeds reset for each."""
     import lab
 
     task = json.loads(Path("task.json").read_text())
@@ -31,7 +31,7 @@ def main() -> None:
             try:
                 values = evaluate(_load_submission(submission), truth)
                 answer: dict[str, Any] = {"values": {str(name): float(value) for name, value in values.items()}}
-            except Exception as error:  # noqa: BLE001  (the host says which submission it was)
+            except Exception as error:  # noqa: BLE001  (the host reports which submission it was)
                 answer = {"error": f"{type(error).__name__}: {error}"[:500]}
             scores.write(json.dumps({"number": number, **answer}) + "\n")
 
@@ -53,7 +53,7 @@ def _load_submission(line: dict[str, Any]) -> SimpleNamespace:
 
 
 def _load_truth(task: dict[str, Any]) -> SimpleNamespace:
-    """Inputs and labels of the split that is scored, those to learn from, and the folder where the dataset is one."""
+    """Return inputs and labels of the scored split, the training data, and the dataset's folder, if it has one."""
     with np.load(task["view"], allow_pickle=False) as view:
         arrays = {key: view[key] for key in view.files if key not in ("meta", "about")}
         meta: dict[str, Any] = json.loads(str(view["meta"]))

@@ -1,10 +1,10 @@
-"""What a frozen scorer is run on: the submissions of one attempt for one dataset and split, in a folder of its own.
+"""Tasks of frozen scorers: the submissions of one attempt for one dataset and split, in their own folder.
 
-Kept: the scorer is the one that was frozen; it runs in a kernel that the experiment's code is not in, and sees of the
-labels those of the split alone. Artifacts are copied as bytes and opened only in there.
+Guarantees: the scorer is the frozen one; it runs in a kernel without the experiment's code, and only sees the labels of
+its split. Artifacts are copied as bytes and only opened there.
 
-Not kept: an artifact that runs code when it is opened (a pickle) runs it beside the scorer, and could write its own
-scores. A scorer must read formats that hold data alone (.npz, safetensors, `torch.load(weights_only=True)`).
+Limits: an artifact that runs code when opened (a pickle) runs it in the scorer's process and could write its own
+scores. A scorer must only read pure data formats (.npz, safetensors, `torch.load(weights_only=True)`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DRIVER_PATH = Path(__file__).with_name("scorer_driver.py")
 
 @dataclass(frozen=True)
 class ScorerTask:
-    """Submissions of one dataset and split, with the scorer that takes them."""
+    """Submissions of one dataset and split, with their scorer."""
 
     scorer: FrozenScorer
     scorer_text: str
@@ -44,14 +44,14 @@ class ScorerTask:
 def build_scorer_tasks(
     submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[FrozenScorer, str]]
 ) -> list[ScorerTask]:
-    """What is to be scored; of predictions the final ones. Raises `SubmissionRefused` for artifacts nobody takes."""
+    """Build the tasks; for predictions, only final ones. Raises `SubmissionRefused` for artifacts without a scorer."""
     tasks: list[ScorerTask] = []
     final = [submission for submission in submissions if submission.split == split and submission.step is None]
     takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
     for submission in final:
         if submission.kind == "artifact" and submission.dataset not in takers:
             raise SubmissionRefused(
-                f"{submission.description}: no scorer of this run takes artifacts of {submission.dataset!r}"
+                f"{submission.description}: this run has no scorer for artifacts of {submission.dataset!r}"
             )
     for dataset, (scorer, text) in scorers.items():
         taken = tuple(
@@ -67,9 +67,9 @@ def build_scorer_tasks(
 def prepare_scorer_folder(
     task: ScorerTask, job: Job, submissions_folder: Path, *, views: Path, labels: Path, limit: int
 ) -> KernelScript:
-    """Fill the job's empty folder from the submissions in `place`; what to run in it.
+    """Fill the job's empty folder from `submissions_folder` and return the script to run in it.
 
-    `limit` is in bytes, of all artifacts. Raises `SubmissionRefused`.
+    `limit` is the total size of artifacts in bytes. Raises `SubmissionRefused`.
     """
     dataset, target, left = task.scorer.dataset, job.folder, limit
     view = (views / f"{dataset}.npz").absolute()
@@ -95,8 +95,8 @@ def prepare_scorer_folder(
 
 
 def read_scores(task: ScorerTask, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
-    """The values that the scorer gave, every metric for every submission. Raises `SubmissionRefused`."""
-    with raise_read_errors_as(f"the scorer of {task.scorer.dataset!r} left no scores", SubmissionRefused):
+    """Read the scorer's values of every metric for every submission. Raises `SubmissionRefused`."""
+    with raise_read_errors_as(f"the scorer of {task.scorer.dataset!r} wrote no valid scores", SubmissionRefused):
         lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", MAX_FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
     measurements: list[Measurement] = []
@@ -108,7 +108,7 @@ def read_scores(task: ScorerTask, folder: Path, *, seed: int) -> tuple[Measureme
         values: Any = answer.get("values")
         for metric in task.scorer.metrics:
             value = cast("dict[str, Any]", values).get(metric.name) if isinstance(values, dict) else None
-            if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
-                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is not a finite number")
+            if not isinstance(value, float) or not math.isfinite(value):  # the driver writes only floats
+                raise SubmissionRefused(f"{where} returned {value!r} for {metric.name!r}, which is not a finite number")
             measurements.append(submission.to_measurement(metric.name, value, seed=seed))
     return tuple(measurements)

@@ -1,7 +1,7 @@
-"""Scorers of the user's own: read, never run here, and frozen before any code of an experiment is written.
+"""User-defined scorers: parsed, never run here, and frozen before any experiment code is written.
 
-A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/statistics.md shows one.
-The first paragraph of the docstring is shown to whoever writes experiments: it must say what to hand in.
+A scorer is a Python file with a function and a literal `METRICS` at top level; docs/statistics.md has an example. The
+first paragraph of the function's docstring is shown to authors of experiments: it must say what to submit.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from labwright.sandbox.safe_io import write_file
 
 SCORER_FORM = "write FILE.py:FUNCTION"
 _MAX_SCORER_BYTES = 2**20
-"""Bytes of a scorer's file."""
+"""Size limit of a scorer's file in bytes."""
 
 
 def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[str, str]:
-    """Dataset -> `FILE:FUNCTION`, from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
+    """Parse `NAME=FILE:FUNCTION` texts to a mapping from dataset to `FILE:FUNCTION`. Raises `DatasetError`."""
     places: dict[str, str] = {}
     for text in named:
         name, equals, place = text.partition("=")
         if not equals or name not in sources:
-            raise DatasetError(f"scorer {text!r}: write DATASET=FILE.py:FUNCTION; datasets are {', '.join(sources)}")
+            raise DatasetError(f"scorer {text!r}: write DATASET=FILE.py:FUNCTION; datasets: {', '.join(sources)}")
         if name in places:
             raise DatasetError(f"dataset {name!r} has two scorers: give one")
         places[name] = place
@@ -38,14 +38,14 @@ def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[st
 
 
 def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
-    """A scorer and the text of its file. Raises `DatasetError` with what is wrong with it."""
+    """Return a scorer and the text of its file. Raises `DatasetError` with the reason if it cannot be used."""
     file, _, function = place.rpartition(":")
     try:
         if not file or not function.isidentifier():
-            raise ValueError(f"it names no function: {SCORER_FORM}")
+            raise ValueError(f"no function is given: {SCORER_FORM}")
         content = Path(file).read_bytes()
         if len(content) > _MAX_SCORER_BYTES:
-            raise ValueError(f"it holds {len(content)} bytes, more than {_MAX_SCORER_BYTES}")
+            raise ValueError(f"it has {len(content)} bytes, more than {_MAX_SCORER_BYTES}")
         text = content.decode("utf-8-sig")
         return _parse_scorer(dataset, function, parse_python(text), hashlib.sha256(text.encode()).hexdigest()), text
     except (OSError, ValueError, SyntaxError, RecursionError) as error:
@@ -53,7 +53,8 @@ def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
 
 
 def freeze_scorer(dataset: str, place: str, folder: Path) -> FrozenScorer:
-    """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
+    """Copy a scorer to `folder`, unless one is frozen there, and return its facts for the record. Raises
+    `DatasetError`."""
     if (frozen := read_frozen_scorers(folder).get(dataset)) is not None:
         return frozen[0]
     scorer, text = read_scorer(dataset, place)
@@ -62,36 +63,35 @@ def freeze_scorer(dataset: str, place: str, folder: Path) -> FrozenScorer:
 
 
 def copy_frozen_scorers(scorers: Iterable[FrozenScorer], source: Path, target: Path) -> None:
-    """Put scorers of a record, whose files lie in `source`, into `target`, which may be the same folder.
+    """Copy recorded scorers from `source` to `target`, which may be the same folder.
 
-    Raises `DatasetError` for one that is gone or was changed.
+    Raises `DatasetError` for one that is missing or was changed.
     """
     for scorer in scorers:
         file = source / f"{scorer.dataset}.py"
         content = file.read_bytes() if file.is_file() else b""
         if hashlib.sha256(content).hexdigest() != scorer.sha256:
             raise DatasetError(
-                f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
-                f"file back at {file}"
+                f"the frozen scorer of {scorer.dataset!r} is not the recorded one: restore the file {file}"
             )
         _write_scorer(target, scorer, content.decode())
 
 
 def read_frozen_scorers(folder: Path | None) -> dict[str, tuple[FrozenScorer, str]]:
-    """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
+    """Return every frozen scorer with its text, by dataset. Raises `SubmissionRefused` if one was changed."""
     frozen: dict[str, tuple[FrozenScorer, str]] = {}
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         scorer, text = FrozenScorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
         if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
             raise SubmissionRefused(
-                f"the scorer of {path.stem!r} is not what was frozen: put back {path.with_suffix('.py')}"
+                f"the scorer of {path.stem!r} was changed after it was frozen: restore {path.with_suffix('.py')}"
             )
         frozen[path.stem] = scorer, text
     return frozen
 
 
 def describe_scorer(scorer: FrozenScorer) -> str:
-    """What whoever plans or writes an experiment must know of a scorer."""
+    """Describe a scorer for prompts that plan or write an experiment."""
     metrics = ", ".join(
         f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)" for metric in scorer.metrics
     )
@@ -103,18 +103,18 @@ def _parse_scorer(dataset: str, function: str, tree: ast.Module, sha256: str) ->
     """Raises `ValueError`."""
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
     if not defined:
-        raise ValueError(f"it defines no function {function!r} at its top level")
+        raise ValueError(f"it defines no top-level function {function!r}")
     if len(defined[0].args.args) != 2:
         raise ValueError(f"{function} must take two arguments, (submission, truth)")
     metrics = _read_literal(tree, "METRICS", None)
     if not isinstance(metrics, dict) or not metrics:
-        raise ValueError('it needs METRICS = {"name": "higher" or "lower"} at its top level, written out')
+        raise ValueError('it needs a literal METRICS = {"name": "higher" or "lower"} at top level')
     named = {str(key): better for key, better in cast("dict[Any, Any]", metrics).items()}
     for name, better in named.items():
         if better not in ("higher", "lower"):
             raise ValueError(f"METRICS[{name!r}] must be 'higher' or 'lower', not {better!r}")
         if name in METRICS or not name.isidentifier():
-            raise ValueError(f"the metric {name!r} is one of ours, or no name of letters, digits and _: rename it")
+            raise ValueError(f"the metric {name!r} is a built-in metric or not a valid Python identifier: rename it")
     paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
     return FrozenScorer(
         dataset=dataset,
@@ -130,13 +130,13 @@ def _parse_scorer(dataset: str, function: str, tree: ast.Module, sha256: str) ->
 
 
 def _read_literal(tree: ast.Module, name: str, default: Any) -> Any:
-    """The value that is written out for a name at the top level. Raises `ValueError` where it is computed."""
+    """Return the literal assigned to a top-level name. Raises `ValueError` if it is computed."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in node.targets):
             try:
                 return ast.literal_eval(node.value)
             except (ValueError, TypeError):
-                raise ValueError(f"{name} must be written out, not computed: it is read, not run") from None
+                raise ValueError(f"{name} must be a literal: the file is parsed, not run") from None
     return default
 
 

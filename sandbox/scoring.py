@@ -1,7 +1,7 @@
-"""Submitted predictions, read from untrusted files and checked again in full, and the measurements that they give.
+"""Read submitted predictions from untrusted files, validate them fully, and compute their measurements.
 
-The grade is `scored` where the labels were out of the code's reach, else `computed`: without isolation the code could
-find them by path, so nobody can promise that it did not see them.
+The grade is `scored` if the labels were out of the code's reach, otherwise `computed`: without isolation, code could
+find the labels by path.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Array = NDArray[Any]
 
 MAX_SUBMISSIONS = 20_000
 MAX_HASHED_ARTIFACT_BYTES = 2**40
-"""Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
+"""Size limit of an artifact that is hashed; the limit for submitting one is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
 _MAX_NUMBER = 1e45
-"""Size of a predicted number: its squared error can still be said, whatever the label."""
+"""Maximum magnitude of a predicted number: its squared error is still representable, whatever the label."""
 _MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
-"""Of a file of predictions: the widest number that there is, and what it says of itself."""
+"""For a file of predictions: size of the widest number type, and size limit of its header, in bytes."""
 SUBMISSION_INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
 AGREEMENT_SUFFIX = "_agreement"
-"""What the name of a model's agreement with labels ends in, after that of what it graded."""
+"""Suffix of the metric name for a grading model's agreement with labels."""
 
 
 class Submission(BaseModel):
@@ -63,18 +63,18 @@ class Submission(BaseModel):
     name: str = Field(
         default="artifact",
         pattern=rf"^{FILE_NAME_PATTERN.pattern}$",
-        description=("of an artifact, as it was given; of what a model grades, the metric's"),
+        description=("name of the artifact, or of the metric for grades by a model"),
     )
-    read: str = Field(default="", max_length=100, description="how answers are read (`sandbox.llm_attribution`)")
-    unread: int = Field(default=0, ge=0, description="rows of which no answer could be read")
-    packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
+    read: str = Field(default="", max_length=100, description="how answers are parsed (`sandbox.answer_parser`)")
+    unread: int = Field(default=0, ge=0, description="number of rows without a parsable answer")
+    packed: bool = Field(default=False, description="whether the artifact is a folder packed into an archive")
     grade: EvidenceGrade | None = None
-    """Written by us, when it is sealed or cites answers; code can only say less of it, `judged` or `unattributed`."""
+    """Set by the host when sealing or when answers are cited; code can only lower it, to `judged` or `unattributed`."""
 
     @field_validator("condition")
     @classmethod
     def _check_encodable(cls, text: str) -> str:
-        text.encode()  # a lone surrogate could not be written into a record
+        text.encode()  # a lone surrogate could not be written to a record
         return text
 
     @property
@@ -83,7 +83,7 @@ class Submission(BaseModel):
         return f"submission of {self.condition!r} for {self.dataset}/{self.split}{step}"
 
     def to_measurement(self, metric: str, value: float, *, seed: int) -> Measurement:
-        """A value that we computed from it."""
+        """Return a measurement with a value computed from this submission."""
         return Measurement(
             name=metric,
             value=value,
@@ -97,49 +97,51 @@ class Submission(BaseModel):
 
 
 def read_index(folder: Path, index: str) -> list[Submission]:
-    """The submissions that an index file lists. Raises `SubmissionRefused`, also where two lines claim one file, or
-    hand in for one cell."""
+    """Read the submissions in an index file.
+
+    Raises `SubmissionRefused`, also if two lines refer to one file or to the same condition, dataset, split and step.
+    """
     lines = read_lines(folder, index, MAX_FILE_BYTES, max_lines=MAX_SUBMISSIONS)
     try:
         submissions = [Submission.model_validate_json(line) for line in lines]
     except ValidationError as error:
         raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
-    seen = set[object]()
+    inputs = set[object]()
     for submission in submissions:
         cell = submission.dataset, submission.split, submission.condition, submission.step
-        if cell in seen:
+        if cell in inputs:
             raise SubmissionRefused(
-                f"{submission.description} came twice: a condition is submitted once per dataset and split"
+                f"{submission.description} was submitted twice: submit a condition once per dataset and split"
             )
-        if submission.file in seen:
+        if submission.file in inputs:
             raise SubmissionRefused(
-                f"{submission.description} claims {submission.file}, which belongs to another: hand "
-                "predictions in with lab.submit alone"
+                f"{submission.description} refers to {submission.file}, which belongs to another submission: submit "
+                "predictions only with lab.submit"
             )
-        seen |= {cell, submission.file}
+        inputs |= {cell, submission.file}
     return submissions
 
 
 def get_file_stem(submission: Submission) -> str:
-    """What `lab.submit` calls the file of a submission: no two cells have one name."""
+    """Return the file name that `lab.submit` uses for a submission, unique per cell."""
     cell = submission.model_dump(include={"dataset", "split", "condition", "step"})
     return hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
 
 
 def read_truth_labels(labels: Path, submission: Submission) -> tuple[Array, int]:
-    """The withheld labels to score against, and how many classes there are, 0 for regression.
+    """Return the withheld labels and the number of classes (0: regression).
 
-    Raises `SubmissionRefused` where the run has none for that dataset.
+    Raises `SubmissionRefused` if the run has no labels for that dataset.
     """
     path = labels / f"{submission.dataset}.npz"
     if not path.is_file():
-        raise SubmissionRefused(f"{submission.description}: this run has no labels for it")
+        raise SubmissionRefused(f"{submission.description}: this run has no labels for this dataset")
     with np.load(path, allow_pickle=False) as file:
         return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
 
 
 def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
-    """The names of a dataset's classes, and the columns of a split that metrics may go by, as texts."""
+    """Return the class names of a dataset, and the columns of a split for metrics, as texts."""
     with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
         meta = json.loads(str(file["meta"]))
         texts = file[f"{split}_meta"] if meta.get("meta") else np.empty((0, 0))
@@ -147,14 +149,13 @@ def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...
 
 
 def read_values(folder: Path, subfolder: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
-    """The submitted values, fit to be scored, and the truth. Raises `SubmissionRefused`.
+    """Return the validated values of a submission, and the truth. Raises `SubmissionRefused`.
 
-    What it says, and how much memory it takes, follows from what was submitted and the shape that it must have: never
-    from labels.
+    Error messages and memory use depend only on the submission and its expected shape, never on labels.
     """
     truth, classes = read_truth_labels(labels, submission)
     if submission.kind != "predictions" and classes == 0:
-        raise SubmissionRefused(f"{submission.description}: a regression takes predictions, not {submission.kind}")
+        raise SubmissionRefused(f"{submission.description}: regression needs predictions, not {submission.kind}")
     expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
     limit = min(MAX_FILE_BYTES, math.prod(expected) * _MAX_VALUE_BYTES + _MAX_HEADER_BYTES)
     with (
@@ -162,7 +163,7 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
         open_regular(folder, f"{subfolder}/{submission.file}", limit) as file,
         np.load(file, allow_pickle=False) as archive,
     ):
-        size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
+        size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may decompress to any size
         if size > limit:
             raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
         values: Array = archive[submission.kind]
@@ -170,10 +171,10 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
         raise SubmissionRefused(
             f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
         )
-    with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
+    with np.errstate(over="ignore"):  # values that only fit a wider type cannot be scored
         numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise SubmissionRefused(f"{submission.description}: holds values that are not finite")
+        raise SubmissionRefused(f"{submission.description}: contains values that are not finite")
     if (
         submission.kind == "predictions"
         and classes
@@ -185,8 +186,7 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
         )
     if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _MAX_NUMBER:
         raise SubmissionRefused(
-            f"{submission.description}: its predictions are not finite, or larger than "
-            f"{_MAX_NUMBER:g}: they hold values that are far too large"
+            f"{submission.description}: its predictions are not finite or exceed {_MAX_NUMBER:g}: use smaller values"
         )
     if submission.kind == "probabilities" and (
         values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE
@@ -196,7 +196,7 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
 
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
-    """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
+    """Return an attempt's submissions with the grades of their values. Raises `SubmissionRefused`."""
     of_kind: dict[str, EvidenceGrade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
     return [
         submission.model_copy(
@@ -213,16 +213,16 @@ def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
 def score_submissions(
     folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
 ) -> tuple[Measurement, ...]:
-    """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
+    """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Artifacts are passed over: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
+    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
-    """What was handed in for one condition on one dataset."""
+    """The final predictions for one condition on one dataset."""
 
     dataset: str
     condition: str
@@ -232,7 +232,7 @@ class SubmittedPredictions(NamedTuple):
 
 
 def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredictions, ...]:
-    """The predictions for validation without a step. Raises `SubmissionRefused`."""
+    """Return the validation predictions without a step. Raises `SubmissionRefused`."""
     return tuple(
         SubmittedPredictions(one.dataset, one.condition, one.kind, read_values(folder, "submissions", one, labels)[0])
         for one in read_index(folder, SUBMISSION_INDEX)
@@ -241,10 +241,10 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
-    """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
+    """Move the test predictions to `folder/sealed/` unscored; return file name -> sha256. Raises `SubmissionRefused`.
 
-    The grade that their scores will have is sealed with them. Their form is checked, so that a defect shows now and not
-    after the search; they are not scored, since whether that works would tell of the labels.
+    Their future grade is sealed with them. Their format is checked so that errors show now rather than after the
+    search; they are not scored, because success or failure of scoring would reveal something about the labels.
     """
     remove_path(folder, "sealed")
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
@@ -269,7 +269,7 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
 
 
 def hash_sealed(folder: Path) -> dict[str, str]:
-    """The sha256 of all files that are sealed in a folder, its index included; none where nothing is."""
+    """Return the sha256 of all sealed files in a folder, including the index; empty if there are none."""
     listed = read_index(folder, _SEALED_INDEX)
     return {
         name: _hash_sealed_file(folder, name)
@@ -280,9 +280,9 @@ def hash_sealed(folder: Path) -> dict[str, str]:
 def score_sealed(
     folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
 ) -> tuple[Measurement, ...]:
-    """The sealed test predictions of an attempt, scored. Raises `SubmissionRefused`.
+    """Score the sealed test predictions of an attempt. Raises `SubmissionRefused`.
 
-    `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
+    `folder` is the attempt's; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
     return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
@@ -290,15 +290,15 @@ def score_sealed(
 def iterate_sealed_predictions(
     folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
-    """What `score_sealed` scores, one at a time: submission, values and truth, example by example, and the formulas.
+    """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
-    Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
+    In order of submission. Raises `SubmissionRefused`.
     """
     sealed = read_sealed(folder, expected)
-    beside = _index_by_key(sealed)
+    by_key = _index_by_key(sealed)
     for submission in sealed:
         if submission.kind not in ("artifact", "judged") and submission.step is None:
-            yield submission, *_read_scoring_inputs(folder, "sealed", submission, beside, labels=labels)
+            yield submission, *_read_scoring_inputs(folder, "sealed", submission, by_key, labels=labels)
 
 
 _SubmissionKey = tuple[str, str, int | None, str]
@@ -313,66 +313,69 @@ def _index_by_key(submissions: Iterable[Submission]) -> dict[_SubmissionKey, Sub
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, beside: Mapping[_SubmissionKey, Submission], *, labels: Path
+    folder: Path, place: str, submission: Submission, by_key: Mapping[_SubmissionKey, Submission], *, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
-    """Values, truth, and the formulas of the run by name. Raises `SubmissionRefused`."""
+    """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
     values, truth = read_values(folder, place, submission, labels)
     if not (formulas := read_formulas(labels)):
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
-        one = beside.get((submission.dataset, submission.split, submission.step, condition))
+        one = by_key.get((submission.dataset, submission.split, submission.step, condition))
         return (
             None if one is None else FormulaInputs(one.kind, *read_values(folder, place, one, labels)).predicted_values
         )
 
     names, columns = read_columns(labels, submission.dataset, submission.split)
-    seen = FormulaInputs(submission.kind, values, truth, names, columns, submission.condition, others)
-    return values, truth, build_measures(formulas, seen)
+    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submission.condition, others)
+    return values, truth, build_measures(formulas, inputs)
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
-    """What is sealed with an attempt, checked against the recorded sha256. Raises `SubmissionRefused`."""
+    """Read an attempt's sealed submissions and check them against the recorded sha256. Raises `SubmissionRefused`."""
     sealed = read_index(folder, _SEALED_INDEX)
     for name, digest in (expected or {}).items():
         if _hash_sealed_file(folder, name) != digest:
-            raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
+            raise SubmissionRefused(f"sealed/{name} was changed after sealing: its sha256 is not {digest[:12]}...")
     names = {submission.file for submission in sealed} | {"index.jsonl"}
     if expected is not None and names != set(expected) and sealed:
-        raise SubmissionRefused("sealed/index.jsonl lists other files than were sealed")
+        raise SubmissionRefused("sealed/index.jsonl does not list the files that were sealed")
     return sealed
 
 
 def _score_all(
     folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
-    """Raises `SubmissionRefused`; a value that is too large stays unsaid, and of the test is cut to the largest: that
-    it is would tell of the labels."""
+    """Score submissions. Raises `SubmissionRefused`.
+
+    A value that is too large is an error for validation. For test it is clipped, because an error would reveal
+    something about the labels.
+    """
     measurements: list[Measurement] = []
-    beside = _index_by_key(submissions)
+    by_key = _index_by_key(submissions)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
         if submission.kind == "judged":
             measurements += _read_judged(folder, place, submission, seed)
             continue
-        values, truth, more = _read_scoring_inputs(folder, place, submission, beside, labels=labels)
+        values, truth, more = _read_scoring_inputs(folder, place, submission, by_key, labels=labels)
         for name, value in compute_scores(submission.kind, values, truth, more).items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
             if not abs(value) <= MAX_ABSOLUTE_VALUE:
                 raise SubmissionRefused(
-                    f"{submission.description}: its {name} is not finite, or larger than {MAX_ABSOLUTE_VALUE:g}: "
-                    f"the {submission.kind} hold values that are far too large"
+                    f"{submission.description}: its {name} is not finite or exceeds {MAX_ABSOLUTE_VALUE:g}: "
+                    f"the {submission.kind} contain values that are far too large"
                 )
             measurements.append(submission.to_measurement(name, value, seed=seed))
     return tuple(measurements)
 
 
 def _read_judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
-    """What a model graded, on the whole, and its agreement with labels of dev. Raises `SubmissionRefused`."""
+    """Yield a grading model's mean grade and its agreement with dev labels. Raises `SubmissionRefused`."""
     with (
-        raise_read_errors_as(f"{submission.description} cites no answers", SubmissionRefused),
+        raise_read_errors_as(f"{submission.description} has no valid grades", SubmissionRefused),
         open_regular(folder, f"{place}/{submission.file}", MAX_FILE_BYTES) as file,
         np.load(file, allow_pickle=False) as archive,
     ):
@@ -390,8 +393,10 @@ def _hash_sealed_file(folder: Path, name: str) -> str:
 
 
 def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:
-    """The metric of a prediction that ignores the inputs, by dataset; those without labels, or where it is not defined,
-    are left out."""
+    """Return the metric of a prediction that ignores the inputs, by dataset.
+
+    Datasets without labels, or for which the metric is undefined, are left out.
+    """
     levels: dict[str, float] = {}
     for path in sorted(labels.glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
@@ -401,8 +406,8 @@ def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:
             kind, values = "predictions", np.full(len(truth), truth.mean())
         else:
             kind, values = "probabilities", np.tile(np.bincount(truth, minlength=classes) / len(truth), (len(truth), 1))
-        seen = FormulaInputs(kind, values, truth, *read_columns(labels, path.stem, "validation"))
-        scores = compute_scores(kind, values, truth, build_measures(read_formulas(labels), seen))
+        inputs = FormulaInputs(kind, values, truth, *read_columns(labels, path.stem, "validation"))
+        scores = compute_scores(kind, values, truth, build_measures(read_formulas(labels), inputs))
         if metric in scores:
             levels[path.stem] = scores[metric]
     return levels

@@ -1,8 +1,9 @@
-"""Slots: so many experiments run at a time, of one run, or of several that share a folder with a file for each slot.
+"""Slots limit how many experiments run at the same time, in one run or in several runs that share a folder of slot
+files.
 
-A shared slot is a `flock` on its file, which the kernel drops when its process dies, however it dies. Who wants one
-waits at the door, a lock as well: one process at a time, and those that hold fewer slots look more often whether they
-may. Where one waits that holds clearly fewer, work of many parts gives way between two of them.
+A shared slot is a `flock` on its file, which the operating system releases when the process dies. A process that wants
+one first locks the door file, so only one process waits for slots at a time; processes with fewer slots retry the door
+more often. If a waiting process has clearly fewer slots, jobs with many parts give a slot up between two parts.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.errors import ExecutorError
 
 POLL_SECONDS = 0.05
-"""Seconds between two looks for a slot; at the door, once more for each slot that is held."""
+"""Interval between attempts to get a slot, in seconds; at the door, once more per slot already in use."""
 DOOR_FILE = "door"
 
 
 class Slots:
-    """Lets in `count` at a time, in the order in which they came.
+    """Lets `count` jobs run at a time, in order of arrival.
 
-    A caller that wants to be alone waits until all slots are free; later callers wait behind it, so it never starves.
-    Nobody may ask for a second slot while holding one. With `shared`, all of the folder's slots are meant.
+    A job that must run alone waits until all slots are free; later jobs wait behind it, so it never starves. A job must
+    not request a second slot while holding one. With `shared`, slots are those of the shared folder.
     """
 
     def __init__(self, count: int, shared: Path | None = None) -> None:
@@ -41,7 +42,7 @@ class Slots:
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Holds a slot while inside; with `alone`, all of them."""
+        """Hold a slot while inside; with `alone`, all of them."""
         taken = 0
         with ExitStack() as locks:
             try:
@@ -61,7 +62,7 @@ class Slots:
                     self._free_slots.release()
 
     def should_give_way(self) -> bool:
-        """Whether a process waits for a slot that holds fewer than this one would with one less."""
+        """Whether a waiting process would still have fewer slots than this one after this one gave one up."""
         if self._shared is None or self._held_count < 2:
             return False
         with ExitStack() as locks:
@@ -82,13 +83,13 @@ class Slots:
                 number: one for one in self._shared.iterdir() if (number := parse_whole_number(one.name)) is not None
             }
         except OSError as error:
-            raise ExecutorError(f"the slots in {self._shared} cannot be read: {error.strerror}") from None
+            raise ExecutorError(f"cannot read the slots in {self._shared}: {error.strerror}") from None
         if not numbers:
-            raise ExecutorError(f"{self._shared} holds no slots")
+            raise ExecutorError(f"{self._shared} contains no slots")
         return [numbers[number] for number in sorted(numbers)]
 
     async def _acquire(self, locks: ExitStack, *, alone: bool) -> None:
-        """One slot of those that are shared, or all; kept until `locks` are closed."""
+        """Acquire one shared slot, or all; held until `locks` is closed."""
         assert self._shared is not None
         with ExitStack() as door:
             while (file := _try_lock(self._shared / DOOR_FILE, door)) is None:
@@ -107,7 +108,7 @@ class Slots:
 
 
 def _try_lock(path: Path, locks: ExitStack) -> int | None:
-    """The file, locked until `locks` are closed; None where another has it. Never waits."""
+    """Return the locked file, held until `locks` is closed; None if another process has the lock. Never waits."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

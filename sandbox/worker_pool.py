@@ -1,4 +1,4 @@
-"""Workers that measure the cells of a job side by side, each while it holds a slot, until nothing can be begun."""
+"""Workers that measure the cells of a job in parallel, each holding a slot, until nothing more can start."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from labwright.sandbox.job import Job, TooLate
 
 
 class CellMeasurer(Protocol):
-    """Measures one cell after the other."""
+    """Measures cells one after the other."""
 
     dataset: str
-    """What its kernel sees; empty where it has none."""
+    """Dataset that its kernel sees; empty if there is none."""
     arm: str
-    """Whose cells its kernel serves; empty where it serves those of all."""
+    """Arm that its kernel serves; empty if it serves all arms."""
 
     async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
-        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        """Measure a cell within `limit` seconds. Raises `ExecutorError`."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SlotHolder(Protocol):
-    """Does some work while it holds a slot; with `alone`, all of them."""
+    """Runs some work while holding a slot; with `alone`, all slots."""
 
     def __call__(
         self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False
@@ -43,32 +43,32 @@ class SlotHolder(Protocol):
 
 @dataclass
 class WorkerPool:
-    """The workers of one job. `slots` of them at most."""
+    """The workers of one job, at most `slots`."""
 
     job: Job
     slots: int
     hold_slot: SlotHolder
     open_worker: Callable[[bool], CellMeasurer]
-    """Makes a worker; the flag says whether it is alone on the machine."""
+    """Creates a worker; the argument says whether it has the machine to itself."""
     memory_gb: float = math.inf
-    """Of a slot: cells that need more are measured alone."""
+    """Memory of a slot: cells that need more run alone."""
     start_seconds: float | None = None
-    """What another worker costs; by default `sandbox.cell_scheduler.START_SECONDS`."""
+    """Cost of starting another worker; by default `sandbox.cell_scheduler.KERNEL_START_SECONDS`."""
     give_way: Callable[[], bool] = lambda: False
-    """Whether a worker is to give its slot to others between two cells, and wait for one again."""
+    """Whether a worker should release its slot between two cells and queue for one again."""
     _has_started: bool = False
     _active_workers: int = 0
-    """Workers that hold a slot."""
+    """Number of workers that have a slot."""
     _report_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def measure(self) -> CellSchedule:
-        """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
-        said = (
+        """Measure all cells that can be measured. Raises `TooLate`, `ExecutorError`."""
+        declared_reads = (
             collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE)
-        )  # an entry may run it
+        )  # the entry may run the main program
         schedule = CellSchedule(
             self.job,
-            next(filter(None, said), dict[str, str]()),
+            next(filter(None, declared_reads), dict[str, str]()),
             time.monotonic,
             memory_gb=self.memory_gb,
             slots=1 if self.job.alone else self.slots,
@@ -85,7 +85,7 @@ class WorkerPool:
         return schedule
 
     async def _run_until_idle(self, schedule: CellSchedule, *, alone: bool, apart: bool = False) -> None:
-        """Have workers measure until none finds anything to begin."""
+        """Run workers until none can start another cell."""
         cost = cell_scheduler.KERNEL_START_SECONDS if self.start_seconds is None else self.start_seconds
         tasks = {self._start_worker(schedule, alone=alone, apart=apart)}
         try:
@@ -94,7 +94,7 @@ class WorkerPool:
                 for task in done:
                     task.result()
                 if not self._active_workers and not schedule.has_work(alone=apart):
-                    break  # who still waits for a slot would find nothing to do
+                    break  # workers still waiting for a slot would have nothing to do
                 while (
                     tasks
                     and not alone
@@ -110,7 +110,7 @@ class WorkerPool:
                 await asyncio.wait(tasks)
 
     def _start_worker(self, schedule: CellSchedule, *, alone: bool, apart: bool) -> asyncio.Task[None]:
-        async def held() -> None:
+        async def work_in_slots() -> None:
             gave_way = True
 
             async def work() -> None:
@@ -120,10 +120,10 @@ class WorkerPool:
             while gave_way:
                 await self.hold_slot(work, alone=alone)
 
-        return asyncio.create_task(held(), name=f"worker of {self.job.name}")
+        return asyncio.create_task(work_in_slots(), name=f"worker of {self.job.name}")
 
     async def _run_worker(self, schedule: CellSchedule, *, alone: bool, apart: bool) -> bool:
-        """Measure until there is nothing to begin, or, True, the slot is given to others."""
+        """Measure cells until nothing can start (return False) or the slot is given up (return True)."""
         if not self._has_started:
             if self.job.is_too_late():
                 raise TooLate(self.job.name)
@@ -132,15 +132,15 @@ class WorkerPool:
         worker = self.open_worker(alone)
         self._active_workers += 1
         try:
-            while (found := schedule.take_next(worker.dataset, worker.arm, alone=apart)) is not None:
-                cell, limit = found
+            while (started := schedule.take_next(worker.dataset, worker.arm, alone=apart)) is not None:
+                cell, limit = started
                 try:
-                    ran = await worker.measure(cell, limit, schedule)
+                    result = await worker.measure(cell, limit, schedule)
                     async with self._report_lock:
-                        folder = await self.job.on_cell_ended(cell, ran.outcome, ran.folder)
+                        folder = await self.job.on_cell_ended(cell, result.outcome, result.folder)
                 finally:
                     schedule.mark_dropped(cell)
-                schedule.mark_ended(cell, ran, folder, alone=alone)
+                schedule.mark_ended(cell, result, folder, alone=alone)
                 if schedule.waiting and self.give_way():
                     return True
             return False

@@ -1,7 +1,7 @@
-"""The folder of a job, made ready before its code runs: source, inputs, and what earlier attempts left for it.
+"""Prepare the folder of a job before its code runs: source, inputs, and files of earlier attempts and other nodes.
 
-An earlier attempt of the same node leaves checkpoints, other nodes leave artifacts. Everything is copied, never linked,
-and only its bytes are read here: the code of either side is untrusted. An artifact is copied only as it was recorded.
+An earlier attempt of the same node provides checkpoints, other nodes provide artifacts. Everything is copied as bytes,
+never linked, since the code on both sides is untrusted. Artifacts must match their recorded hashes.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from labwright.sandbox.safe_io import (
 from labwright.sandbox.settings import SandboxSettings
 
 CELLS_FOLDER, KERNELS_FOLDER = "cells", "kernels"
-"""In the folder of a job of cells: those of its cells, and those in which kernels work."""
+"""Subfolders of a job of cells: for its cells, and for kernels to work in."""
 _STALE_OUTPUTS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
-"""What an earlier experiment in the same folder may have left there."""
+"""Files and folders that an earlier experiment may have left in the same folder."""
 MAX_COPIED_BYTES = 8 * 2**20
-"""A view whose arrays have up to this size is copied to each cell: that takes less than another kernel."""
+"""Views up to this size are copied to each cell, which is faster than starting another kernel."""
 
 
 def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> KernelScript:
-    """What a kernel is started for, once source and inputs are in place. Raises `ExecutorError`.
+    """Prepare source and inputs and return the script to run. Raises `ExecutorError`.
 
-    An experiment starts without what an earlier one left; plots keep its arrays and lose only old figures.
+    An experiment starts without files of an earlier one; plots keep its arrays and only lose old figures.
     """
     folder = job.folder.absolute()
     try:
@@ -74,7 +74,9 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Kerne
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
     for name in job.datasets:
         if not (views / f"{name}.npz").is_file():
-            raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
+            raise ExecutorError(
+                f"job {job.name!r} needs dataset {name!r}, which is missing in {views}: materialise it first"
+            )
     return KernelScript(
         job,
         folder,
@@ -87,11 +89,12 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Kerne
 
 
 def list_mounted_datasets(dataset: str, views: Path) -> tuple[str, ...]:
-    """The datasets that a kernel must see for cells of this one: itself where its view is large or points to a folder.
+    """Return the datasets that a kernel must mount for cells of this one: itself if it is large or a folder, otherwise
+    none.
 
-    A small view is copied to each cell instead (`copy_view`), so that one kernel serves cells of several datasets.
+    A small view is copied to each cell instead (`copy_view`), so that one kernel can serve several datasets.
     """
-    with suppress(OSError):  # what is not there is told by `prepare_workspace`
+    with suppress(OSError):  # `prepare_workspace` reports missing files
         size, folder = _read_view_head(views / f"{dataset}.npz")
         if size <= MAX_COPIED_BYTES and not folder:
             return ()
@@ -99,7 +102,7 @@ def list_mounted_datasets(dataset: str, views: Path) -> tuple[str, ...]:
 
 
 def copy_view(script: KernelScript, dataset: str) -> KernelScript:
-    """The script with the view of a dataset in its own folder. Raises `ExecutorError`."""
+    """Copy the view of a dataset into the script's folder. Raises `ExecutorError`."""
     place = f"inputs/data/{dataset}.npz"
     try:
         (script.folder / place).parent.mkdir(parents=True)
@@ -110,12 +113,12 @@ def copy_view(script: KernelScript, dataset: str) -> KernelScript:
 
 
 def list_dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
-    """The folders that views of these names point to, where a dataset is one."""
+    """Return the folders of those datasets that are folders."""
     return tuple(Path(folder) for name in names if (folder := _read_view_head(views / f"{name}.npz")[1]))
 
 
 def _read_view_head(view: Path) -> tuple[int, str]:
-    """Bytes of a view's arrays, and the folder that it points to, if any; read once. Raises `OSError`."""
+    """Return the size of a view's arrays and its folder, if any. Cached. Raises `OSError`."""
     status = view.stat()
     return _read_cached_view_head(view, status.st_size, status.st_mtime_ns)
 
@@ -130,7 +133,7 @@ def _read_cached_view_head(view: Path, *_version: int) -> tuple[int, str]:
 def _copy_input(source: Path, folder: Path, name: str) -> None:
     """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
     if not FILE_NAME_PATTERN.fullmatch(name):
-        raise BadFile(f"input {name!r}: use letters, digits and _ . - only")
+        raise BadFile(f"input {name!r}: use only letters, digits and _ . -")
     target = f"inputs/{name}"
     remove_path(folder, target)
     if source.is_file():
@@ -146,9 +149,9 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
-    """Copy the checkpoints of an earlier attempt; whether there are any.
+    """Copy the checkpoints of an earlier attempt; return whether there are any.
 
-    Where one cannot be read, all are left behind: the code begins anew. Raises `OSError`.
+    If one cannot be read, none is used and the code starts from scratch. Raises `OSError`.
     """
     try:
         names = list_names(earlier, CHECKPOINTS, "")
@@ -161,10 +164,10 @@ def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
 
 
 def rescue_checkpoints(draft: Path) -> Path | None:
-    """Put the checkpoints of an attempt that a kill cut short beside its draft, which is cleared before it runs again.
+    """Save the checkpoints of an interrupted attempt and its cells next to its draft, which is cleared before it runs
+    again.
 
-    Those of its cells too. Returns what to name as `Job.earlier`, None where there are none. Kept until
-    `forget_rescued`.
+    Return the folder for `Job.earlier_folder`, or None if there are none. Kept until `remove_rescued`.
     """
     safe = _rescue_folder(draft)
     with suppress(BadFile):
@@ -180,33 +183,33 @@ def rescue_checkpoints(draft: Path) -> Path | None:
         )
         for name in _list_checkpoint_folders(draft, cells)
     }
-    found = {
+    existing = {
         f"{place}{CHECKPOINTS}": to for place, to in places.items() if _has_content(draft, f"{place}{CHECKPOINTS}")
     }
-    if found:
+    if existing:
         remove_tree(safe)
-    for place, to in found.items():
-        with suppress(BadFile):  # of several of one cell the first: what cannot be moved begins anew
+    for place, to in existing.items():
+        with suppress(BadFile):  # for a cell with several folders, the first; what cannot be moved is dropped
             move_path(draft, place, safe, to)
     return safe if safe.is_dir() else None
 
 
 def _list_checkpoint_folders(draft: Path, place: str) -> list[str]:
-    """The folders that lie there; none where code put something else in its place."""
+    """List the folders in `place`; empty if code put something else there."""
     with suppress(BadFile):
         return list_folders(draft, place)
     return []
 
 
 def _has_content(draft: Path, place: str) -> bool:
-    """Whether a folder with something in it lies there."""
+    """Whether `place` is a folder that is not empty."""
     with suppress(BadFile):
         return next(iterate_entries(draft, place), None) is not None
     return False
 
 
 def remove_rescued(draft: Path) -> None:
-    """Remove what `rescue_checkpoints` kept for this draft, once the attempt is recorded."""
+    """Remove what `rescue_checkpoints` saved for this draft, once the attempt is recorded."""
     remove_tree(_rescue_folder(draft), ignore_errors=True)
 
 
@@ -218,10 +221,10 @@ def _rescue_folder(draft: Path) -> Path:
 
 
 def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, AttemptArtifacts], folder: Path, limit: int) -> None:
-    """Copy the artifacts whose node and name the source writes out to `folder/inputs/artifacts/<node>/`.
+    """Copy the artifacts whose node and name occur in the source to `folder/inputs/artifacts/<node>/`.
 
-    What it names and nobody left is passed over: `lab.artifact` says so. Raises `BadFile` for one that changed since it
-    was recorded, `OSError`.
+    Missing artifacts are ignored; `lab.artifact` reports them. Raises `BadFile` for one that changed since it was
+    recorded, `OSError`.
     """
     given = f"inputs/{ARTIFACTS}"
     remove_path(folder, given)
@@ -234,11 +237,11 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, AttemptArtifa
                 and copy_file(known[node].folder, f"{ARTIFACTS}/{file}", folder, f"{given}/{node}/{file}", limit)
                 != digest
             ):
-                raise BadFile(f"artifact {file!r} of {node} is not what was recorded")
+                raise BadFile(f"artifact {file!r} of {node} was changed after it was recorded")
 
 
 def copy_arm_artifacts(source: Path, folder: Path, arm: str, *, limit: int) -> None:
-    """Copy what a cell of an arm left, in its sealed folder, to where a cell that reads it finds it.
+    """Copy the artifacts of an arm's cell from its sealed folder to where another cell can read them.
 
     Raises `ExecutorError`.
     """
@@ -249,4 +252,4 @@ def copy_arm_artifacts(source: Path, folder: Path, arm: str, *, limit: int) -> N
             if stat.S_ISREG(status.st_mode):
                 copy_file(source, f"{ARTIFACTS}/{name}", folder, f"{place}/{name}", limit)
     except (OSError, BadFile) as error:
-        raise ExecutorError(f"cannot give {folder.name} what arm {arm!r} left: {error}") from error
+        raise ExecutorError(f"cannot copy the artifacts of arm {arm!r} to {folder.name}: {error}") from error

@@ -1,11 +1,12 @@
-"""The isolation of code that nobody trusts: what it sees, what it may change, what it may use up (docs/sandbox.md).
+"""Isolation of untrusted code: what it can see, change and use up (docs/sandbox.md).
 
-bubblewrap    what a command sees, as arguments of bubblewrap
-probe         whether bubblewrap works here; if not, why, and what to do about it
-interpreter   what an interpreter needs to run, which packages it has, and how fast it computes
-mounts        what a kernel sees of this machine: files, and environment variables
-provisioner   how Jupyter starts, interrupts and ends an isolated kernel
-processes     the processes of a kernel, and what they hold
-limits        limits of memory, tasks and disk, for all processes of a kernel together
-scratch       the folder through which we talk to a kernel
+bubblewrap         what a command sees, as arguments of bubblewrap
+probe              whether bubblewrap works on this machine; if not, why, and how to fix it
+interpreter        what an interpreter needs to run, its packages, and its speed
+mounts             files and environment variables that a kernel sees
+provisioner        how Jupyter starts, interrupts and ends an isolated kernel
+sandboxed_process  exit code, interrupt and end of a process in a sandbox
+processes          the processes of a kernel and their memory
+limits             limits on memory, tasks and disk, over all processes of a kernel
+scratch            the folder for communication with a kernel
 """

@@ -1,12 +1,12 @@
-"""What a command in a sandbox sees of this machine, written as arguments of bubblewrap.
+"""Build bubblewrap commands: what a sandboxed command sees of this machine.
 
-Kept: the filesystem holds the system's programs and libraries read-only, what is named in `Sandbox`, a private /tmp and
-/dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, the host's name and (by
-default) the network are its own; it has no capability and can gain no privilege, and it makes no further user
-namespaces. When bubblewrap ends, so do all processes in the sandbox.
+Guarantees: the filesystem contains the system's programs and libraries read-only, the paths in `SandboxSpec`, a private
+/tmp and /dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, host name and
+(by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
+bubblewrap ends, so do all processes in the sandbox.
 
-Not kept: what a hole in the kernel allows. System calls are not filtered. Names of the host's folders can be seen where
-something below them is bound; /usr and parts of /etc can be read.
+Limits: it is only as strong as the Linux kernel. System calls are not filtered. Names of host folders are visible if
+something below them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
@@ -22,7 +22,7 @@ from labwright.sandbox.errors import IsolationError
 
 BWRAP_PROGRAM = "bwrap"
 WALLS_SCRIPT = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
-"""What puts up walls within a sandbox; run as a program without arguments, it tries to."""
+"""Isolates cells from each other within a sandbox; run as a program without arguments, it tests whether that works."""
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = (
@@ -53,8 +53,8 @@ _READ_ONLY_PROC = (
     "/proc/acpi",
     "/proc/scsi",
 )
-"""Where the whole machine is set. For root these are open to be written to by mere ownership, without a capability, and
-bubblewrap 0.8 closes only some of them."""
+"""Settings of the whole machine. Root can write to these by ownership alone, without a capability, and bubblewrap 0.8
+protects only some of them."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
 _TOO_WIDE_FOLDERS = (
@@ -76,38 +76,39 @@ _TOO_WIDE_FOLDERS = (
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """What lies within. Paths are those of outside, but for `seen` and `mounts`; what does not exist is left out."""
+    """Contents of a sandbox. Paths are host paths, except `folder_inside` and the second of each `mounts`; missing
+    paths are left out."""
 
     folder: Path
     """The working folder: writable."""
     folder_inside: Path | None = None
-    """What the working folder is called inside; None: as outside."""
+    """Path of the working folder inside; None: the same as outside."""
     writable: tuple[Path, ...] = ()
     mounts: tuple[tuple[Path, Path], ...] = ()
-    """What lies elsewhere inside: (outside, inside), read-only."""
+    """Read-only mounts under other paths: (outside, inside)."""
     environments: tuple[Path, ...] = ()
-    """Whole trees, read-only, less what is `hidden`."""
+    """Whole folder trees, read-only, except what is `hidden`."""
     hidden: tuple[Path, ...] = ()
     """Folders that appear empty, and files that cannot be opened."""
     readable: tuple[Path, ...] = ()
-    """Read-only, also where they lie below something hidden."""
+    """Read-only, also below hidden folders."""
     tmp: Path | None = None
-    """The folder that serves as /tmp; without one it is in memory."""
+    """Folder to use as /tmp; if None, /tmp is in memory."""
     devices: tuple[Path, ...] = ()
     network: bool = False
     shm_bytes: int = 64 * 2**20
     has_inner_walls: bool = False
-    """Whether the command puts up further walls within: then it is the first process, and has the capability for that,
-    which it takes from whatever it runs."""
+    """Whether the command isolates cells from each other: then it is the first process and has the necessary
+    capabilities, which it drops for whatever it runs."""
     guard: str = ""
-    """The interpreter that first shuts the devices of the machine, and takes from the command the capability for that;
-    without one, a command of root can set their modes."""
+    """Interpreter that first protects the machine's devices and drops the capability for doing so; without one, a
+    command run as root can change device permissions."""
     user_namespace: bool = True
-    """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
+    """False only if the kernel forbids user namespaces and this process is root: then only capabilities are dropped."""
 
 
 def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
-    """The command line that runs a command in the sandbox, in its folder; the environment is handed on."""
+    """Build the command line that runs a command in the sandbox, in its folder, with the current environment."""
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.folder_inside or sandbox.folder)
@@ -150,13 +151,13 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
-    """Whether a path lies within one of the trees, itself or by what it links to."""
+    """Whether a path, or the target of its links, is in one of the trees."""
     forms = {Path(os.path.abspath(path)), path.resolve()}
     return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(tree.resolve() for tree in trees)})
 
 
 def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
-    """Those that may be shown whole: none that holds a home or the system's own folders, nor what lies in another."""
+    """Return the trees that may be mounted whole: none with a home or system folders, and none inside another."""
     home = Path.home()
     kept = {
         tree
@@ -174,29 +175,29 @@ def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def check_readable(paths: Iterable[str]) -> None:
-    """Refuse what code in the sandbox is not to read, or cannot. Raises `IsolationError`."""
+    """Check folders that sandboxed code should read. Raises `IsolationError`."""
     home = Path.home()
     for name in paths:
         path = Path(name)
         why = (
-            "is no absolute path"
+            "is not an absolute path"
             if not path.is_absolute()
-            else "is not there"
+            else "does not exist"
             if not path.exists()
-            else "holds your home or the system's own folders, which no experiment may read"
+            else "contains your home or system folders, which experiments may not read"
             if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_TOO_WIDE_FOLDERS, *SYSTEM_FOLDERS)
             else "is not a folder"
             if not path.is_dir()
-            else "cannot be read by you"
+            else "is not readable by you"
             if not os.access(path, os.R_OK | os.X_OK)
             else ""
         )
         if why:
-            raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
+            raise IsolationError(f"sandbox.readable: {name!r} {why}: give folders of your own, such as your packages")
 
 
 def _system_arguments(sandbox: SandboxSpec) -> list[str]:
-    """Programs and libraries, /proc, /dev, and memory that serves as /dev/shm and, where no folder does, as /tmp."""
+    """Mount programs and libraries, /proc, /dev, a memory-backed /dev/shm and, unless it is a folder, /tmp."""
     words: list[str] = []
     for path in SYSTEM_FOLDERS:
         if os.path.islink(path):
@@ -224,7 +225,7 @@ def _system_arguments(sandbox: SandboxSpec) -> list[str]:
 
 
 def _tree_arguments(sandbox: SandboxSpec) -> list[str]:
-    """Trees, then what hides parts of them, then what shines through, then what can be written."""
+    """Mount trees, then covers for hidden parts, then readable paths, then writable paths."""
     covers: list[str] = []
     closed: list[str] = []
     for path in sorted(sandbox.hidden):

@@ -1,7 +1,7 @@
-"""The interpreter that runs experiments: where it lives, which packages it has, and how fast it computes.
+"""The interpreter that runs experiments: its location, packages and speed.
 
-The speed is measured once a run, by as many processes at once as experiments may run, with the threads or the GPU that
-an experiment gets. It need not hold for other shapes of work, or while others use the machine.
+The speed is measured once per run, in as many parallel processes as experiments may run, with the threads or the GPU of
+an experiment. It may differ for other workloads, or while the machine is busy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from labwright.sandbox.settings import SandboxSettings
 
 MIN_PYTHON_VERSION = (3, 11)
 REQUIRED_PACKAGES = ("ipykernel", "numpy")
-"""Distributions without which no experiment runs."""
+"""Distributions that every experiment needs."""
 QUERY_TIMEOUT_SECONDS = 120.0
-"""Seconds that an interpreter may take to answer."""
+"""Timeout of the interpreter's answer in seconds."""
 
 _QUERY_CODE = """
 import json, platform, site, sys
@@ -44,19 +44,19 @@ _QUERY_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHON
 
 @dataclass(frozen=True)
 class InterpreterInfo:
-    """What an interpreter says of itself."""
+    """Facts that an interpreter reports about itself."""
 
     version: str
     platform: str
     trees: tuple[Path, ...]
-    """Folders that it needs to run, less /usr."""
+    """Folders that it needs to run, except /usr."""
     packages: dict[str, str]
-    """Name of a distribution -> version."""
+    """Distribution name -> version."""
 
 
 @functools.cache
 def inspect_interpreter(python: str) -> InterpreterInfo:
-    """What there is to know of an interpreter. Raises `ExecutorError` where it does not run."""
+    """Query the facts of an interpreter. Raises `ExecutorError` if it does not run."""
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     try:
         ran = subprocess.run(
@@ -71,10 +71,12 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
         )
         answer = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        why = "it is no Python 3" if isinstance(error, ValueError) else " ".join(str(error).split())[:300]
+        why = (
+            "it is not a Python 3 interpreter" if isinstance(error, ValueError) else " ".join(str(error).split())[:300]
+        )
         raise ExecutorError(
-            f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
-            "elsewhere names an interpreter of that machine: give one of this one, "
+            f"cannot run {python!r} (sandbox.python): {why}; if the run was created "
+            "on another machine, choose an interpreter of this machine: "
             "--set sandbox.python=PATH"
         ) from error
     named = [
@@ -85,7 +87,7 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
     ]
     trees = {Path(name) for name in named if name}
     program = Path(shutil.which(python) or python)
-    for _ in range(40):  # link by link: one in between must be there too
+    for _ in range(40):  # add each link's folder: links in between must be mounted too
         trees.add(program.parent.parent)
         if not program.is_symlink():
             break
@@ -94,7 +96,7 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
 
 
 def check_interpreter(python: str) -> None:
-    """Refuse an interpreter that no experiment could run in. Raises `ExecutorError`."""
+    """Check that experiments can run in an interpreter. Raises `ExecutorError`."""
     answer = inspect_interpreter(python)
     if tuple(int(part) for part in answer.version.split(".")[:2]) < MIN_PYTHON_VERSION:
         raise ExecutorError(
@@ -105,12 +107,12 @@ def check_interpreter(python: str) -> None:
     if lacking:
         raise ExecutorError(
             f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
-            f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter"
+            f"need there ({python} -m pip install {' '.join(lacking)}), or choose another interpreter"
         )
 
 
 TIMING_TIMEOUT_SECONDS = 60.0
-"""Seconds that the whole may take; then nothing is known."""
+"""Timeout of the whole measurement in seconds; after that the speed is unknown."""
 
 _TIMING_CODE = """
 import json, sys, time
@@ -178,13 +180,13 @@ print(json.dumps([timed(product, 3), timed(epoch, 1)]))
 
 
 def build_thread_variables(settings: SandboxSettings) -> dict[str, str]:
-    """The variables by which libraries keep to the threads of one experiment."""
+    """Return the variables that limit libraries to the threads of one experiment."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(settings.threads))
 
 
 def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[GpuDevice] = ()) -> ComputeRate:
-    """The terms with their times; without, where the interpreter cannot tell them. Waits for some seconds."""
+    """Return the rate with measured times, or without them if the measurement fails. Takes some seconds."""
     environment = build_thread_variables(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
     code = (_TORCH_TIMING_CODE, "cuda") if gpus else (_NUMPY_TIMING_CODE, "cpu")
     times = _run_timings(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
@@ -198,7 +200,8 @@ def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[G
 def _run_timings(
     python: str, code: tuple[str, str], at_once: int, variables: tuple[tuple[str, str], ...]
 ) -> tuple[float, float] | None:
-    """Seconds of a product and of an epoch, the means over processes at once; None where one of them fails."""
+    """Return the seconds of a matrix product and of an epoch, averaged over parallel processes; None if one of them
+    fails."""
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     running = [
         subprocess.Popen(
@@ -214,7 +217,7 @@ def _run_timings(
     ]
     try:
         times = [json.loads(process.communicate(timeout=TIMING_TIMEOUT_SECONDS)[0]) for process in running]
-        products, epochs = zip(*times, strict=True)  # each gave two numbers
+        products, epochs = zip(*times, strict=True)  # each process returned two numbers
         return fmean(products), fmean(epochs)
     except (ValueError, TypeError, subprocess.TimeoutExpired):
         return None

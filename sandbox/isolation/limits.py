@@ -1,10 +1,10 @@
-"""How much one experiment may use: part of it the system enforces, the rest a watchdog, which kills it.
+"""Resource limits of one experiment: some are enforced by the system, the others by a watchdog, which kills it.
 
-The watchdog looks about five times a second, in a thread, so that a busy event loop cannot hold it up. Between two
-looks a limit can be passed: memory by what can be written in 0.2 s, disk by what can be written in a second or two
-(there is no quota). A single file is limited by the system at once (RLIMIT_FSIZE), and so is the number of tasks where
-control groups can be written to or we are not root. Memory is what no file could take back: anonymous pages and shared
-memory, a page that several of the processes share counted once. Not limited: memory of GPUs.
+The watchdog checks about five times a second, in a thread that a busy event loop cannot delay. Between checks, memory
+can exceed its limit by what can be written in 0.2 s, disk by what can be written in one or two seconds (there is no
+quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the number of tasks if control groups are
+writable or this process is not root. Memory means anonymous pages and shared memory; pages shared by several processes
+count once. GPU memory is not limited.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from labwright.sandbox.safe_io import BadFile, count_bytes, make_harmless
 from labwright.sandbox.settings import SandboxSettings
 
 DEFAULT_MEMORY_SHARE = 0.9
-"""Of the machine's memory, what all experiments together may hold by default."""
+"""Default share of the machine's memory for all experiments together."""
 
 
 @dataclass(frozen=True)
 class ResourceLimits:
-    """Bytes of memory and of disk, and the number of processes and threads."""
+    """Limits in bytes of memory and disk, and in number of processes and threads."""
 
     memory_bytes: int
     disk_bytes: int
@@ -47,7 +47,7 @@ class ResourceLimits:
 
 
 def compute_limits(settings: SandboxSettings, *, slots: int) -> ResourceLimits:
-    """The limits of one experiment of `slots` that may run at the same time."""
+    """Compute the limits of one experiment if `slots` may run at the same time."""
     memory = (
         settings.memory_gb * 1e9
         if settings.memory_gb is not None
@@ -57,14 +57,14 @@ def compute_limits(settings: SandboxSettings, *, slots: int) -> ResourceLimits:
 
 
 def compute_cell_capacity(settings: SandboxSettings, gpus: int) -> ResourceNeeds:
-    """The most that one cell can have on this machine, of so many GPUs: it may be alone."""
+    """Return the maximum resources of one cell on this machine with `gpus` GPUs, if it runs alone."""
     return ResourceNeeds(
         gpus=gpus, hours=settings.timeout / 3600, memory_gb=compute_limits(settings, slots=1).memory_bytes / 1e9
     )
 
 
 def read_machine_memory() -> int:
-    """Bytes of memory of this machine, or of the control group that we are in where that has less."""
+    """Return the memory of this machine, or of this process's control group if smaller, in bytes."""
     sizes = [int(psutil.virtual_memory().total)]
     for path in (
         *_find_own_cgroup_paths("memory", "memory.max"),
@@ -76,24 +76,26 @@ def read_machine_memory() -> int:
 
 
 def count_oom_kills() -> int:
-    """How many processes of our control group the system killed so far for want of memory: of the whole machine, where
-    the group does not tell; 0 where nothing does."""
+    """Return how many processes the out-of-memory killer has killed so far.
+
+    Counts this process's control group, or the whole machine if the group has no counter; 0 if unknown.
+    """
     for path in (
         *_find_own_cgroup_paths("memory", "memory.events"),
         *_find_own_cgroup_paths("memory", "memory.oom_control"),
         Path("/proc/vmstat"),
     ):
         with contextlib.suppress(OSError):
-            if found := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
-                return int(found[1])
+            if match := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
+                return int(match[1])
     return 0
 
 
 def format_rlimits(settings: SandboxSettings) -> str:
-    """Resource limits as the kernel's bootstrap reads them: `FSIZE=...,CORE=0`.
+    """Format resource limits for the kernel's bootstrap: `FSIZE=...,CORE=0`.
 
-    NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace; the rest of
-    what the user runs is added. It does not bind root.
+    NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace, so the user's
+    other tasks are added. It does not apply to root.
     """
     limits = {"FSIZE": int(settings.disk_gb * 1e9), "CORE": 0}
     if os.geteuid() != 0:
@@ -105,8 +107,10 @@ def format_rlimits(settings: SandboxSettings) -> str:
 
 
 def create_task_group(name: str, tasks: int) -> Path | None:
-    """The folder of a new control group that bounds tasks; None where we may not make one (in practice: all but root,
-    and in most containers)."""
+    """Create a control group that limits tasks and return its folder; None if not permitted.
+
+    In practice only root may, and not in most containers.
+    """
     for folder in _find_own_cgroup_paths("pids", name):
         with contextlib.suppress(OSError):
             folder.mkdir()
@@ -120,12 +124,12 @@ def create_task_group(name: str, tasks: int) -> Path | None:
 
 
 def list_task_groups(prefix: str) -> list[Path]:
-    """The control groups whose names begin so."""
+    """Return the control groups whose names start with `prefix`."""
     return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
 
 
 def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
-    """Where something of our own control group may lie, in the hierarchies of both versions."""
+    """Return the possible paths of a file in this process's control group, in both cgroup versions."""
     places: list[Path] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -136,19 +140,20 @@ def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
 
 
 LOOK_INTERVAL_SECONDS = 0.2
-"""Seconds between two looks at memory and tasks."""
+"""Interval between checks of memory and tasks, in seconds."""
 _CONFIRMING_READINGS = 3
-"""Readings of memory, all of which must pass the limit: one process is read after the other, and where some start or
-end meanwhile, pages that they share are counted more than once (five processes: up to 2.3 times)."""
+"""Number of readings that must all exceed the memory limit. Processes are read one after the other, so if some start or
+end meanwhile, shared pages count more than once (with five processes: up to 2.3 times)."""
 _DISK_INTERVAL_SECONDS = 1.0
-"""Seconds between two looks at the disk; more where a look takes long, so that it takes a tenth of the time at most."""
+"""Minimum interval between checks of the disk in seconds; longer for slow checks, so that they take at most 10 % of the
+time."""
 
 
 @dataclass
 class Watchdog:
-    """Looks at a process and its descendants until `stop`; calls `kill_all` when a limit is passed.
+    """Watches a process and its descendants until `stop`; calls `kill_all` when a limit is exceeded.
 
-    `shared` is a folder that others write to too: only by how much it grows since the start counts.
+    `shared` is a folder that others write to as well: only its growth since the start counts.
     """
 
     root: int
@@ -158,33 +163,31 @@ class Watchdog:
     shared: Path
     kill_all: Callable[[], None]
     failure: Failure | None = None
-    """What was passed."""
+    """The exceeded limit."""
     _kills_before: int = 0
     _next_disk_check: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start watching."""
         threading.Thread(target=self._run, name=f"watchdog of {self.root}", daemon=True).start()
 
     def stop(self) -> None:
-        """End. Idempotent; does not wait."""
+        """Stop watching. Idempotent; does not wait."""
         self._ended.set()
 
     def _run(self) -> None:
-        with contextlib.suppress(BadFile):  # what others nested there is no doing of this one
+        with contextlib.suppress(BadFile):  # files nested too deep by other experiments do not count against this one
             make_harmless(self.shared)
         with contextlib.suppress(BadFile):
             self._kills_before = count_bytes(self.shared)
         while not self._ended.wait(LOOK_INTERVAL_SECONDS):
             try:
                 failure = self.check_limits()
-            except Exception as error:  # noqa: BLE001  this thread's edge: without it nothing holds to a limit
+            except Exception as error:  # noqa: BLE001  without this, no limit would be enforced
                 failure = Failure(
                     kind="other",
-                    message=(
-                        f"what holds it to its limits failed ({type(error).__name__}: {error}), and so it was killed"
-                    ),
+                    message=(f"checking its limits failed ({type(error).__name__}: {error}), so it was killed"),
                 )
             if failure is not None and not self._ended.is_set():
                 self.failure = failure
@@ -192,15 +195,15 @@ class Watchdog:
                 return
 
     def check_limits(self) -> Failure | None:
-        """The limit that is passed now, if any."""
+        """Return a failure if a limit is exceeded now."""
         processes = list_process_tree(self.root, self.limits.tasks)
         now = measure_use(processes)
         if now.tasks > self.limits.tasks:
             return Failure(
                 kind="other",
                 message=(
-                    f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks); "
-                    f"they were "
+                    f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks) and "
+                    f"were "
                     "all killed: start fewer"
                 ),
             )
@@ -218,7 +221,7 @@ class Watchdog:
         return Failure(
             kind="memory",
             message=(
-                f"the experiment held {_format_gb(peak)} of memory, more than its limit of "
+                f"the experiment used {_format_gb(peak)} of memory, more than its limit of "
                 f"{_format_gb(self.limits.memory_bytes)} "
                 "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"
             ),
@@ -232,14 +235,14 @@ class Watchdog:
             grown = max(0, count_bytes(self.shared) - self._kills_before)
             written = sum(map(count_bytes, self.folders)) + grown + count_deleted_file_bytes(processes)
         except BadFile as error:
-            return Failure(kind="other", message=f"{error}, and so it was killed: its files cannot be counted")
+            return Failure(kind="other", message=f"{error}, so the disk usage is unknown and it was killed")
         self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))
         if written <= self.limits.disk_bytes:
             return None
         return Failure(
             kind="other",
             message=(
-                f"the experiment left {_format_gb(written)} of files, more than its limit of "
+                f"the experiment wrote {_format_gb(written)} of files, more than its limit of "
                 f"{_format_gb(self.limits.disk_bytes)} "
                 "(sandbox.disk_gb), and was killed: keep less on disk"
             ),

@@ -1,11 +1,10 @@
-"""What a kernel sees: its interpreter, its folder, its data, and an allow-list of environment variables.
+"""What a kernel sees: interpreter, working folder, data, and an allow-list of environment variables.
 
-Files with labels within that are covered, so that `lab.data` is the only way to data: the datasets that packages bring
-along (scikit-learn's own, and the copies of iris and others in tests and samples of SciPy, plotly, bokeh and Vega),
-package caches that hold them again (conda), caches of downloaded datasets, and our own packages where they are
-installed beside those of the code. Not covered: a dataset in a package that is not named here. A test looks through the
-environment for further copies of the datasets that come with us; in what was installed for the run, files are covered
-that have their names.
+Files with labels are hidden, so that `lab.data` is the only way to data: datasets bundled with packages (scikit-learn's
+own, and copies of iris and others in SciPy, plotly, bokeh and Vega), package caches with copies of them (conda), caches
+of downloaded datasets, and this project's own packages. Limits: datasets in packages not listed here are visible. A
+test searches the environment for further copies of the bundled datasets; in packages installed for the run, files with
+their names are hidden.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BUNDLED_DATA_PATHS = (
     "nltk_data",
 )
 _PREFIX_DATA_PATHS = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
-"""Below the prefix of an environment: conda's other copies of every package, and data folders of libraries."""
+"""Below an environment's prefix: conda's copies of every package, and data folders of libraries."""
 _CACHE_VARIABLES = (
     "HF_HOME",
     "HF_DATASETS_CACHE",
@@ -59,7 +58,7 @@ _CACHE_VARIABLES = (
 
 
 def list_label_paths(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
-    """What is to be hidden of these trees. `variables` are the host's environment, which names its caches."""
+    """Return the paths in these trees to hide. `variables` is the host's environment, which may set cache folders."""
     trees = [Path("/usr"), Path("/usr/local"), *environments]
     libraries = [
         library
@@ -69,8 +68,8 @@ def list_label_paths(environments: Iterable[Path], variables: Mapping[str, str])
     hidden = [library / name for library in libraries for name in _BUNDLED_DATA_PATHS]
     hidden += [tree / name for tree in environments for name in _PREFIX_DATA_PATHS]
     caches = [Path(cache) for name in _CACHE_VARIABLES for cache in variables.get(name, "").split(":") if cache]
-    ours = (folder.resolve() for folder in _PACKAGE_ROOT.iterdir())  # a checkout has links here
-    hidden += [path for path in (*caches, *ours) if is_visible(path, trees)]
+    own_folders = (folder.resolve() for folder in _PACKAGE_ROOT.iterdir())  # in a checkout, these are links
+    hidden += [path for path in (*caches, *own_folders) if is_visible(path, trees)]
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 
@@ -83,23 +82,23 @@ _DATASET_COPY_PATTERN = re.compile(
 
 @functools.cache
 def find_dataset_copies(packages: Path) -> tuple[Path, ...]:
-    """Files of what was installed for a run that by their names are copies of the datasets that come with us."""
+    """Return files in packages installed for a run whose names suggest a copy of a bundled dataset."""
     return tuple(
         sorted(path for path in packages.rglob("*") if _DATASET_COPY_PATTERN.fullmatch(path.name) and path.is_file())
     )
 
 
 SHM_BYTES = 8 * 10**9
-"""Size of /dev/shm, through which data loaders pass batches. What is used of it counts as memory, which has a limit."""
+"""Size of /dev/shm, through which data loaders pass batches. Its use counts towards the memory limit."""
 _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
 
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """On what terms the kernels of an executor run: in which sandbox, with which cache.
+    """Configuration shared by all kernels of an executor.
 
-    `secret` is never seen, wherever it lies. `packages` is the folder of what was installed for the run, once its plan
-    is made; it comes after all that the interpreter has.
+    `secret` is never visible to code. `packages` returns the folder of packages installed for the run, once planned;
+    the interpreter's own packages take precedence.
     """
 
     settings: SandboxSettings
@@ -111,7 +110,7 @@ class KernelConfig:
 
 @dataclass(frozen=True)
 class KernelStartOptions:
-    """What a kernel has from its start: read-only paths, GPUs, and modules imported ahead."""
+    """What a kernel gets at start: readable paths, GPUs, and modules to preload."""
 
     readable: tuple[Path, ...] = ()
     gpus: tuple[GpuDevice, ...] = ()
@@ -121,7 +120,7 @@ class KernelStartOptions:
 def build_kernel_sandbox(
     config: KernelConfig, start: KernelStartOptions, *, folder: Path, folder_inside: Path, scratch: ScratchFolder
 ) -> SandboxSpec:
-    """The sandbox of one kernel, whose code sees its folder as `seen`. Raises `ExecutorError`."""
+    """Build the sandbox of one kernel, whose code sees its folder as `folder_inside`. Raises `ExecutorError`."""
     packages = config.packages()
     trees = (
         *inspect_interpreter(config.settings.python).trees,
@@ -151,7 +150,7 @@ def build_kernel_sandbox(
 
 
 def list_device_files(gpus: tuple[GpuDevice, ...]) -> tuple[Path, ...]:
-    """The device files of leased GPUs, with those that NVIDIA's driver needs for any."""
+    """Return the device files of leased GPUs and those that NVIDIA's driver needs for any GPU."""
     if not gpus:
         return ()
     return tuple(Path("/dev", name) for name in (*(f"nvidia{gpu.minor}" for gpu in gpus), *_GPU_FILES))
@@ -175,11 +174,11 @@ _ALLOWED_VARIABLES = (
 def build_kernel_environment(
     config: KernelConfig, start: KernelStartOptions, *, folder: Path, scratch: ScratchFolder
 ) -> dict[str, str]:
-    """The whole environment of a kernel. No key or token of the host is in it: only `_ALLOWED` names pass.
+    """Build the complete environment of a kernel.
 
-    The cache is shared by the kernels of a run: matplotlib's font list takes seconds to build and is the same for all
-    of them; settings that code could leave there for others to run are not. The code sees the leased GPUs and no
-    others.
+    It contains no keys or tokens of the host: only names in `_ALLOWED_VARIABLES` are passed on. The cache is shared by
+    the kernels of a run, because matplotlib's font list takes seconds to build; settings that code could leave there
+    for other kernels are not shared. The code only sees leased GPUs.
     """
     settings, cache = config.settings, config.cache
     tmp = "/tmp" if config.isolation.is_on else str(scratch.tmp)
@@ -193,7 +192,7 @@ def build_kernel_environment(
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
-        "SOURCE_DATE_EPOCH": "0",  # the same PDF for the same figure
+        "SOURCE_DATE_EPOCH": "0",  # makes PDFs of equal figures identical
         **build_thread_variables(settings),
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "LAB_DETERMINISTIC": str(int(settings.deterministic)),
@@ -210,6 +209,6 @@ def build_kernel_environment(
         "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }
-    if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
+    if site.ENABLE_USER_SITE:  # located by HOME, which is changed above
         environment["PYTHONUSERBASE"] = site.getuserbase()
     return environment

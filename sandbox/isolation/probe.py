@@ -1,4 +1,4 @@
-"""Whether code can be isolated on this machine, tried once a process; if not, why, and how to fix it.
+"""Test once per process whether code can be isolated on this machine; if not, find out why and how to fix it.
 
 Sources: Ubuntu 24.04 restricts unprivileged user namespaces by AppArmor (sysctl
 kernel.apparmor_restrict_unprivileged_userns); Debian's kernels have kernel.unprivileged_userns_clone; every kernel has
@@ -36,18 +36,18 @@ _SYSCTL_FIXES = (
         "/etc/apparmor.d/bwrap; or, for all programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
-"""Sysctls by which a kernel forbids user namespaces: name, the value that forbids them, and the fix."""
+"""Sysctls that can forbid user namespaces: name, forbidding value, fix."""
 _CONTAINER_MARKERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
-"""Marks that Docker, Podman, Singularity and Kubernetes leave in a container."""
+"""Files that identify a container of Docker, Podman, Singularity or Kubernetes."""
 
 
 def suggest_fix(path: str, root: Path = Path("/")) -> str:
-    """How to let bubblewrap at `path` work; in a container nothing helps but how it was started."""
+    """Suggest how to make bubblewrap at `path` work; a container must be started differently."""
     if any((root / mark).exists() for mark in _CONTAINER_MARKERS):
         return (
             "this is a container: start it with docker (or podman) run --security-opt seccomp=unconfined "
             "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ..., or ask for a pod or job "
-            "that may make user namespaces; where neither can be had, let this container be the sandbox: mount "
+            "that may create user namespaces; if neither is possible, use this container as the sandbox: mount "
             "nothing in it that experiments must not touch"
         )
     for name, forbidding, fix in _SYSCTL_FIXES:
@@ -55,30 +55,30 @@ def suggest_fix(path: str, root: Path = Path("/")) -> str:
             if (root / "proc/sys" / name).read_text().strip() == forbidding:
                 return fix.replace("PATH", path)
     return (
-        "a security module or a mount option forbids it: see the system's log (dmesg) for the denial; "
-        "until then run experiments in a container or a machine of their own"
+        "a security module or a mount option forbids it: look for the denial in the system log (dmesg); "
+        "until then, run experiments in a separate container or machine"
     )
 
 
 BUBBLEWRAP = "bubblewrap"
 PROBE_TIMEOUT_SECONDS = 15.0
-"""Seconds that an empty command in a sandbox may take."""
+"""Timeout of an empty command in a sandbox, in seconds."""
 
 
 @dataclass(frozen=True)
 class IsolationStatus:
-    """Whether code runs in a sandbox; if not, why not and what to do about it."""
+    """Whether code runs in a sandbox; if not, why not and how to fix it."""
 
     is_on: bool
     reason: str = ""
     fix: str = ""
     user_namespace: bool = True
     between_cells: bool = False
-    """Whether what runs in one kernel after the other is kept apart by walls too (`kernel_side/lab/_walls.py`)."""
+    """Whether cells in the same kernel are isolated from each other too (`kernel_side/lab/_walls.py`)."""
 
 
 def determine_isolation(settings: SandboxSettings) -> IsolationStatus:
-    """How code runs under these settings on this machine. Raises `IsolationError` where that is required and
+    """Return how code is isolated with these settings. Raises `IsolationError` if isolation is required and
     impossible."""
     if settings.isolation == "none":
         return IsolationStatus(is_on=False, reason="sandbox.isolation is none")
@@ -86,17 +86,16 @@ def determine_isolation(settings: SandboxSettings) -> IsolationStatus:
     if not isolation.is_on and settings.isolation == "required":
         raise IsolationError(
             f"experiments cannot be isolated: {isolation.reason}. To fix it: {isolation.fix}. Or run "
-            "them without isolation, as yourself, with your files and network: "
+            "them without isolation, with access to your files and network: "
             "--set sandbox.isolation=auto"
         )
     return isolation
 
 
 def describe_isolation(settings: SandboxSettings) -> str:
-    """How code runs here, for the record: 'bubblewrap' (perhaps 'with network', 'without walls between cells'), or
-    'none: ' and why.
+    """Describe the isolation for the record: 'bubblewrap' (and limitations), or 'none: ' and the reason.
 
-    Raises: `IsolationError`.
+    Raises `IsolationError`.
     """
     isolation = determine_isolation(settings)
     if not isolation.is_on:
@@ -105,19 +104,19 @@ def describe_isolation(settings: SandboxSettings) -> str:
         (
             BUBBLEWRAP,
             *(["with network"] if settings.network == "on" else []),
-            *([] if isolation.between_cells else ["without walls between cells"]),
+            *([] if isolation.between_cells else ["without isolation between cells"]),
         )
     )
 
 
 @functools.cache
 def get_probed_isolation() -> IsolationStatus:
-    """What was found when it was first tried."""
+    """Return the result of the first probe."""
     return probe_isolation()
 
 
 def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
-    """Start an empty command in a sandbox, now. What the kernel says of itself is read below `root`."""
+    """Start an empty command in a sandbox. Kernel settings are read below `root`."""
     path = shutil.which(BWRAP_PROGRAM)
     if path is None:
         return IsolationStatus(is_on=False, reason="bubblewrap (bwrap) is not installed", fix=INSTALL_ADVICE)
@@ -127,12 +126,12 @@ def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
     if os.geteuid() == 0 and _try_sandbox(user_namespace=False) is None:
         return IsolationStatus(is_on=True, user_namespace=False)
     return IsolationStatus(
-        is_on=False, reason=f"bubblewrap cannot make namespaces ({problem})", fix=suggest_fix(path, root)
+        is_on=False, reason=f"bubblewrap cannot create namespaces ({problem})", fix=suggest_fix(path, root)
     )
 
 
 def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> str | None:
-    """None where it worked, else what was said; `divided`: whether walls can be put up within."""
+    """Return None if it worked, otherwise the error; with `inner_walls`, test the isolation between cells."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
         trees = inspect_interpreter(sys.executable).trees if inner_walls else ()
         sandbox = SandboxSpec(

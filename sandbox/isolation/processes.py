@@ -1,11 +1,11 @@
-"""The processes of an experiment, and what they hold, as the system tells it in /proc.
+"""The processes of an experiment and their memory, as reported in /proc.
 
-In the sandbox a process cannot leave this tree: what loses its parents becomes a child of the namespace's first
-process. Without a sandbox it can (a daemon), and is then neither seen nor counted, until `kill_orphans` looks for it.
+In a sandbox, a process cannot leave this tree: orphans become children of the namespace's first process. Without a
+sandbox it can (a daemon), and is then not counted until `kill_orphans` looks for it.
 
-psutil finds what outlived a run. It is not asked about the tree and its memory, which are looked at five times a
-second: it would read every process of the machine each time, and does not tell anonymous and shared memory apart. Needs
-a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, which the distributions set).
+psutil finds processes that outlived a run. It is not used for the tree and its memory, which are checked five times a
+second: it would read every process of the machine each time, and does not distinguish anonymous from shared memory.
+Needs a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, set by all distributions).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import psutil
 _STATUS_PATTERN = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PSS_PATTERN = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 _KILL_WAIT_SECONDS = 5.0
-"""Seconds to wait until what was killed is gone."""
+"""Seconds to wait for killed processes to exit."""
 CACHE_VARIABLE = "SCIENTIST_CACHE"
-"""The variable by which a command of a repository tells whose it is; it does not see that folder."""
+"""Environment variable that marks a repository command with its run's cache; the command cannot see that folder."""
 
 
 @dataclass(frozen=True)
 class ResourceUse:
-    """What processes hold together: threads, and bytes of memory that cannot be given back to a file."""
+    """Total use of some processes: threads, and bytes of memory that is not backed by files."""
 
     tasks: int
     private: int
@@ -38,7 +38,7 @@ class ResourceUse:
 
 
 def list_process_tree(root: int, limit: int | None = None) -> set[int]:
-    """A process and its descendants; not many more than `limit`."""
+    """Return a process and its descendants; not many more than `limit`."""
     tree: set[int] = set()
     waiting = [root]
     while waiting and (limit is None or len(tree) <= limit):
@@ -54,7 +54,7 @@ def list_process_tree(root: int, limit: int | None = None) -> set[int]:
 
 
 def measure_use(processes: Iterable[int]) -> ResourceUse:
-    """What they hold at most: memory that several share counts in each. Quick."""
+    """Return an upper bound: memory shared by several processes counts in each. Fast."""
     tasks = private = shared = 0
     for process in processes:
         with contextlib.suppress(OSError):
@@ -66,10 +66,9 @@ def measure_use(processes: Iterable[int]) -> ResourceUse:
 
 
 def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
-    """What they hold, a page that several share counted once. Takes long for large ones; threads are not counted.
+    """Return the use with shared pages counted once. Slow for large processes; threads are not counted.
 
-    Where the system does not tell a process's part of its pages, all its private memory counts, and of memory that is
-    shared the largest piece.
+    For a process without proportional sizes, all of its private memory counts, and of shared memory the largest piece.
     """
     private = shared = largest = 0
     for process in processes:
@@ -85,9 +84,7 @@ def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
 
 
 def read_proportional_bytes(process: int) -> int | None:
-    """Bytes of a process in memory without those of files, of pages that it shares its part; None where it
-    is not told.
-    """
+    """Return the proportional memory of a process in bytes, without files; None if not available."""
     parts = _read_pss(process)
     return parts["Pss_Anon"] + parts["Pss_Shmem"] if parts.keys() >= {"Pss_Anon", "Pss_Shmem"} else None
 
@@ -100,7 +97,7 @@ def _read_pss(process: int) -> dict[str, int]:
 
 
 def count_shm_bytes(processes: Iterable[int]) -> int:
-    """Bytes in what the processes see as /dev/shm, each one counted once; in that of this process nothing is."""
+    """Return the bytes in every /dev/shm that the processes see, each counted once, without that of this process."""
     sizes = {os.stat("/dev/shm").st_dev: 0}
     for process in processes:
         with contextlib.suppress(OSError):
@@ -112,7 +109,7 @@ def count_shm_bytes(processes: Iterable[int]) -> int:
 
 
 def count_deleted_file_bytes(processes: Iterable[int]) -> int:
-    """Bytes in files that have no name any more but are held open (memory files too)."""
+    """Return the bytes in deleted files that are still open (memory files too)."""
     sizes: dict[tuple[int, int], int] = {}
     for process in processes:
         with contextlib.suppress(OSError):
@@ -125,12 +122,12 @@ def count_deleted_file_bytes(processes: Iterable[int]) -> int:
 
 
 def kill_orphans(cache: Path) -> list[int]:
-    """Kill what outlived the program of the kernels that were started with this cache; the process ids.
+    """Kill processes that outlived the host process of kernels started with this cache; return their ids.
 
-    In the sandbox there are none: bubblewrap ends them with the program, unless that was killed while bubblewrap
-    started. Every kernel and command of a run has the run's cache in its environment, and so has what it starts,
-    whatever sessions and groups that makes. A process that replaced its environment is not found, nor one on another
-    machine. Call under the lock of the run.
+    In a sandbox there are none: bubblewrap ends them with the host process, unless that was killed while bubblewrap
+    started. Every kernel and command of a run, and all of their descendants, have the run's cache in their environment.
+    Processes that replaced their environment, or run on another machine, are not found. Call while holding the run's
+    lock.
     """
     orphans: list[psutil.Process] = []
     for process in psutil.process_iter():

@@ -1,4 +1,4 @@
-"""How Jupyter starts, interrupts and ends a kernel in a sandbox (or without): its extension point for that.
+"""Jupyter kernel provisioner that starts, interrupts and ends a kernel, in a sandbox or without.
 
 Registered as `lab` in pyproject.toml ([project.entry-points."jupyter_client.kernel_provisioners"]).
 """
@@ -18,11 +18,11 @@ from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 
 
 class LabProvisioner(LocalProvisioner):
-    """Starts the kernel's command behind `wrapper`, the words before it; with none, in a process group of its own."""
+    """Starts the kernel's command with the prefix `wrapper`; without one, in its own process group."""
 
     wrapper: Any = List(Unicode(), config=True)
     before: Any = List(Unicode(), config=True)
-    """Words before these: what enters a control group."""
+    """Command prefix before `wrapper`, which enters a control group."""
 
     _sandboxed_process: SandboxedProcess | None = None
 
@@ -42,14 +42,14 @@ class LabProvisioner(LocalProvisioner):
 
     @property
     def sandboxed_process(self) -> SandboxedProcess:
-        """The process that was started, bubblewrap or the kernel itself, with all that runs under it."""
+        """The started process, bubblewrap or the kernel itself, with everything that runs in it."""
         process: subprocess.Popen[bytes] | None = self.process  # pyright: ignore
         if self._sandboxed_process is None or self._sandboxed_process.process is None:
             self._sandboxed_process = SandboxedProcess(process, bool(self.wrapper))
         return self._sandboxed_process
 
     async def send_signal(self, signum: int) -> None:
-        """What Jupyter itself asks for."""
+        """Send a signal on Jupyter's request."""
         if signum == signal.SIGINT:
             self.sandboxed_process.interrupt()
         elif signum in (signal.SIGKILL, signal.SIGTERM):

@@ -1,11 +1,11 @@
-"""A process that runs in a sandbox, or in a process group of its own: its exit code, its interrupt and its end.
+"""A process in a sandbox, or in its own process group: exit code, interrupt and end.
 
-Kept: `end` leaves no process. In a sandbox it kills the first process of their namespace, and the system kills all
-others with it, whatever they did to their groups and sessions. Without a sandbox the group and every descendant that
-can be seen are killed; one that left its parents (a daemon) escapes.
+Guarantees: `kill_and_reap` leaves no process. In a sandbox it kills the first process of the namespace, and the system
+kills all others with it, whatever groups and sessions they created. Without a sandbox it kills the group and every
+visible descendant; daemons escape.
 
-Pitfall: an interrupt to the group that the process was started in would end bubblewrap, which is in it. In a sandbox
-there is a session of its own, led by the first process of the namespace, on which an interrupt has no effect.
+An interrupt must not go to the group in which the process was started, because it would end bubblewrap. A sandbox has
+its own session, led by the namespace's first process, which ignores interrupts.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from dataclasses import dataclass, field
 from labwright.sandbox.isolation.processes import list_process_tree
 
 _REAP_WAIT_SECONDS = 1.0
-"""Seconds for bubblewrap to reap the first of them, which it alone can do."""
+"""Seconds to wait for bubblewrap to reap the first process, which only bubblewrap can do."""
 _INFO_WAIT_SECONDS = 30.0
-"""Seconds for bubblewrap to say which process is the first, once it has made the namespace."""
+"""Seconds to wait for bubblewrap to report the first process after creating the namespace."""
 _KILL_WAIT_SECONDS = 10.0
-"""Seconds to wait for the processes of a namespace that was killed."""
+"""Seconds to wait for the processes of a killed namespace."""
 
 
 @dataclass
 class SandboxedProcess:
-    """Something that was started by `process`; `first` is the first process in its sandbox, as numbered outside."""
+    """Something started by `process`; `first_pid` is the first process in its sandbox, as numbered outside."""
 
     process: subprocess.Popen[bytes] | None
     wrapped: bool
     """Whether it is in a sandbox."""
     first_pid: int | None = None
     _handle: int | None = field(default=None, repr=False)
-    """A descriptor of the first process: unlike its number it never names another one."""
+    """Descriptor of the first process, which, unlike the process id, is never reused."""
 
     def read_first_pid(self, info: int) -> None:
-        """Learn who is first from what bubblewrap writes to a descriptor (`--info-fd`). Blocks until it does."""
-        told = _read_info(info)
+        """Read the first process's id from what bubblewrap writes to a descriptor (`--info-fd`). Blocks until it
+        does."""
+        text = _read_info(info)
         with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
-            first: int = json.loads(told)["child-pid"]
+            first: int = json.loads(text)["child-pid"]
             self._handle = os.pidfd_open(first)
             self.first_pid = first
 
     def get_exit_code(self) -> int | None:
-        """The exit code of what is dead (negative: the signal), None while it lives. Does not reap it."""
+        """Return the exit code (negative: the signal), or None while the process lives. Does not reap it."""
         process = self.process
         if process is None or process.returncode is not None:
             return -signal.SIGKILL
@@ -57,7 +58,7 @@ class SandboxedProcess:
         if status is None:
             return None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        return 128 - code if self.wrapped and code > 128 else code  # bubblewrap tells signals as a shell does
+        return 128 - code if self.wrapped and code > 128 else code  # bubblewrap reports signals as a shell does
 
     def interrupt(self) -> None:
         """Send SIGINT to the processes in its group."""
@@ -67,7 +68,7 @@ class SandboxedProcess:
                 os.killpg(group, signal.SIGINT)
 
     def kill_all(self) -> None:
-        """Kill every process at once, without waiting. May be called from any thread."""
+        """Kill every process at once, without waiting. Thread-safe."""
         process = self.process
         if process is None or process.returncode is not None:
             return
@@ -76,7 +77,7 @@ class SandboxedProcess:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
             return
         descendants = list_process_tree(process.pid) - {process.pid}
-        # Not reaped yet, so the number of the group is still ours, also when its leader is dead.
+        # The process has not been reaped, so the group id is still valid, even if its leader is dead.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         for descendant in descendants:
@@ -84,7 +85,7 @@ class SandboxedProcess:
                 os.kill(descendant, signal.SIGKILL)
 
     def kill_and_reap(self) -> None:
-        """Kill every process, wait until they are gone, and reap. Idempotent; blocks some milliseconds."""
+        """Kill every process, wait until they are gone, and reap. Idempotent; blocks for some milliseconds."""
         self.kill_all()
         process = self.process
         if self._handle is not None:
@@ -98,12 +99,12 @@ class SandboxedProcess:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends it: a driver or a disk holds it
+        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends it: a driver or a disk blocks it
             process.wait(timeout=30)
 
 
 def _read_info(descriptor: int) -> bytes:
-    """What bubblewrap says of itself, or what came of it within `_TELLS` seconds."""
+    """Return what bubblewrap writes within `_INFO_WAIT_SECONDS`."""
     info, until = b"", time.monotonic() + _INFO_WAIT_SECONDS
     while select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
         piece = os.read(descriptor, 4096)

@@ -1,4 +1,4 @@
-"""The folder through which we talk to a kernel, and the removal of those that a killed program left."""
+"""The folder for communication with a kernel, and the removal of folders whose host process was killed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.limits import list_task_groups
 
 NAME_PREFIX = "scientist-kernel-"
-"""How the names of our folders and control groups begin."""
+"""Prefix of the names of these folders and of control groups."""
 _MIN_STALE_SECONDS = 60.0
-"""Seconds in which a folder may have been made and not yet been locked."""
+"""Seconds during which a new folder may not be locked yet."""
 
 
 def get_runtime_folder() -> Path:
-    """The folder of this user's kernels and locks of GPUs: one path, whatever TMPDIR or the login session is."""
+    """Return the folder for this user's kernels and GPU locks, independent of TMPDIR and login session."""
     return Path(f"/tmp/scientist-{os.getuid()}")
 
 
 class ScratchFolder:
-    """A folder that lives as long as a kernel. Its path is short, since those of sockets end at 107 bytes.
+    """A folder that lives as long as a kernel. Its path is short, since socket paths are limited to 107 bytes.
 
-    The kernel reads it, and writes to `sockets` and `tmp` alone: what we read of it is not the kernel's to change. We
-    hold its lock, which ends with us however we end. Raises `ExecutorError`.
+    The kernel can read it but only write to `sockets` and `tmp`, so it cannot change what the host reads elsewhere. The
+    host process holds its lock, which is released when it ends. Raises `ExecutorError`.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ScratchFolder:
         self.tmp.mkdir()
 
     def remove(self) -> None:
-        """Remove it with all that is in it. Idempotent."""
+        """Remove the folder with its contents. Idempotent."""
         remove_tree(self.root, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -53,13 +53,13 @@ class ScratchFolder:
 
 
 def remove_stale() -> None:
-    """Remove the folders and control groups of kernels whose program was killed. Raises `ExecutorError`.
+    """Remove the folders and control groups of kernels whose host process was killed. Raises `ExecutorError`.
 
-    A folder goes only where it lies in that of our own and carries our mark: nobody else put it there.
+    A folder is only removed if it is in this user's private folder and has the expected prefix.
     """
     place = ensure_private_folder(get_runtime_folder())
     for path in place.glob(f"{NAME_PREFIX}*"):
-        with contextlib.suppress(OSError):  # also where somebody holds its lock
+        with contextlib.suppress(OSError):  # for example, if its lock is held
             status = path.lstat()
             if (
                 status.st_uid != os.geteuid()
@@ -80,17 +80,17 @@ def remove_stale() -> None:
 
 
 def ensure_private_folder(path: Path) -> Path:
-    """The path, which is then a folder that nobody else can look into or write to; made where there is nothing.
+    """Create the folder if missing, check that no other user can access it, and return it.
 
-    Raises: `ExecutorError`.
+    Raises `ExecutorError`.
     """
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         seen = path.lstat()
     except OSError as error:
         raise ExecutorError(
-            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it"
+            f"cannot create the folder {path}: {error.strerror}; fix its permissions or remove it"
         ) from error
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
-        raise ExecutorError(f"{path} must be a folder of yours alone (with mode 700): remove it")
+        raise ExecutorError(f"{path} must be a folder that only you can access (mode 700): remove it")
     return path

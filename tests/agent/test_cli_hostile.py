@@ -97,13 +97,13 @@ RUN = [
     (["--set", "sandbox.scorers=[digits=none.py:f]"], "none.py"),
     (["--set", "sandbox.python=/no/python"], "cannot run '/no/python' (sandbox.python)"),
     (["--set", "sandbox.python=./text.txt"], "Permission denied"),
-    (["--set", "sandbox.python=/bin/true"], "it is no Python 3"),
+    (["--set", "sandbox.python=/bin/true"], "it is not a Python 3 interpreter"),
     (["--set", "sandbox.python=./lean"], "lacks ipykernel and numpy: install"),
     (["--set", "sandbox.python=./old"], "is Python 3.8.2: experiments need 3.11 or newer"),
     (["--set", "sandbox.readable=/no/folder"], "(sandbox.readable) is not there"),
     (["--set", "sandbox.readable=/etc"], "no experiment may read"),
     (["--set", "sandbox.readable=/"], "may read"),
-    (["--set", "sandbox.readable=folder"], "is no absolute path"),
+    (["--set", "sandbox.readable=folder"], "is not an absolute path"),
 ]
 
 

@@ -276,7 +276,7 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        (TOP_TWO, "own.py", "names no function: write FILE.py:FUNCTION"),
+        (TOP_TWO, "own.py", "no function is given: write FILE.py:FUNCTION"),
         (TOP_TWO, "own.py:other", "defines no function 'other'"),
         (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
         ("def (", "own.py:top_two", "cannot use"),

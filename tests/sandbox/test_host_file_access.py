@@ -476,7 +476,7 @@ def test_no_code_grades_itself_by_answers_that_nobody_gave(store: DatasetStore, 
         )
     )
     outcome = collected(store, tmp_path)
-    assert outcome.failure is not None and "it may ask none" in outcome.failure.message
+    assert outcome.failure is not None and "it may not query any" in outcome.failure.message
     assert not outcome.measurements
 
 
@@ -485,10 +485,10 @@ def test_no_code_grades_itself_by_answers_that_nobody_gave(store: DatasetStore, 
     [
         (
             "import numpy, os; os.mkdir('arrays'); numpy.save('arrays/net__digits__base.npy', [1])",
-            "does not say of which",
+            "does not name its cell",
         ),
-        ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not say of which cell"),
-        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may be another"),
+        ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not name its cell"),
+        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may belong to another cell"),
     ],
 )
 def test_no_cell_leaves_a_file_that_is_another_ones(

@@ -22,14 +22,14 @@ EXPERIMENTS = [
     ("import os\nos.mkfifo('measurements.jsonl')", "not a plain file"),
     (
         "import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
-        "arrays/a.npy holds Python objects",
+        "arrays/a.npy contains Python objects",
     ),
     ("import os\nos.mkdir('arrays')\nPath('arrays/a.npy').write_text('text')", "arrays/a.npy is not an array"),
     ("import os\nos.symlink('/etc', 'arrays')", "arrays is a symbolic link"),
 ]
 PLOTS = [
     ("print('nothing')", "no figure was drawn"),
-    ("Path('figures/a.png').write_text('no image')", "a.png is not a PNG image"),
+    ("Path('figures/a.png').write_text('no image')", "a.png is not a readable PNG image"),
     ("Path('figures/a.pdf').write_text('no pdf')", "a.pdf is not a PDF"),
     ("import os\nos.symlink('/etc/passwd', 'figures/a.png')", "a.png cannot be read"),
     ("Path('figures/a b.png').touch()", "letters, digits"),
@@ -96,7 +96,7 @@ def test_facts_of_a_figure_that_could_not_be_read_again_are_left_out(
 def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) -> None:
     (tmp_path / "artifacts" / "net").mkdir(parents=True)
     (tmp_path / "artifacts" / "net" / "caf\udce9").touch()
-    with pytest.raises(BadFile, match=r"artifacts/ holds a file named 'net/caf\\udce9': name it in UTF-8"):
+    with pytest.raises(BadFile, match=r"artifacts/ contains a file named 'net/caf\\udce9': use UTF-8"):
         hash_artifacts(tmp_path, LIMIT)
 
 
@@ -121,7 +121,7 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "MAX_FILE_BYTES", 1000)
     (tmp_path / "measurements.jsonl").write_bytes(b"x" * 2000)
-    with pytest.raises(BadFile, match="holds 2000 bytes, more than the limit of 1000"):
+    with pytest.raises(BadFile, match="has 2000 bytes, more than the limit of 1000"):
         measure_attempt(tmp_path, tmp_path, seed=0)
 
 

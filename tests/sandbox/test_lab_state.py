@@ -335,7 +335,7 @@ async def test_what_is_left_beyond_the_quota_fails_the_attempt(store: DatasetSto
     code = "import lab, os\nos.mkdir('artifacts')\nopen('artifacts/x', 'wb').write(bytes(5000))" + TINY
     outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=30.0))
     await executor.close()
-    assert outcome.failure is not None and "artifacts/x holds 5000 bytes" in outcome.failure.message
+    assert outcome.failure is not None and "artifacts/x has 5000 bytes" in outcome.failure.message
 
 
 # --- several processes ------------------------------------------------------------------------------------------------

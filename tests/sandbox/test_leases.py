@@ -232,7 +232,7 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(ExecutorError, match="must be a folder of yours alone"):
+    with pytest.raises(ExecutorError, match="must be a folder that only you can access"):
         acquire_gpu_slot(folder, uuid(0), 1)
     folder.rmdir()
     folder.symlink_to(tmp_path)

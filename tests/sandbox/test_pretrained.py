@@ -64,7 +64,7 @@ def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
 
 def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrained_models, "MAX_BYTES", 5)
-    with pytest.raises(PretrainedError, match=r"tiny/bert@v1 holds 6 bytes in 2 files; the limit is 5"):
+    with pytest.raises(PretrainedError, match=r"tiny/bert@v1 has 6 bytes in 2 files; the limit is 5"):
         provide_model(MODEL, tmp_path / "store", hub=hub)
     assert not (tmp_path / "store").exists()
 

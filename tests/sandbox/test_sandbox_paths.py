@@ -158,5 +158,5 @@ def test_a_place_that_others_may_write_to_is_refused_in_one_line(
     (tmp_path / "ours").mkdir(mode=0o777)
     (tmp_path / "ours").chmod(0o777)
     for work in (scratch.ScratchFolder, scratch.remove_stale):
-        with pytest.raises(ExecutorError, match=r"ours must be a folder of yours alone \(with mode 700\): remove it"):
+        with pytest.raises(ExecutorError, match=r"ours must be a folder that only you can access \(mode 700\): remove it"):
             work()

@@ -210,7 +210,7 @@ def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path:
     file.unlink()
     put(tmp_path, 0)
     assert refused() == (
-        "submission of 'a' for digits/validation came twice: a condition is submitted once per dataset and split"
+        "submission of 'a' for digits/validation was submitted twice: submit a condition once per dataset and split"
     )
     (tmp_path / "submissions.jsonl").write_text("{not json\n")
     assert "not written by lab.submit" in refused()
@@ -218,8 +218,8 @@ def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path:
     put(tmp_path, 0)
     put(tmp_path, 0, condition="b")
     assert refused() == (
-        "submission of 'b' for digits/validation claims 0.npz, which belongs to another: "
-        "hand predictions in with lab.submit alone"
+        "submission of 'b' for digits/validation refers to 0.npz, which belongs to another submission: "
+        "submit predictions only with lab.submit"
     )
 
 

@@ -371,7 +371,7 @@ def test_predictions_that_were_changed_since_are_refused_with_the_reason(tmp_pat
     log, folder = run_of(tmp_path, helps)
     (folder.get_attempt_path("n0002", 1) / "sealed" / "0.npz").write_bytes(b"other")
     assert all(
-        "is not what was sealed" in one.reason and one.low is None for one in resample_differences(log.state, folder)
+        "was changed after sealing" in one.reason and one.low is None for one in resample_differences(log.state, folder)
     )
 
 
