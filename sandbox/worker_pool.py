@@ -63,9 +63,8 @@ class WorkerPool:
 
     async def measure(self) -> CellSchedule:
         """Measure all cells that can be measured. Raises `TooLate`, `ExecutorError`."""
-        declared_reads = (
-            collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE)
-        )  # the entry may run the main program
+        # the entry may run the main program
+        declared_reads = (collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE))
         schedule = CellSchedule(
             self.job,
             next(filter(None, declared_reads), dict[str, str]()),

@@ -1,12 +1,11 @@
-"""Starts the kernel that runs one script, or cell after cell: `python bootstrap.py -f connection.json`.
+"""Start the kernel that runs one script, or one cell after the other: `python bootstrap.py -f connection.json`.
 
-The kernel itself executes nothing of an experiment. Its first act is to start the process that does, by a fork of
-itself for each script or cell (`lab._zygote`): by `exec`, and before it reads its connection file, so that nothing
-which runs there ever had the kernel's key or sockets. It hands on what these processes print and what came of them;
-with its zygote the kernel ends.
+The kernel itself executes no experiment code. It first starts a zygote (`lab._zygote`), from which a process is forked
+for each script or cell: by `exec`, and before reading its connection file, so that nothing there ever has the kernel's
+key or sockets. It forwards the output and result of these processes, and ends with its zygote.
 
-It differs from `ipykernel_launcher` in that debugpy and the history database are left out, which saves about 200 ms.
-The host kills an idle kernel without a farewell, since tearing down an interpreter takes long.
+Unlike `ipykernel_launcher`, it leaves out debugpy and the history database, which saves about 200 ms. The host kills an
+idle kernel without a shutdown request, since an orderly interpreter shutdown takes long.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ from typing import Any
 ZYGOTE = "--zygote"
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_PIECE_CHARS = 2**20
-"""Characters of output after which it is handed on: a flood must neither fill our memory nor be one message."""
+"""Number of output characters after which they are forwarded: a flood must neither fill the memory nor become one
+message."""
 _OUTPUT_WAIT_SECONDS = 1.0
 """Seconds to wait for output that is still in a pipe."""
 
 
 def main() -> None:
-    """Run until the host kills us."""
-    sys.path.pop(0)  # the folder of this file, put there because it was run by its path; PYTHONPATH names it again
+    """Run until killed by the host."""
+    sys.path.pop(0)  # this file's folder, added because it was run by its path; PYTHONPATH contains it again
     if sys.argv[1] == ZYGOTE:
         from lab import _zygote
 
@@ -45,9 +45,9 @@ def main() -> None:
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
-        resource.setrlimit(number, (lowest, lowest))  # for good: without privileges it cannot be raised again
+        resource.setrlimit(number, (lowest, lowest))  # permanent: it cannot be raised again without privileges
     zygote = ZygoteProcess()
-    os.chdir("/")  # where IPython looks for modules first: in its folder lies what the experiment's code wrote
+    os.chdir("/")  # IPython looks for modules in its folder first, which contains files of experiment code
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
 
     from ipykernel.kernelapp import IPKernelApp
@@ -60,31 +60,31 @@ def main() -> None:
 
 
 class ZygoteProcess:
-    """The process from which those of cells and scripts are forked."""
+    """The process from which cells and scripts are forked."""
 
     def __init__(self) -> None:
-        ctypes.CDLL(None).prctl(
-            _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0
-        )  # what a dead zygote leaves behind becomes our child
-        self._socket, theirs = socket.socketpair()
+        # orphans of a dead zygote become children of this process
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._socket, zygote_end = socket.socketpair()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, ZYGOTE, str(theirs.fileno())],
-            pass_fds=(theirs.fileno(),),
+            [sys.executable, __file__, ZYGOTE, str(zygote_end.fileno())],
+            pass_fds=(zygote_end.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        theirs.close()
+        zygote_end.close()
 
     def wait(self) -> None:
-        """Return once it is ready; else the kernel ends, as it does."""
+        """Wait until the zygote is ready; if it fails, the kernel ends in the same way."""
         if self._socket.recv(1) != b"\n":
             self._end_kernel()
 
     def run(self) -> str:
-        """Run what the job file names; what came of it, as JSON: `status`, and for an error its `ename`, `evalue` and
-        `traceback`; `code` where the process ended without a word (negative: the signal), `killed` by us, `over` where
-        nothing more can run here.
+        """Run the job in the job file and return the result as JSON.
+
+        It has `status`; for an error `ename`, `evalue` and `traceback`; for a death `code` (negative: the signal);
+        `killed` (by the host); and `over` (nothing more can run in this kernel).
         """
         pipes = [os.pipe(), os.pipe()]
         before = signal.signal(signal.SIGINT, self._interrupt)
@@ -114,11 +114,11 @@ class ZygoteProcess:
         return answer.decode()
 
     def _interrupt(self, *_: object) -> None:
-        with suppress(OSError):  # it is gone, of which `run` hears
+        with suppress(OSError):  # the zygote is gone, which `run` will notice
             self._socket.sendall(b"interrupt\n")
 
     def _end_kernel(self) -> None:
-        """End the kernel as the zygote ended: what it may have left cannot be told."""
+        """End the kernel with the zygote's exit status and kill its children."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         code, until = self._process.wait(), time.monotonic() + _OUTPUT_WAIT_SECONDS
         while time.monotonic() < until and (left := _list_children()):
@@ -128,7 +128,7 @@ class ZygoteProcess:
                     os.waitpid(pid, os.WNOHANG)
                 except OSError:  # it is gone
                     pass
-        if code < 0 and os.getpid() != 1:  # no signal of ours ends the first process of a namespace
+        if code < 0 and os.getpid() != 1:  # the first process of a namespace cannot be killed by its own signals
             signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
             os.kill(os.getpid(), -code)
         os._exit(128 - code if code < 0 else code or 1)
@@ -140,7 +140,7 @@ def _list_children() -> list[int]:
 
 
 def _build_printer(name: str) -> Callable[[bytes], None]:
-    """Prints bytes of UTF-8 as they come on a stream of this process."""
+    """Return a function that prints chunks of UTF-8 to a stream of this process."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     stream, waiting = getattr(sys, name), 0
 

@@ -1,10 +1,10 @@
-"""What every Python process of a kernel does at its start, before any code of the experiment.
+"""Set up every Python process of a kernel at start, before any experiment code.
 
-Python imports a module of this name by itself, and PYTHONPATH of a kernel names this folder alone; so child processes
-that the experiment starts get the same treatment. It hides the packages of the harness, which an editable or regular
-installation would leave importable, and waits for four third-party modules that need a word when they arrive.
+Python imports this module automatically, since it is the only folder in a kernel's PYTHONPATH; so child processes
+started by experiments are set up too. It hides the harness packages, which an installation would leave importable, and
+hooks into four third-party modules when they are imported.
 
-It stops mistakes, not intent: code that wants to undo it can. Isolation is the business of `sandbox.isolation`.
+It prevents mistakes, not attacks: code can undo it. Isolation is the task of `sandbox.isolation`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BOOTSTRAP_PATH = os.path.join(_KERNEL_FOLDER, "bootstrap.py")
 
 
 class HarnessHider:
-    """Refuses the package of the harness, and its bootstrap unless the experiment has a module of that name."""
+    """Blocks imports of the harness package, and of its bootstrap unless the experiment has a module of that name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         if path is not None or name not in ("labwright", "bootstrap"):
@@ -33,7 +33,7 @@ class HarnessHider:
 
 
 def _configure_module(module: ModuleType) -> None:
-    from lab import _data, _figures, _job, _training  # numpy must not be imported earlier than the code does
+    from lab import _data, _figures, _job, _training  # imported here so that numpy is not imported before the code does
 
     if module.__name__ == "torch":
         _job.configure_torch(module)
@@ -47,7 +47,7 @@ def _configure_module(module: ModuleType) -> None:
 
 
 class ImportWatcher:
-    """Calls back once a watched module has been executed, without importing it earlier than the code does."""
+    """Calls back after a watched module was executed, without importing it earlier than the code does."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         if name not in ("matplotlib.figure", "torch", "sklearn.base", "sklearn.datasets"):
@@ -66,12 +66,13 @@ class ImportWatcher:
 
 
 def add_packages() -> None:
-    """Have what was installed for the run found, after all that the interpreter has; some of it runs at once."""
+    """Add the packages installed for the run after those of the interpreter; their .pth files may run code."""
     if os.environ.get("LAB_PACKAGES"):
         site.addsitedir(os.environ["LAB_PACKAGES"])
 
 
-if os.environ.get("LAB_WALLS") != "1":  # else this is a kernel or its zygote: only behind walls (`lab._child`)
+# with "1" this is a kernel or its zygote, where only isolated cells add packages (`lab._child`)
+if os.environ.get("LAB_WALLS") != "1":
     add_packages()
 if "LAB_JOB" in os.environ:
     sys.meta_path[:0] = [HarnessHider(), ImportWatcher()]

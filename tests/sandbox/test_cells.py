@@ -555,17 +555,17 @@ def twice() -> None:
         (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
         (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
         (lab._cells.get_registered, r"experiment\.py does not call lab\.measure"),
-        (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* of dataset 'iris'"),
-        (lambda: lab.submit("digits", "test", "method"), "cannot say anything of condition 'method'"),
-        (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot say anything of condition 'method'"),
-        (lambda: lab.result("loss", 1.0, dataset="iris"), "of dataset 'iris'"),
+        (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* cannot report on dataset 'iris'"),
+        (lambda: lab.submit("digits", "test", "method"), "cannot report on condition 'method'"),
+        (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot report on condition 'method'"),
+        (lambda: lab.result("loss", 1.0, dataset="iris"), "cannot report on dataset 'iris'"),
         (lambda: lab.data("iris"), r"read lab\.data\(cell\.dataset\)"),
         (lambda: lab.artifact("net", arm="other"), r"reads no arm 'other': .* reads=\{'method': 'other'\}"),
         (
             lambda: lab.artifact("net", arm="base"),
-            "the cell digits__base__noise left no such artifact; it left: nothing",
+            "the cell digits__base__noise saved no such artifact; it saved: nothing",
         ),
-        (lambda: lab.artifact("net"), "needs node= or arm="),
+        (lambda: lab.artifact("net"), "needs either node= or arm="),
         (lambda: lab.save("a" * 90, [1]), "more than 115 characters"),
     ],
 )

@@ -186,7 +186,7 @@ async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
         ),
         pytest.param(
             "import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
-            "no scorer of this run takes artifacts of 'digits'; datasets with one: grid",
+            "this run has no scorer for artifacts of 'digits'; datasets with one: grid",
             marks=pytest.mark.bench,
         ),
         pytest.param(

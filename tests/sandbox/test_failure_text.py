@@ -108,9 +108,8 @@ def test_a_progress_bar_is_told_by_its_last_state() -> None:
     transcript = Transcript(1000)
     transcript.add("stderr", "\r10%\r50%\r100%\nloss 0.5\r\n")
     assert transcript.read_tail(100) == "100%\nloss 0.5\n"
-    assert (
-        transcript.read_tail(12) == "loss 0.5\n" and transcript.read_tail(5) == " 0.5\n"
-    )  # whole lines, where one fits
+    # whole lines, where one fits
+    assert transcript.read_tail(12) == "loss 0.5\n" and transcript.read_tail(5) == " 0.5\n"
 
 
 def test_a_notebook_takes_any_text() -> None:

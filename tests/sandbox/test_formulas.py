@@ -183,12 +183,7 @@ def test_what_is_no_formula_is_said(text: str, complaint: str) -> None:
         ("within(accuracy, by=ward, group=z)", {}, 4, "has no group 'z'; it has a, b, c"),
         ("f1_score", {}, 4, "multiclass"),
         ("f1_score(average=macr)", {}, 4, "average"),
-        (
-            "f1_score(average=macro)",
-            {"higher_is_better": False},
-            4,
-            "declared as lower is better, but perfect",
-        ),
+        ("f1_score(average=macro)", {"higher_is_better": False}, 4, "declared as lower is better, but perfect"),
         ("gap(accuracy, by=ward)", {}, 4, "a smaller gap between groups is better"),
         ("matthews_corrcoef", {"low": 0.0, "high": 1.0}, 4, "its declared range is 0 to 1, but"),
         ("top_k_accuracy_score(k=4)", {}, 4, "it is 1 for all predictions"),

@@ -203,7 +203,7 @@ def test_a_step_may_be_a_number_of_numpy(folder: Path) -> None:
         (lambda: lab.submit("digits", "validation", "a", logits=1, predictions=1), r"exactly one of"),
         (lambda: lab.submit("digits", "validation", "", logits=uniform()), r"condition must be the name"),
         (lambda: lab.submit("digits", "test", "a", logits=uniform(), step=1), r"without step="),
-        (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression, give predictions="),
+        (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression dataset: give predictions="),
         (lambda: lab.log("loss", float("nan"), step=1), r"'loss' is nan, which is not finite"),
         (lambda: lab.log("loss", np.ones(3), step=1), r"takes one number, not ndarray of shape \(3,\)"),
         (lambda: lab.log("loss", wrong("low"), step=1), r"takes one number"),
@@ -261,7 +261,7 @@ def test_another_process_writes_files_of_its_own_and_none_twice(folder: Path) ->
         timeout=60,
         check=False,
     )
-    assert "'a') was called before, here or in another process: a condition is submitted once" in other.stderr
+    assert "'a') was called before, here or in another process: submit a condition once" in other.stderr
     said = {
         one["condition"]: np.load(folder / "submissions" / one["file"])["predictions"]
         for one in lines(folder / "submissions.jsonl")

@@ -113,15 +113,15 @@ def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
     ("call", "words"),
     [
         (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
-        (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other things"),
+        (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other data"),
         (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
         (
             lambda: lab.save_artifact("a", np.ones(10_000)),
-            r"80128 bytes, more than the 10000 that are left of the quota",
+            r"80128 bytes, more than the 10000 left of the quota",
         ),
         (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
         (lambda: lab.artifact("net.pt", node="n2"), r"no artifact 'net\.pt' of node 'n2'"),
-        (lambda: lab.artifact("far", node="n1"), r"not brought along: write name and node as plain strings"),
+        (lambda: lab.artifact("far", node="n1"), r"not copied: write name and node as plain strings"),
         (lambda: lab.pretrained("a/c"), r"no pretrained model 'a/c' in this run; it has: a/b@1, a/b@2"),
         (lambda: lab.pretrained("a/b"), r"several revisions 'a/b'"),
         (lambda: lab.checkpoint(1, name=".x"), r"cannot use the name '\.x'"),

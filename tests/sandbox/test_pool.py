@@ -154,9 +154,8 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
     pool = await filled(pooled)
     died = waiting(pool)
     os.kill(died.pid, signal.SIGKILL)
-    assert holds_eventually(
-        lambda: died.process.get_exit_code() is not None
-    )  # its last thread has ended, not only its first
+    # its last thread is gone, not only its first
+    assert holds_eventually(lambda: died.process.get_exit_code() is not None)
     assert pool.take(tmp_path / "a", source={}, datasets=()) is None
     pid = waiting(await filled(pooled)).pid
     assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exact=True) is None, "it also sees others"
@@ -213,7 +212,7 @@ async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
             await asyncio.sleep(0.05)
     await executor.close()
     assert outcome.failure is None and outcome.stdout_tail.startswith("The Zen of Python")
-    assert "importing lab, this said: The Zen of Python" in pool.disabled_reason
+    assert "importing lab, this printed: The Zen of Python" in pool.disabled_reason
 
 
 def waiting(pool: KernelPool) -> Kernel:

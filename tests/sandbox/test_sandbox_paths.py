@@ -130,7 +130,8 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")  # one per user, for all processes
+    # it is one for all processes of a user
+    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")
     held = scratch.ScratchFolder()
     for name in (f"{scratch.NAME_PREFIX}dead", f"{scratch.NAME_PREFIX}young", "lab-notes", "gpu-1.lock"):
         (held.root.parent / name).mkdir()
@@ -158,5 +159,7 @@ def test_a_place_that_others_may_write_to_is_refused_in_one_line(
     (tmp_path / "ours").mkdir(mode=0o777)
     (tmp_path / "ours").chmod(0o777)
     for work in (scratch.ScratchFolder, scratch.remove_stale):
-        with pytest.raises(ExecutorError, match=r"ours must be a folder that only you can access \(mode 700\): remove it"):
+        with pytest.raises(
+            ExecutorError, match=r"ours must be a folder that only you can access \(mode 700\): remove it"
+        ):
             work()

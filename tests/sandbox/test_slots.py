@@ -174,5 +174,5 @@ async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -
 def test_slots_that_are_gone(tmp_path: Path) -> None:
     with pytest.raises(ExecutorError, match="cannot read the slots in"):
         Slots(2, tmp_path / "gone")
-    with pytest.raises(ExecutorError, match="holds no slots"):
+    with pytest.raises(ExecutorError, match="contains no slots"):
         Slots(2, tmp_path)

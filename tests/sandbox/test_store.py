@@ -156,8 +156,7 @@ def test_an_odd_parcel_is_the_fault_of_who_sent_it(fields: dict[str, str], tmp_p
 def test_a_file_from_the_end_of_time_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sent").mkdir()
     (tmp_path / "sent" / "a").write_text("x")
-    pack_archive(
-        tmp_path / "sent", tmp_path / "parcel", max_bytes=100, clock_shift=2.0**63
-    )  # as on a file system with coarse times
+    # as where a file system keeps such times
+    pack_archive(tmp_path / "sent", tmp_path / "parcel", max_bytes=100, clock_shift=2.0**63)
     unpack_archive(tmp_path / "parcel", tmp_path / "out")
     assert (tmp_path / "out" / "a").read_text() == "x"

@@ -1,4 +1,4 @@
-"""The one module of the harness that experiment code can import. REFERENCE.md beside this file documents it."""
+"""The only module of the harness that experiment code can import. Documented in REFERENCE.md in this folder."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ __all__ = [
 
 
 def seconds_left() -> float:
-    """Seconds of wall clock until this script is interrupted; 0.0 when they are spent."""
+    """Return the seconds of wall clock until this script is interrupted; 0.0 if none are left."""
     return max(0.0, read_job().deadline - time.monotonic())
 
 
 def should_stop(reserve: float | None = None) -> bool:
-    """True once less than `reserve` seconds are left: by default a tenth of the limit, at most 60 s."""
+    """Return True if less than `reserve` seconds are left: by default a tenth of the limit, at most 60 s."""
     return seconds_left() < (min(60.0, 0.1 * read_job().limit) if reserve is None else reserve)
 
 

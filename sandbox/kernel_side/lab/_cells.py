@@ -1,4 +1,4 @@
-"""What a program of cells says of itself, and what its cells may say: of their own dataset and condition alone."""
+"""Register the function that measures cells, and restrict a cell's output to its own dataset and condition."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from lab._job import LabCell, LabError, read_job, require_experiment
 
 _MAX_FILE_NAME_CHARS = 115
-"""Characters of a file's name, which the host takes."""
+"""Maximum length of a file name that the host accepts, in characters."""
 _registered: list[Callable[[LabCell], Any]] = []
 
 
 def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = None) -> None:
-    """Have the function called for each cell of the study, `function(cell)`, each time in a process of its own.
+    """Call the function for each cell of the study, `function(cell)`, each time in a separate process.
 
-    `reads` maps an arm to the one whose artifacts it reads (`lab.artifact(name, arm=...)`); it is read off the source,
-    so it must be written out. Raises `LabError` where it is called twice, or with what cannot be called so.
+    `reads` maps an arm to the arm whose artifacts it reads (`lab.artifact(name, arm=...)`); it is read from the source,
+    so it must be a literal. Raises `LabError` if called twice or with invalid arguments.
     """
     if require_experiment("measure").cell is None:
         raise LabError(
-            "lab.measure: this program was started without cells: name those to measure (scientist exec "
-            "FILE --cells ARM@LEVEL,... --on DATASET), or do all at once without lab.measure"
+            "lab.measure: this program was started without cells: choose some (scientist exec "
+            "FILE --cells ARM@LEVEL,... --on DATASET), or run everything at once without lab.measure"
         )
     if not callable(function):
         raise LabError(f"lab.measure takes a function of one cell, not {function!r}")
@@ -32,22 +32,22 @@ def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = N
     except TypeError:
         raise LabError(
             f"lab.measure takes a function of one argument, the cell; "
-            f"{getattr(function, '__name__', function)!r} takes others"
+            f"{getattr(function, '__name__', function)!r} takes other arguments"
         ) from None
-    except ValueError:  # it has no signature that could be read
+    except ValueError:  # no signature available
         pass
     if not isinstance(reads or {}, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not checked)
-        raise LabError(f"lab.measure: reads must be a dict {{arm: the arm that it reads}}, not {reads!r}")
+        raise LabError(f"lab.measure: reads must be a dict {{arm: arm that it reads}}, not {reads!r}")
     if _registered:
         raise LabError(
-            "lab.measure was called twice: a program has one function that measures a cell; tell arms apart "
-            "in it, by cell.arm"
+            "lab.measure was called twice: a program has one function that measures a cell; distinguish arms "
+            "in it with cell.arm"
         )
     _registered.append(function)
 
 
 def get_registered() -> Callable[[LabCell], Any]:
-    """The function that measures a cell. Raises `LabError` where the program named none."""
+    """Return the function that measures a cell. Raises `LabError` if the program registered none."""
     if not _registered:
         raise LabError(
             f"{read_job().entry} does not call lab.measure: end it with lab.measure(run), where "
@@ -57,21 +57,21 @@ def get_registered() -> Callable[[LabCell], Any]:
 
 
 def resolve_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
-    """Dataset and condition, in a cell its own where they were left out. Raises `LabError` for those of another."""
+    """Return dataset and condition, by default those of the cell. Raises `LabError` for those of another cell."""
     cell = read_job().cell
     if cell is None:
         return dataset, condition
     if dataset and dataset != cell.dataset:
-        raise LabError(f"{where}: this cell is {cell}; it cannot say anything of dataset {dataset!r}")
+        raise LabError(f"{where}: this cell is {cell}; it cannot report on dataset {dataset!r}")
     if condition and condition != cell.condition:
-        raise LabError(f"{where}: this cell is {cell}; it cannot say anything of condition {condition!r}")
+        raise LabError(f"{where}: this cell is {cell}; it cannot report on condition {condition!r}")
     return cell.dataset, cell.condition
 
 
 def add_cell_name(name: str, cell: str | None = None) -> str:
-    """A name for a file, in a cell with that of the cell (or the one given) before its ending: `net__digits__cnn.pt`.
+    """Add the name of the cell (or the one given) to a file name, before its extension: `net__digits__cnn.pt`.
 
-    Raises `LabError` where that is too long.
+    Raises `LabError` if the result is too long.
     """
     current = read_job().cell
     own = cell if cell is not None else current and current.name

@@ -1,10 +1,8 @@
-"""The process that runs one script, or one cell: a program from its top to its end, and then the function that it
-registered.
+"""Run one script or cell in this process: the whole program, and then the function that it registered.
 
-It was forked from one that has only imported (`lab._zygote`), so it begins as a fresh interpreter would: a folder with
-pristine files, a `__main__` of its own, seeds of its own. What it prints goes through pipes, what comes of it through a
-socket; nothing that it leaves in memory outlives it. Files that the program left open are flushed at its end; `atexit`
-handlers do not run.
+The process is forked from one that has only preloaded modules (`lab._zygote`), so it starts like a fresh interpreter,
+with pristine files, its own `__main__` and fresh seeds. Output goes through pipes and the result through a socket;
+nothing in memory survives. Open files are flushed at the end; `atexit` handlers do not run.
 """
 
 from __future__ import annotations
@@ -31,32 +29,32 @@ from lab._walls import LIBC, close_all_but
 
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE_ADJUSTMENT = "800"
-"""What is added to the score by which the system, short of memory, chooses whom it kills (-1000 to 1000)."""
+"""Added to the score by which the system chooses processes to kill when memory is short (-1000 to 1000)."""
 _LAB_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class ProcessState:
-    """What this process is; set once, after the fork."""
+    """State of this process, set once after the fork."""
 
     forked_pid = 0
-    """The number of the process that the zygote forked."""
+    """Id of the process that the zygote forked."""
     pid = 0
-    """Of the process that runs a cell; its own children ask nobody."""
+    """Id of the process that runs a cell; its child processes cannot request builds."""
     socket: socket.socket
     building_digest = ""
-    """The shared value that it was forked to build."""
+    """Digest of the shared value that this process was forked to build."""
     recorded_reads: dict[str, str] | None = None
-    """What that value read of the cell so far, while it is built: what was read -> its value as text."""
+    """What a shared value being built has read of the cell so far: name -> value as text."""
     outputs: tuple[int, int] = (1, 2)
-    """Where what it prints is heard."""
+    """Descriptors for standard output and error."""
     crash_log = 2
-    """Where the interpreter says how it crashed."""
+    """Descriptor for crash reports of the interpreter."""
     tracebacks: tuple[Any, Any]
-    """What formats the traceback of an exception, and of a syntax error."""
+    """Formatters for tracebacks of exceptions and of syntax errors."""
 
 
 class ProgramCell(LabCell):
-    """The cell that the program is handed. What a shared value reads of it, while it is built, is noted."""
+    """The cell passed to the program. Records what a shared value reads of it while being built."""
 
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
@@ -72,8 +70,8 @@ class ProgramCell(LabCell):
 
 
 class CellSetting(Mapping[str, Any]):
-    """The hyperparameters that the program is handed: read-only; a name that the arm does not have is an error, unless
-    `get` names what to take then."""
+    """Read-only hyperparameters passed to the program. A name that the arm does not have is an error, unless `get`
+    gives a default."""
 
     def __init__(self, arm: str, values: Mapping[str, Any]) -> None:
         self._arm, self._values = arm, dict(values)
@@ -117,29 +115,29 @@ class CellSetting(Mapping[str, Any]):
 
 
 _MISSING_HYPERPARAMETER = types.SimpleNamespace()
-"""In place of a hyperparameter that an arm does not have."""
+"""Stands for a hyperparameter that an arm does not have."""
 
 
 def record_read(what: str, value: object) -> None:
-    """Note that a shared value that is being built has read this of its cell."""
+    """Record that a shared value being built has read this from its cell."""
     if ProcessState.recorded_reads is not None:
         ProcessState.recorded_reads[what] = repr(value)
 
 
 def record_all_reads() -> None:
-    """Note that a shared value that is being built may have read anything of its cell."""
+    """Record that a shared value being built may have read anything from its cell."""
     if ProcessState.recorded_reads is not None and (cell := _job.read_job().cell) is not None:
         ProcessState.recorded_reads |= {what: repr(value) for what, value in _list_fields(cell).items()}
 
 
 def matches_reads(reads: Mapping[str, str], cell: LabCell) -> bool:
-    """Whether what a shared value has read of its cell is what it would have read of this one."""
+    """Whether this cell has the same values for everything that a shared value has read."""
     fields = _list_fields(cell)
     return all(repr(fields.get(what, _MISSING_HYPERPARAMETER)) == value for what, value in reads.items())
 
 
 def _list_fields(cell: LabCell) -> dict[str, object]:
-    """What can be read of a cell. All names of its hyperparameters count as one more field."""
+    """Return all readable fields of a cell. The set of hyperparameter names counts as a field."""
     plain = {name: value for name, value in vars(cell).items() if name != "setting"}
     return {
         **plain,
@@ -149,9 +147,9 @@ def _list_fields(cell: LabCell) -> dict[str, object]:
 
 
 def prepare_process(crash_log: int) -> None:
-    """What is made ready before the first fork."""
+    """Prepare this process before the first fork."""
     ProcessState.crash_log = crash_log
-    importlib.import_module("numpy.random")  # which numpy imports when it is first used: every cell is seeded
+    importlib.import_module("numpy.random")  # numpy imports this on first use, and every cell is seeded
     from IPython.core import ultratb
 
     try:
@@ -165,15 +163,15 @@ def prepare_process(crash_log: int) -> None:
             old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
             old.SyntaxTB(color_scheme="NoColor"),
         )
-    os.register_at_fork(before=record_all_reads)  # what another process reads of a cell is not seen here
+    os.register_at_fork(before=record_all_reads)  # reads of a cell in other processes are not seen here
 
 
 def run_process(
     current: JobFile, channel: socket.socket, outputs: tuple[int, int], building: str, enter_walls: Callable[[], None]
 ) -> NoReturn:
-    """Run the script or cell to its end, tell how it ended, and be gone. With `building`, only up to that shared value.
+    """Run the script or cell, report how it ended, and exit. With `building`, stop at that shared value.
 
-    Nothing of the program runs before `shut_in`.
+    Nothing of the program runs before `enter_walls`.
     """
     end: dict[str, Any] = {"status": "ok"}
     try:
@@ -188,8 +186,8 @@ def run_process(
                 end = _describe_exception(error)
         if building and end["status"] == "ok":
             raise LabError(
-                "the program ran to its end without coming to it again: call lab.shared at a place that "
-                "every run of this cell comes to, with the same key and captured values"
+                "the program ended without reaching the call again: call lab.shared where "
+                "every run of this cell reaches it, with the same key and captured values"
             )
     except BaseException as error:
         end = _describe_exception(error)
@@ -197,13 +195,13 @@ def run_process(
 
 
 def _initialize(current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str) -> None:
-    os.setsid()  # all that it starts can be killed with it
+    os.setsid()  # so that all of its child processes can be killed with it
     LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write(_OOM_SCORE_ADJUSTMENT)
-    except OSError:  # then the system chooses by size alone
+    except OSError:  # then the system decides by size alone
         pass
     if building:
         silent = os.open(os.devnull, os.O_WRONLY)
@@ -229,7 +227,7 @@ def _redirect_output(descriptors: tuple[int, int]) -> None:
 
 
 def _run_program(current: JobFile) -> None:
-    """The program, then its function. Raises whatever these raise."""
+    """Run the program, then its function. Raises whatever these raise."""
     entry = os.path.join(current.folder, current.entry)
     os.chdir(current.folder)
     os.environ["HOME"] = str(current.folder)
@@ -257,7 +255,7 @@ def _run_program(current: JobFile) -> None:
 
 
 def _forget_modules_of(folder: Path) -> None:
-    """Have modules that lie beside the program found, where others of their names were imported ahead."""
+    """Unload preloaded modules with the same names as modules of the program."""
     importlib.invalidate_caches()
     own = {path.stem for path in (*folder.glob("*.py"), *(init.parent for init in folder.glob("*/__init__.py")))}
     for name in [name for name in sys.modules if name.partition(".")[0] in own - sys.stdlib_module_names]:
@@ -275,15 +273,16 @@ def _exit(end: dict[str, Any]) -> NoReturn:
                 file.flush()
         sys.stdout.flush()
         sys.stderr.flush()
-        if os.getpid() == ProcessState.forked_pid:  # else it is a child of the program that came to the end of it
+        # not in a child process of the program that reached this point
+        if os.getpid() == ProcessState.forked_pid:
             _send_message(ProcessState.socket, {"end": {**end, "training": _training.read_counters()}})
-            receive_line(ProcessState.socket)  # the zygote looks at what this process took, and kills it
+            receive_line(ProcessState.socket)  # the zygote measures this process and kills it
     finally:
         os._exit(0)
 
 
 def _describe_exception(error: BaseException) -> dict[str, Any]:
-    """An exception as the kernel of a plain script tells it."""
+    """Describe an exception in the same way as a Jupyter kernel."""
     name = "LabError" if isinstance(error, LabError) else type(error).__name__
     try:
         words = str(error)
@@ -308,8 +307,8 @@ def _describe_exception(error: BaseException) -> dict[str, Any]:
         else:
             lines = [f"{name}: {words}"]
         end["traceback"] = [str(line)[:100_000] for line in lines][:200]
-    except Exception as odd:
-        end["traceback"] = [f"(the traceback cannot be shown: {type(odd).__name__})"]
+    except Exception as failure:
+        end["traceback"] = [f"(the traceback cannot be shown: {type(failure).__name__})"]
     return end
 
 
@@ -317,12 +316,12 @@ def _describe_exception(error: BaseException) -> dict[str, Any]:
 
 
 def can_ask() -> bool:
-    """Whether this process can have a value built by another."""
+    """Whether this process can ask for a value to be built."""
     return ProcessState.pid == os.getpid()
 
 
 def is_builder() -> bool:
-    """Whether this process, or the one that it came from, was forked to build a value."""
+    """Whether this process, or an ancestor, was forked to build a value."""
     return bool(ProcessState.building_digest)
 
 
@@ -332,7 +331,8 @@ def is_building(digest: str) -> bool:
 
 
 def request_build(digest: str, where: str) -> bool:
-    """Have a value built; False where that is being done by who waits for this process. Raises `LabError`."""
+    """Request the build of a value; False if it is already being built for a process that waits for this one. Raises
+    `LabError`."""
     _send_message(ProcessState.socket, {"shared": digest})
     answer = json.loads(receive_line(ProcessState.socket))
     if "failed" in answer:
@@ -341,8 +341,8 @@ def request_build(digest: str, where: str) -> bool:
 
 
 def build_for_others(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
-    """What `build()` returns with that seed, which is also that of `lab.seed`, and what it read of the cell. From here
-    on its output is heard."""
+    """Return the result of `build()` with that seed (also as `lab.seed`), and what it read of the cell. Its output is
+    shown."""
     _change_job(seed=seed)
     seed_all(seed)
     _redirect_output(ProcessState.outputs)
@@ -352,12 +352,12 @@ def build_for_others(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str
 
 
 def exit_as_built(sealed: str) -> NoReturn:
-    """Be gone: what this process was forked for is done, under that name."""
+    """Exit after building the value, reporting its name."""
     _exit({"status": "ok", "sealed": sealed})
 
 
 def _change_job(**fields: object) -> None:
-    """Turn to another job file, in the folder of this process, for it and all that it starts."""
+    """Change the job file of this process and its child processes."""
     with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
         changed: dict[str, Any] = {**json.load(file), **fields}
     path = os.path.join(changed["folder"], ".job.json")
@@ -372,11 +372,11 @@ def _send_message(talk: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive_line(talk: socket.socket) -> bytes:
-    """The next line. Raises `EOFError` where the other side is gone."""
+    """Return the next line. Raises `EOFError` if the connection was closed."""
     line = b""
     while not line.endswith(b"\n"):
         piece = talk.recv(65536)
         if not piece:
-            raise EOFError("the other side is gone")
+            raise EOFError("the connection was closed")
         line += piece
     return line

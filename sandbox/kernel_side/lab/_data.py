@@ -1,4 +1,4 @@
-"""Datasets as the experiment may see them: validation and test come without labels."""
+"""Datasets as visible to experiments: validation and test come without labels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lab._job import LabError, require_experiment
 
 Array = NDArray[Any]
 
-# scikit-learn ships these with all their labels. Without isolation their files are within reach, so at least the
-# loaders are replaced: it stops mistakes, not intent.
+# scikit-learn includes these datasets with all labels. Without isolation their files are accessible, so at least the
+# loaders are replaced: this prevents mistakes, not attacks.
 REPLACED_LOADERS = {
     "load_digits": "digits",
     "load_breast_cancer": "breast_cancer",
@@ -36,22 +36,22 @@ MIN_MAPPED_BYTES = 2**24
 
 @dataclass(frozen=True)
 class Labelled:
-    """A split to learn from: x (examples, ...), y (examples,) int64, or float32 for regression.
+    """A split for learning: x (examples, ...), y (examples,) int64, or float32 for regression.
 
-    x of a table is (examples, features) float32, of images (examples, height, width, channels) float32 in [0, 1], of
-    very many images uint8, of other arrays what they were (int64 tokens stay int64), of texts (examples,) of str. Large
-    ones are mapped from disk: rows are read when they are used.
+    x of a table is (examples, features) float32; of images (examples, height, width, channels) float32 in [0, 1], or
+    uint8 for large sets; of other arrays the original type (int64 tokens stay int64); of texts (examples,) str. Large
+    arrays are mapped from disk: rows are read when used.
     """
 
     x: Any
     y: Array
     meta: dict[str, Array] = field(default_factory=dict[str, Array])
-    """Column -> (examples,) texts, of the columns that the data show beside the features; most data show none."""
+    """Column -> (examples,) texts, for columns shown in addition to the features; empty for most datasets."""
 
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """A split to predict for: x as in train."""
+    """A split to predict: x as in train."""
 
     x: Any
     name: str
@@ -59,14 +59,14 @@ class Unlabelled:
     @property
     def y(self) -> NoReturn:
         raise LabError(
-            f"the labels of {self.name} are withheld: hand predictions in with lab.submit, "
+            f"the labels of {self.name} are withheld: submit predictions with lab.submit, "
             "and use the labelled `dev` split for early stopping and calibration"
         )
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One registered dataset. `classes` is 0 for regression; `names` are of the columns of x, where they are known."""
+    """A registered dataset. `classes` is 0 for regression; `names` are the columns of x, if known."""
 
     name: str
     title: str
@@ -80,10 +80,10 @@ class Dataset:
 
     @property
     def path(self) -> NoReturn:
-        raise LabError(f"{self.name} comes as arrays, not as a folder: use .train, .dev, .validation and .test")
+        raise LabError(f"{self.name} consists of arrays, not a folder: use .train, .dev, .validation and .test")
 
     def rows(self, split: str) -> int:
-        """How many predictions a submission for `split` holds. Raises `LabError` for another split."""
+        """Return the number of predictions that a submission for `split` needs. Raises `LabError` for another split."""
         if split not in ("validation", "test"):
             raise LabError(f"cannot submit for split {split!r}: give 'validation' or 'test'")
         return len(self.validation.x if split == "validation" else self.test.x)
@@ -91,7 +91,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Folder:
-    """A dataset that the code reads by itself, and never writes to. We have no labels of it to score with."""
+    """A dataset that the code reads directly and never writes to. The host has no labels to score it with."""
 
     name: str
     title: str
@@ -103,15 +103,15 @@ class Folder:
             raise AttributeError(name)
         what = "lab.submit" if name == "rows" else f".{name}"
         raise LabError(
-            f"{self.name} is a folder without labels that we know, so it has no {what}: read the files "
-            "under .path, cut them yourself, and give final values with lab.result(name, value, condition=, "
+            f"{self.name} is a folder whose labels are unknown to the host, so it has no {what}: read the files "
+            "under .path, split them yourself, and report final values with lab.result(name, value, condition=, "
             "dataset=)"
         )
 
 
 @functools.cache
 def data(name: str) -> Dataset | Folder:
-    """The dataset of that name. Raises `LabError` when the data plan has none."""
+    """Return the dataset with that name. Raises `LabError` if it is not in the data plan."""
     current = require_experiment("data")
     views = current.datasets
     if current.cell is not None and name != current.cell.dataset:
@@ -139,7 +139,7 @@ def data(name: str) -> Dataset | Folder:
 
 
 def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    """An array of a view: a small one loaded, a large one mapped from disk. What is written into it stays here."""
+    """Return an array of a view, loaded if small, mapped from disk if large. Changes to it are not written back."""
     if info.file_size < MIN_MAPPED_BYTES:
         with file.open(info) as member:
             return np.lib.format.read_array(member, allow_pickle=False)
@@ -158,8 +158,10 @@ def _read_labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
 
 
 def _read_train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
-    """The training examples; with a share below 1 always the same ones of them, in their order, of every class at least
-    one where they are as many as there are classes."""
+    """Return the training examples, or a fixed share of them in order.
+
+    With at least as many examples as classes, every class is included.
+    """
     whole = _read_labelled(view, meta, "train")
     x, y = whole.x, whole.y
     if share == 1:
@@ -183,7 +185,7 @@ def _read_x(view: dict[str, Array], split: str) -> Any:
 
 
 class MappedTexts:
-    """Texts on disk: (examples,) of str, read when they are asked for."""
+    """Texts on disk: (examples,) str, read when accessed."""
 
     def __init__(self, data: Array, ends: Array) -> None:
         self._data, self._ends = data, ends
@@ -196,13 +198,13 @@ class MappedTexts:
         if isinstance(index, int | np.integer):
             row = range(len(self))[index]
             return self._data[self._ends[row - 1] if row else 0 : self._ends[row]].tobytes().decode()
-        found = np.empty(len(rows := np.arange(len(self))[index]), dtype=object)
-        found[:] = [self[int(row)] for row in rows]
-        return found
+        texts = np.empty(len(rows := np.arange(len(self))[index]), dtype=object)
+        texts[:] = [self[int(row)] for row in rows]
+        return texts
 
 
 class MappedRows:
-    """Some rows of an array on disk, which are read when they are asked for."""
+    """Selected rows of an array on disk, read when accessed."""
 
     def __init__(self, x: Any, rows: Array) -> None:
         self._x, self._rows = x, rows
@@ -221,7 +223,7 @@ class MappedRows:
 
 
 def replace_loaders(datasets: ModuleType) -> None:
-    """Replace the loaders of `sklearn.datasets` whose labels are withheld by one that says what to use."""
+    """Replace those loaders of `sklearn.datasets` whose labels are withheld by an error that names the alternative."""
 
     def refuse(loader: str, name: str, *_: object, **__: object) -> NoReturn:
         raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")

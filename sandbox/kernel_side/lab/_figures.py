@@ -1,8 +1,8 @@
-"""What a live matplotlib figure says of itself when it is saved, written beside the image as <file>.facts.json.
+"""Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
-The form is `record.schema.figures.FigureFacts`. The host reads it as untrusted: code that wants to can write anything
-there. A plot is never broken by this: what goes wrong here is told in the field `error`, and after `SECONDS` the rest
-is left out (`cut`).
+The format is `record.schema.figures.FigureFacts`. The host treats it as untrusted, since code can write anything there.
+A plot never fails because of this: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the rest is
+left out (`cut`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from lab import _series, _texts
 
 MAX_FIGURE_SECONDS = 2.0
-"""Wall clock for one figure."""
+"""Wall clock limit for one figure in seconds."""
 _MAX_TEXT_CHARS = 300
-"""Characters of a label or title that are kept."""
+"""Maximum number of characters kept of a label or title."""
 _MAX_PANELS, _MAX_SERIES, _MAX_WORDS = 36, 40, 40
-"""How many of each are written down: axes of a figure; series, and tick labels, legend entries or notes, of an axes."""
+"""Maximum numbers recorded: axes per figure; series, and tick labels, legend entries or notes, per axes."""
 
 
 def watch_figures(figure_class: Any) -> None:
-    """Make `Figure.savefig` leave the facts beside each file that it writes."""
+    """Make `Figure.savefig` write the facts next to each saved file."""
     save = figure_class.savefig
 
     @functools.wraps(save)
@@ -40,11 +40,11 @@ def watch_figures(figure_class: Any) -> None:
 
 
 def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
-    import matplotlib  # it is here, since a figure was saved
+    import matplotlib  # already imported, since a figure was saved
 
     settings = matplotlib.rcParams
-    with contextlib.suppress(Exception):  # a saved figure stays saved; without facts the host judges the image alone
-        if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an ending where there is none
+    with contextlib.suppress(Exception):  # saving must not fail; without facts the host judges the image alone
+        if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an extension if there is none
             path = f"{path.rstrip('.')}.{settings['savefig.format']}"
         try:
             dpi = options.get("dpi", settings["savefig.dpi"])
@@ -57,17 +57,18 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
 
 
 def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
-    """The fields of `FigureFacts`; colour bars are no axes of their own. `tight`: cut to its content when saved."""
+    """Build the fields of `FigureFacts`; colour bars do not count as axes. `tight`: cropped to its content when
+    saved."""
     until = time.monotonic() + MAX_FIGURE_SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
-    figure.draw_without_rendering()  # saving may have put texts elsewhere: at another dpi, or while cutting
+    figure.draw_without_rendering()  # saving may have moved texts, at another dpi or by cropping
     return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _build_drawn_facts(
         figure, tight, until
     )
 
 
 def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
-    """What is drawn on each axes, and where texts stand."""
+    """Describe the content of each axes, and the positions of texts."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
     outside = [
@@ -88,7 +89,7 @@ def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]
             "smallest_font": sizes[0][0] if sizes else None,
             "smallest_text": sizes[0][1] if sizes else "",
         }
-        if tight:  # then the file has the size of what is drawn
+        if tight:  # the saved file has the size of the drawing
             box = figure.get_tightbbox()
             places |= {"width_inches": float(box.width), "height_inches": float(box.height)}
         return fields | places
@@ -108,11 +109,11 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
         "title": _truncate(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
         "xlabel": _truncate(_find_label(axes, "x")),
         "ylabel": _truncate(_find_label(axes, "y")),
-        # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
+        # three-dimensional axes switch `axison` off while drawing, and keep the requested value separately
         "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison)),
     }
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
-    with contextlib.suppress(Exception):  # artists are of any library's making: what can be told of them is told
+    with contextlib.suppress(Exception):  # artists may come from any library: record what is possible
         series = _series.collect_series(axes)
         labels = {line.label for line in series if line.label}
         drawn, labelled = _series.count_series(series)
@@ -159,7 +160,7 @@ def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
 
 
 def _is_number(text: str) -> bool:
-    """True for what begins with a digit, whatever unit follows; TeX commands and brackets before it do not count."""
+    """Whether the text starts with a digit, with any unit; TeX commands and brackets before it are ignored."""
     return re.match(r"[\s$({\u2212+.-]*\d", re.sub(r"\\[a-zA-Z]+", "", text)) is not None
 
 
@@ -168,7 +169,7 @@ def _truncate(text: str) -> str:
 
 
 def _find_label(axes: Any, which: str) -> str:
-    """The axis' own label, else that of a panel it shares the axis with, else that of the whole figure."""
+    """Return the label of the axis, otherwise that of a panel sharing the axis, otherwise that of the whole figure."""
     shared = getattr(axes, f"get_shared_{which}_axes")().get_siblings(axes)
     texts = [
         *(getattr(panel, f"get_{which}label")() for panel in (axes, *shared)),
@@ -178,7 +179,7 @@ def _find_label(axes: Any, which: str) -> str:
 
 
 def _has_legend(axes: Any, plots: list[Any], labels: set[str]) -> bool:
-    """True where a legend explains these series: the axes' own, the figure's, or one of another panel."""
+    """Whether a legend explains these series: of the axes, the figure, or another panel."""
     if axes.get_legend() is not None or axes.figure.legends or axes.get_figure(root=True).legends:
         return True
     others = (other.get_legend() for other in plots)

@@ -1,12 +1,11 @@
-"""A text that is equal for two functions only where both, called without arguments, see equal values around them.
+"""Fingerprint a function: equal only for functions that see equal values when called without arguments.
 
-What counts of a function: its code; what it captures, its defaults, and what it is bound to; and of the globals and
-modules that it names, those parts whose names stand in it. So it goes on into functions and classes of the program,
-into lists and dicts, and into whatever can be pickled; arrays and tensors count by their bytes. Functions and classes
-of libraries count by their names. A cell that the program was handed counts as such: what is read of it is noted when
-it is read (`lab._child`).
+It covers the function's code, closure, defaults and bound object, and of the globals and modules that it names, the
+parts whose names occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can
+be pickled; arrays and tensors count by their bytes, library functions and classes by name. The program's cell only
+counts as such: reads from it are recorded when they happen (`lab._child`).
 
-Not looked into: what a function reaches by other ways (files, the environment, the state within a library).
+Limits: other influences are not seen (files, the environment, internal state of a library).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _ATOMIC_TYPES: tuple[type, ...] = (
     type(NotImplemented),
 )
 _FINGERPRINTED_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
-"""Of a class, what counts among the names with two underscores."""
+"""Double-underscore methods of a class that count."""
 
 _NAMED_TYPES: tuple[type, ...] = (
     types.BuiltinFunctionType,
@@ -51,11 +50,11 @@ _NAMED_TYPES: tuple[type, ...] = (
 
 
 class NotComparable(Exception):
-    """What a function depends on cannot be compared. Its text names it."""
+    """A function depends on something that cannot be compared. The message names it."""
 
 
 def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:
-    """The text, for a function of a program that lies in `folder`. Raises `NotComparable`."""
+    """Return the fingerprint of a function of the program in `folder`. Raises `NotComparable`."""
     return _fingerprint_value(function, folder, "")
 
 
@@ -67,15 +66,15 @@ class FingerprintWalk:
         self._held: list[object] = []
 
     def add(self, value: Any, where: str) -> None:
-        """Add a value; `where` says what it is, in an error."""
+        """Add a value; `where` describes it in error messages."""
         if type(value) in _ATOMIC_TYPES:
-            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has one of its own
+            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has another folder
             return
         if id(value) in self._seen:
             self._update("again", str(self._seen[id(value)]))
             return
         self._seen[id(value)] = len(self._seen)
-        self._held.append(value)  # so that no other one gets its id
+        self._held.append(value)  # keeps its id from being reused
         try:
             self._add_one(value, where)
         except RecursionError:
@@ -187,15 +186,15 @@ class FingerprintWalk:
                 self._add_module(value, names, set())
 
     def _add_module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
-        """What is named of a module: it could have been set by the program."""
+        """Add the named parts of a module, which the program may have changed."""
         looked.add(module.__name__)
-        ours = self._is_of_program_file(getattr(module, "__file__", None))
+        is_own = self._is_of_program_file(getattr(module, "__file__", None))
         for name in sorted(names & vars(module).keys()):
             value = vars(module)[name]
             if isinstance(value, types.ModuleType):
                 if value.__name__ not in looked:
                     self._add_module(value, names, looked)
-            elif ours or isinstance(value, (*_ATOMIC_TYPES, list, tuple, dict, np.ndarray, types.FunctionType)):
+            elif is_own or isinstance(value, (*_ATOMIC_TYPES, list, tuple, dict, np.ndarray, types.FunctionType)):
                 self._update("part", module.__name__, name)
                 self.add(value, f"{module.__name__}.{name}")
 
@@ -220,7 +219,7 @@ class FingerprintWalk:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _add_object(self, value: Any, where: str) -> None:
-        """Whatever can be pickled, by what it would be made of again."""
+        """Add an object that can be pickled, by the parts that it would be restored from."""
         kind = cast(type[Any], type(value))
         if kind in _NAMED_TYPES:
             self._update(
@@ -248,11 +247,11 @@ class FingerprintWalk:
 
 
 def _find_names(code: types.CodeType) -> set[str]:
-    found = set(code.co_names)
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _find_names(constant)
-    return found
+            names |= _find_names(constant)
+    return names
 
 
 def _fingerprint_value(value: Any, folder: Path, where: str) -> str:

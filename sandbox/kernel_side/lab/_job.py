@@ -1,4 +1,4 @@
-"""What this script was asked to do (the one JSON file that LAB_JOB names), and the seeds and threads that this means.
+"""The job of this process (the JSON file that LAB_JOB names), and its seeds and threads.
 
 The same file with the same `lab.seed` computes the same numbers.
 """
@@ -21,14 +21,14 @@ import numpy as np
 
 
 class LabError(Exception):
-    """`lab` was used wrongly. The message says what was expected, and what came."""
+    """`lab` was used incorrectly. The message says what was expected and what was given."""
 
     diverged = False
     """Whether it is about a value that is not finite, or too large."""
 
 
 def not_finite_error(message: str) -> LabError:
-    """The error for code that diverged."""
+    """Return the error for code that diverged."""
     error = LabError(message)
     error.diverged = True
     return error
@@ -36,26 +36,26 @@ def not_finite_error(message: str) -> LabError:
 
 @dataclass(frozen=True)
 class LabCell:
-    """What one call of the function that `lab.measure` was given measures."""
+    """The cell that one call of the function given to `lab.measure` measures."""
 
     dataset: str
     arm: str
     level: str = ""
     trial: int = 0
     share: float = 1.0
-    """Of the training steps that are to be taken: below 1 on a rung of a trial, unless rungs are by examples."""
+    """Share of the training steps to run: below 1 in short trials, unless these are limited by examples."""
     seed: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """Hyperparameter -> value, of this arm in this trial."""
+    """Hyperparameter -> value, for this arm in this trial."""
 
     @property
     def condition(self) -> str:
-        """`arm`, or `arm@level`."""
+        """The arm, or `arm@level`."""
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     @property
     def name(self) -> str:
-        """What the names of its arrays and artifacts end in, the same for every setting (`Cell.place` of the host)."""
+        """Suffix of the names of its arrays and artifacts, equal for every setting (`Cell.place_name` on the host)."""
         parts = [self.dataset, *self.condition.split("@")]
         joined = "__".join(parts)
         if not any("__" in part for part in parts):
@@ -68,7 +68,7 @@ class LabCell:
 
 @dataclass(frozen=True)
 class JobFile:
-    """Seed, deadline (of `time.monotonic`, which all processes of a machine share), device, views, folder."""
+    """Seed, deadline (of `time.monotonic`, shared by all processes of a machine), device, views, folder and more."""
 
     seed: int
     deadline: float
@@ -77,15 +77,15 @@ class JobFile:
     folder: Path
     entry: str
     datasets: dict[str, str]
-    """Dataset name -> its view, an .npz file without the withheld labels; below `folder`, or elsewhere."""
+    """Dataset name -> its view, an .npz file without the withheld labels, relative to `folder` or absolute."""
     limit: float = 0.0
-    """Seconds of wall clock that the script was given."""
+    """Wall clock limit of the script in seconds."""
     cache: str = ""
-    """A folder that the kernels of a run share."""
+    """Folder shared by the kernels of a run."""
     processes: int = 1
-    """How many processes `lab.launch` starts: one a GPU."""
+    """Default number of processes for `lab.launch`: one per GPU."""
     artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Node -> what it left with `lab.save_artifact`."""
+    """Node -> its artifacts, saved with `lab.save_artifact`."""
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> its folder."""
     scorers: list[str] = field(default_factory=list[str])
@@ -95,22 +95,22 @@ class JobFile:
     tree: str = ""
     """sha256 of all source files that the code sees."""
     cell: LabCell | None = None
-    """What is to be measured; None for a script that does all at once."""
+    """The cell to measure; None for a plain script."""
     data_share: float = 1.0
-    """Of the training examples, which `lab.data` gives."""
+    """Share of the training examples that `lab.data` returns."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
-    """Arm whose artifacts this cell reads -> the name of the cell that left them."""
+    """Arm whose artifacts this cell reads -> name of the cell that saved them."""
     subjects: list[str] = field(default_factory=list[str])
-    """Language models that it may ask."""
+    """Language models that the code may query."""
     llm: str = ""
-    """The socket over which it asks."""
+    """Path of the socket for queries to language models."""
     grace: float = 2.0
     """Seconds between the interrupt of a cell and its kill."""
 
 
 @functools.cache
 def read_job() -> JobFile:
-    """The job of this process. Raises `LabError` outside of a kernel of ours."""
+    """Return the job of this process. Raises `LabError` outside a kernel of the harness."""
     path = os.environ.get("LAB_JOB")
     if path is None:
         raise LabError("lab works only in a kernel of the harness: run this file with `scientist exec FILE`")
@@ -121,7 +121,7 @@ def read_job() -> JobFile:
 
 
 def require_experiment(function: str) -> JobFile:
-    """The job, if it is an experiment. Raises `LabError` in a plotting script, which may only read arrays."""
+    """Return the job if it is an experiment. Raises `LabError` in a plotting script, which may only read arrays."""
     current = read_job()
     if current.mode != "experiment":
         raise LabError(f"lab.{function} belongs in experiment.py: a plotting script only reads recorded arrays")
@@ -132,12 +132,12 @@ def require_experiment(function: str) -> JobFile:
 
 
 def seed_everything() -> None:
-    """Seed random, numpy and torch with `lab.seed`. A torch that is imported later is seeded when it arrives."""
+    """Seed random, numpy and torch with `lab.seed`. If torch is imported later, it is seeded then."""
     seed_all(read_job().seed)
 
 
 def seed_all(seed: int) -> None:
-    """Seed random, numpy, and torch where it was imported."""
+    """Seed random, numpy, and torch if imported."""
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
@@ -145,14 +145,14 @@ def seed_all(seed: int) -> None:
 
 
 def apply_job() -> None:
-    """Turn to the job at hand, where modules were imported before there was one."""
+    """Switch to the current job, since modules were imported before it existed."""
     read_job.cache_clear()
     if "torch" in sys.modules:
         _seed_torch(sys.modules["torch"], read_job().seed)
 
 
 def configure_torch(torch: ModuleType) -> None:
-    """Fix torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
+    """Set torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     _seed_torch(torch, read_job().seed)
 

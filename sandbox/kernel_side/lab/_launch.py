@@ -1,7 +1,7 @@
-"""Several processes for one experiment, with the variables that `torchrun` sets.
+"""Start several processes for one experiment, with the variables that `torchrun` sets.
 
-`torchrun` itself starts its workers in sessions of their own, where they outlive a kernel that is killed and keep its
-GPU; these stay in the process group of the kernel.
+`torchrun` starts its workers in separate sessions, where they outlive a killed kernel and keep its GPU; these processes
+stay in the kernel's process group.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if os.environ["RANK"] == "0":
     with open(sys.argv[2], "wb") as file:
         cloudpickle.dump(answer, file)
 """
-"""Calls, in a process of its own, the function whose file the command line names; rank 0 keeps what it returned."""
+"""Calls the pickled function in a separate process; rank 0 saves the result."""
 _MAX_TAIL_LINES = 60
-"""Lines of output that an error carries."""
+"""Number of output lines in an error."""
 
 
 def launch(work: Callable[[], Any] | str, *, processes: int | None = None, arguments: Sequence[str] = ()) -> Any:
-    """Run a function, or a script with arguments, in several processes; waits for all of them.
+    """Run a function, or a script with arguments, in several processes, and wait for all of them.
 
-    Each finds RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for `torch.distributed.init_process_group`;
-    `processes` is the number of GPUs of this experiment when left out. Of a function, what rank 0 returned comes back.
-    Once a process fails, the others are killed. Raises `LabError` with what the failed process printed last.
+    Each gets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for `torch.distributed.init_process_group`;
+    `processes` defaults to the number of GPUs of this experiment. For a function, the result of rank 0 is returned. If
+    a process fails, the others are killed. Raises `LabError` with the last output of the failed process.
     """
     current = require_experiment("launch")
     count = current.processes if processes is None else processes
@@ -51,7 +51,7 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
         answer = Path(scratch) / "answer"
         command = [sys.executable, str(work), *arguments]
         if callable(work):
-            cloudpickle: Any = import_module("cloudpickle")  # an environment may lack it
+            cloudpickle: Any = import_module("cloudpickle")  # some environments lack it
             packed = Path(scratch) / "work"
             try:
                 packed.write_bytes(cloudpickle.dumps(work))
@@ -66,7 +66,7 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
 
 
 def _run_processes(command: Sequence[str], count: int, folder: Path) -> None:
-    """Wait for the end of all processes, whose output is printed as it comes. Raises `LabError` for one that fails."""
+    """Wait for all processes and print their output as it arrives. Raises `LabError` if one fails."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])

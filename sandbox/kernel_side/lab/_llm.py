@@ -1,4 +1,4 @@
-"""Asking language models. The host calls them, over a socket that this cell alone has; there is no other way to one."""
+"""Query language models. The host calls them, over a socket that only this cell has; there is no other access."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ LlmMessages = str | Sequence[dict[str, str]]
 _MAX_MESSAGE_BYTES = 2**20
 _MAX_AT_ONCE = 64
 _PROGRESS_SECONDS = 30.0
-"""Seconds between two lines that say how far it is: whoever waits for this code sees that it lives."""
+"""Interval between progress lines in seconds, which show that the code is alive."""
 
 
 @dataclass(frozen=True)
 class LabLlmAnswer:
-    """What a subject answered."""
+    """Answer of a language model."""
 
     id: str
-    """To be cited with `lab.submit`."""
+    """Id to cite with `lab.submit`."""
     text: str
     model: str = ""
-    """The version that answered."""
+    """Model version that answered."""
     finish: str = ""
-    """Why it ended: "stop", "length", ..."""
+    """Why the answer ended: "stop", "length", ..."""
     logprobs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """`token`, `logprob` and `top` (token -> logprob) of each token, where they were asked for."""
+    """`token`, `logprob` and `top` (token -> logprob) of each token, if requested."""
 
     @property
     def parsed(self) -> Any:
-        """The text as JSON; None where it is none."""
+        """The text as JSON; None if it is not valid JSON."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -45,7 +45,7 @@ class LabLlmAnswer:
 
 
 class LabLlm:
-    """A language model of the study, by its name."""
+    """A language model of the study, by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -59,7 +59,7 @@ class LabLlm:
         max_tokens: int | None = None,
         logprobs: int | None = None,
     ) -> LabLlmAnswer:
-        """The answer to a text, or to a list of {"role": ..., "content": ...}. Raises `LabError`."""
+        """Return the answer to a text, or to a list of {"role": ..., "content": ...}. Raises `LabError`."""
         return self.ask_many([messages], schema, temperature=temperature, max_tokens=max_tokens, logprobs=logprobs)[0]
 
     def ask_many(
@@ -71,7 +71,7 @@ class LabLlm:
         max_tokens: int | None = None,
         logprobs: int | None = None,
     ) -> list[LabLlmAnswer]:
-        """The answers to many questions, in their order, asked as many at a time as the study allows."""
+        """Return the answers to many questions in order, asked with as much concurrency as the study allows."""
         common = {
             "subject": self.name,
             "json_schema": schema,
@@ -85,29 +85,29 @@ class LabLlm:
 
 
 def llm(name: str) -> LabLlm:
-    """A language model that this study may ask. Raises `LabError` for one that it may not."""
+    """Return a language model that this study may query. Raises `LabError` for any other."""
     current = require_experiment("llm")
     if name not in current.subjects:
         raise LabError(
-            f"lab.llm: there is no subject {name!r} in this study; there are: {', '.join(current.subjects) or 'none'}"
+            f"lab.llm: unknown subject {name!r} in this study; available: {', '.join(current.subjects) or 'none'}"
         )
     if _child.is_builder():
         raise LabError(
-            "lab.llm: no subject is asked while a shared value is built; call lab.shared before the first "
-            "question of the cell, and ask in the cell itself"
+            "lab.llm: a shared value cannot query language models; call lab.shared before the first "
+            "question of the cell, and query in the cell itself"
         )
     return LabLlm(name)
 
 
 def _parse_messages(messages: LlmMessages) -> list[dict[str, str]]:
     if isinstance(messages, str):
-        return [{"role": "user", "content": str(messages)}]  # a numpy string is one too
+        return [{"role": "user", "content": str(messages)}]  # also converts a numpy string
     return [{"role": str(one["role"]), "content": str(one["content"])} for one in messages]
 
 
 def _encode_question(question: dict[str, Any]) -> dict[str, Any]:
     if len(json.dumps(question)) > _MAX_MESSAGE_BYTES - 100:
-        raise LabError(f"lab.llm: a question has {_MAX_MESSAGE_BYTES} bytes at most")
+        raise LabError(f"lab.llm: a question may have at most {_MAX_MESSAGE_BYTES} bytes")
     return question
 
 
@@ -122,7 +122,7 @@ class LlmConnection:
         try:
             self._socket.connect(require_experiment("llm").llm)
         except OSError as error:
-            raise LabError(f"lab.llm: nobody answers here ({error.strerror})") from error
+            raise LabError(f"lab.llm: cannot connect to the host ({error.strerror})") from error
         self._answers = self._socket.makefile("rb")
 
     @classmethod
@@ -133,9 +133,12 @@ class LlmConnection:
         return line
 
     def ask_questions(self, questions: list[dict[str, Any]], name: str) -> list[LabLlmAnswer]:
-        """Raises `LabError` for the first question that got no answer, once nothing is under way any more."""
-        found: dict[int, LabLlmAnswer] = {}
-        error, sent, done, told = "", 0, 0, time.monotonic()
+        """Ask the questions and return the answers.
+
+        Raises `LabError` for the first question without an answer, after all pending ones have ended.
+        """
+        answered: dict[int, LabLlmAnswer] = {}
+        error, sent, done, last_progress = "", 0, 0, time.monotonic()
         try:
             while done < sent or (sent < len(questions) and not error):
                 while not error and sent < len(questions) and sent - done < _MAX_AT_ONCE:
@@ -151,11 +154,13 @@ class LlmConnection:
                     if answer["n"] < 0:
                         raise ConnectionError(error)
                 else:
-                    found[answer["n"]] = LabLlmAnswer(**{key: answer[key] for key in LabLlmAnswer.__dataclass_fields__})
-                if time.monotonic() - told > _PROGRESS_SECONDS:
-                    told = time.monotonic()
-                    print(f"lab.llm({name!r}): {len(found)} of {len(questions)} answered", flush=True)
-        except BaseException as broken:  # what is still under way would be taken for the answers to what comes next
+                    answered[answer["n"]] = LabLlmAnswer(
+                        **{key: answer[key] for key in LabLlmAnswer.__dataclass_fields__}
+                    )
+                if time.monotonic() - last_progress > _PROGRESS_SECONDS:
+                    last_progress = time.monotonic()
+                    print(f"lab.llm({name!r}): {len(answered)} of {len(questions)} answered", flush=True)
+        except BaseException as broken:  # pending answers would be mistaken for those of later questions
             self._socket.close()
             del self._own.line
             if isinstance(broken, OSError):
@@ -163,4 +168,4 @@ class LlmConnection:
             raise
         if error:
             raise LabError(f"lab.llm({name!r}): {error}")
-        return [found[number] for number in range(len(questions))]
+        return [answered[number] for number in range(len(questions))]

@@ -1,4 +1,4 @@
-"""Numbers and arrays that the experiment leaves behind, in plain files that the host reads as untrusted."""
+"""Write numbers and arrays of the experiment to plain files that the host reads as untrusted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ma: Any = np.ma
 _SPLITS = ("train", "dev", "validation")
 MAX_ABSOLUTE_VALUE = 1e100
-"""Size of a value beyond which the host does not take it."""
+"""Maximum magnitude of a value that the host accepts."""
 
 
 def log(
@@ -47,7 +47,7 @@ def log(
 def result(
     name: str, value: SupportsFloat, *, condition: str = "", dataset: str = "", split: str = "validation"
 ) -> None:
-    """Append a final number that only the experiment can know; it is marked as said by the code."""
+    """Append a final number that only the experiment can know; it is marked as reported by the code."""
     require_experiment("result")
     dataset, condition = resolve_cell(f"lab.result({name!r})", dataset, condition)
     if not condition or not dataset:
@@ -58,31 +58,30 @@ def result(
 def save(name: str, array: object) -> None:
     """Save an array as arrays/<name>.npy, in a cell as arrays/<name>__<cell>.npy.
 
-    Raises `LabError` for what cannot be read back without unpickling.
+    Raises `LabError` for an array that cannot be read back without unpickling.
     """
     folder = require_experiment("save").folder / "arrays"
     file = add_cell_name(check_name("save", name.removesuffix(".npy")) + ".npy")
     values = to_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
         raise LabError(
-            f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
-            "save each part under a name of its own"
+            f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: save each part under a separate name"
         )
     folder.mkdir(exist_ok=True)
     write_atomically(folder / file, lambda part: copy_content(part, values))
 
 
 def check_name(function: str, name: str) -> str:
-    """The name, if it can be the name of a file. Raises `LabError`."""
+    """Return the name if it is a valid file name. Raises `LabError`."""
     if not _NAME_PATTERN.fullmatch(name) or name.startswith("."):
-        raise LabError(f"lab.{function} cannot use the name {name!r}: use letters, digits and _ . - only")
+        raise LabError(f"lab.{function} cannot use the name {name!r}: use only letters, digits and _ . -")
     return name
 
 
 def to_array(values: object, where: str) -> NDArray[Any]:
-    """The values as a numpy array: of torch tensors wherever and of whatever type they are, of lists of them, of sparse
-    matrices, of any numbers that Python knows. Types that numpy lacks (bfloat16, float8) become float32, which holds
-    each of their values.
+    """Convert values to a numpy array: tensors of any device and type, lists of them, sparse matrices, Python numbers.
+
+    Types that numpy lacks (bfloat16, float8) become float32, which represents all of their values.
     """
     try:
         array: NDArray[Any] = np.asarray(_to_numpy_input(values))
@@ -98,7 +97,7 @@ def to_array(values: object, where: str) -> NDArray[Any]:
 
 
 def _to_numpy_input(values: Any) -> Any:
-    """What numpy takes, in place of tensors and sparse matrices."""
+    """Replace tensors and sparse matrices by something that numpy accepts."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         dense: Any = values.detach().cpu().to_dense().resolve_conj().resolve_neg()
@@ -116,21 +115,19 @@ def _to_numpy_input(values: Any) -> Any:
 
 
 class TooLarge(LabError):
-    """What was to be kept does not fit into its quota."""
+    """Data to be saved exceeds its quota."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
-    """Write a file or folder so that it is there whole or not at all, also when we are killed on the way.
+    """Write a file or folder atomically, even if the process is killed meanwhile.
 
-    It is written under a name of its own for every process and thread. Raises `TooLarge` beyond `limit` bytes.
+    The temporary name is unique per process and thread. Raises `TooLarge` beyond `limit` bytes.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         write(part)
         if limit is not None and _measure_size(part) > limit:
-            raise TooLarge(
-                f"{where}: {_measure_size(part)} bytes, more than the {max(0, limit)} that are left of the quota"
-            )
+            raise TooLarge(f"{where}: {_measure_size(part)} bytes, more than the {max(0, limit)} left of the quota")
         if path.is_dir():
             shutil.rmtree(path)
         os.replace(part, path)
@@ -140,7 +137,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, limit: int 
 
 
 def compute_quota_left(quota: int, path: Path, pattern: str = "[!.]*") -> int:
-    """Bytes of a quota that the other files and folders beside a path, of these names, leave for it."""
+    """Return the bytes of a quota that are left for `path`, given the other files in its folder that match
+    `pattern`."""
     return quota - sum(_measure_size(other) for other in path.parent.glob(pattern) if other != path)
 
 
@@ -149,7 +147,7 @@ def _measure_size(path: Path) -> int:
 
 
 def to_path_or_array(content: object, where: str) -> Path | NDArray[Any]:
-    """What the code hands over: a file or folder by its path, or an array. Raises `LabError`."""
+    """Return the given path of a file or folder, or the content as an array. Raises `LabError`."""
     if isinstance(content, str | Path):
         path = Path(content)
         if not path.exists():
@@ -159,13 +157,13 @@ def to_path_or_array(content: object, where: str) -> Path | NDArray[Any]:
     if array.dtype.kind not in "biufcU":
         raise LabError(
             f"{where} takes a path or a numeric array, not {type(content).__name__}: "
-            "write other things to a file and give its path"
+            "write other data to a file and give its path"
         )
     return array
 
 
 def copy_content(target: Path, content: Path | NDArray[Any]) -> None:
-    """Copy a file or folder, or write an array so that it is read back without unpickling."""
+    """Copy a file or folder, or write an array so that it can be read back without unpickling."""
     if isinstance(content, Path):
         (shutil.copytree if content.is_dir() else shutil.copyfile)(content, target)
         return
@@ -174,7 +172,7 @@ def copy_content(target: Path, content: Path | NDArray[Any]) -> None:
 
 
 def append_line(file: str, line: dict[str, Any]) -> None:
-    """Append one JSON line to a file of the job's folder, in one write: lines of several processes never mix."""
+    """Append a JSON line to a file in the job's folder in one write, so that lines of several processes never mix."""
     text = (json.dumps(line, allow_nan=False) + "\n").encode()
     with open(read_job().folder / file, "ab", buffering=0) as lines:
         if lines.write(text) < len(text):
@@ -186,7 +184,9 @@ def _append_measurement(function: str, name: str, value: object, *, step: int | 
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
             raise LabError(f"lab.{function}: {key} must be a string, not {text!r}")
     if where["split"] not in _SPLITS:
-        hint = "; test predictions go in with lab.submit and are scored after the search" * (where["split"] == "test")
+        hint = "; submit test predictions with lab.submit; they are scored after the search" * (
+            where["split"] == "test"
+        )
         raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
     array = to_array(value, f"lab.{function}({name!r})")
     if array.size != 1 or array.dtype.kind not in "biuf":
@@ -196,12 +196,10 @@ def _append_measurement(function: str, name: str, value: object, *, step: int | 
         )
     number = float(array.reshape(()))
     if not math.isfinite(number):
-        raise not_finite_error(
-            f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from"
-        )
+        raise not_finite_error(f"lab.{function}: {name!r} is {number}, which is not finite: find the cause")
     if abs(number) > MAX_ABSOLUTE_VALUE:
         raise not_finite_error(
-            f"lab.{function}: {name!r} is {number:g}, more than {MAX_ABSOLUTE_VALUE:g} in size: it diverged"
+            f"lab.{function}: {name!r} is {number:g}, which exceeds {MAX_ABSOLUTE_VALUE:g} in magnitude: it diverged"
         )
     append_line(
         "measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where}

@@ -1,7 +1,7 @@
-"""What was drawn from data on matplotlib axes, counted the way a reader counts.
+"""Collect the data series on matplotlib axes, counted as a reader would.
 
-Error bars belong to their line, a reference line or a confidence band is no series, boxes of one boxplot are one thing,
-and bars drawn one by one without a label are one group.
+Error bars belong to their line; reference lines and confidence bands are not series; the boxes of a boxplot count once,
+and so do single bars without a label.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 PARTS_GROUP = "parts of something that is counted itself"
 MAX_VALUES = 200_000
-"""Values of a series that its statistics are taken over; of more, evenly chosen ones."""
+"""Maximum number of values used for the statistics of a series; longer series are sampled evenly."""
 _MAX_TEXT_CHARS = 100
 
 
 @dataclass(frozen=True)
 class PlottedSeries:
-    """Something drawn from data; `label` is empty where a legend would leave it out."""
+    """Something drawn from data; `label` is empty if a legend would leave it out."""
 
     label: str
     group: object
     """Unlabelled series of one group count once."""
     kind: str
     values: NDArray[np.float64] = field(repr=False)
-    """Heights, or whatever the eye compares; a point that lies nowhere is NaN."""
+    """Heights, or other visible values; NaN for a point that is not drawn."""
     look: dict[str, str]
     interval: bool = False
 
@@ -38,10 +38,10 @@ class PlottedSeries:
 
 
 def collect_series(axes: Any) -> list[PlottedSeries]:
-    """Everything on the axes that was drawn from data, parts of a whole marked by the group `PARTS`."""
+    """Collect everything on the axes that was drawn from data; parts of something else have the group `PARTS_GROUP`."""
     taken: set[int] = set()
     series = [*_collect_containers(axes, taken), *_collect_lines(axes, taken), *_collect_collections(axes, taken)]
-    for image in axes.images:  # in colours it stands for itself; of one number a cell a reader wants the scale
+    for image in axes.images:  # a colour picture needs no scale; one number per pixel needs one
         values = to_numbers(image.get_array())
         series.append(
             PlottedSeries(get_legend_label(image), "image", "image" if values.ndim == 2 else "picture", values, {})
@@ -61,9 +61,9 @@ def collect_series(axes: Any) -> list[PlottedSeries]:
 
 
 def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
-    """How many series a reader sees, and how many of them are labelled.
+    """Return how many series a reader sees, and how many of them are labelled.
 
-    A single point without a label marks a place on another series.
+    A single point without a label marks a position on another series.
     """
     series = [
         line for line in series if line.label or line.kind not in ("line", "scatter") or line.values.size != 1
@@ -76,7 +76,7 @@ def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
 
 
 def build_fields(series: PlottedSeries) -> dict[str, Any]:
-    """The fields of `record.schema.figures.DrawnFacts`."""
+    """Build the fields of `record.schema.figures.DrawnFacts`."""
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MAX_VALUES)]
     finite = sample[np.isfinite(sample)]
@@ -102,7 +102,7 @@ def build_fields(series: PlottedSeries) -> dict[str, Any]:
 
 
 def has_spread(axes: Any) -> bool:
-    """True where a band, error bars, boxes, loose intervals or the points of single runs are drawn."""
+    """Whether a band, error bars, boxes, intervals or points of single runs are drawn."""
     kinds = " ".join(type(collection).__name__ for collection in axes.collections)
     return (
         "Poly" in kinds
@@ -113,13 +113,13 @@ def has_spread(axes: Any) -> bool:
 
 
 def get_legend_label(artist: Any) -> str:
-    """The label that a legend would show."""
+    """Return the label that a legend would show."""
     label = str(artist.get_label() or "")
     return "" if label.startswith("_") else label
 
 
 def to_numbers(values: Any) -> NDArray[np.float64]:
-    """The values as floats, masked ones as NaN."""
+    """Convert values to floats, masked ones to NaN."""
     return np.ma.asarray(values, dtype=np.float64).filled(np.nan)
 
 
@@ -127,7 +127,7 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
 
 
 def _collect_containers(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
-    """Bar groups, error bars and stems; their parts are marked as taken."""
+    """Collect bar groups, error bars and stems; their parts are added to `taken`."""
     on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
     for container in axes.containers:
         parts = list(_flatten(container))
@@ -175,7 +175,7 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         if id(line) in taken or not is_in_data(line, axes):
             continue
         look, heights = _describe_line(line), _select_finite(line.get_xydata())
-        if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
+        if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what the author excludes from the legend
             yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
         else:
             yield PlottedSeries(
@@ -184,7 +184,7 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
 
 
 def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
-    """Scatters, meshes, contours; a band around a line counts only where it has a label of its own."""
+    """Collect scatters, meshes and contours; a band around a line only counts if it has its own label."""
     lone = not axes.lines and not axes.containers
     for artist in axes.collections:
         if id(artist) in taken:
@@ -194,7 +194,7 @@ def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
             points = to_numbers(artist.get_offsets())
             heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
             paths = artist.get_paths()
-            corners = to_numbers(paths[0].vertices) if paths else None  # two markers of the same shape have the same
+            corners = to_numbers(paths[0].vertices) if paths else None  # equal for markers of the same shape
             marker = (
                 ""
                 if corners is None
@@ -243,8 +243,8 @@ def _describe_patch(patch: Any) -> dict[str, str]:
 
 
 def _to_hex(colour: Any) -> str:
-    """#rrggbb without its transparency; empty where there is no single colour."""
-    from matplotlib.colors import to_hex, to_rgba_array  # a script may do without matplotlib
+    """Return #rrggbb without transparency; empty if there is no single colour."""
+    from matplotlib.colors import to_hex, to_rgba_array  # a script may not use matplotlib
 
     try:
         colours = np.unique(to_rgba_array(colour), axis=0)
@@ -254,7 +254,7 @@ def _to_hex(colour: Any) -> str:
 
 
 def _select_finite(points: Any) -> NDArray[np.float64]:
-    """Second coordinates of points, NaN where the other is not finite; other values as they are."""
+    """Return the second coordinates of points, NaN if the first is not finite; other values unchanged."""
     array = to_numbers(points)
     if array.ndim == 2 and array.shape[1] == 2:
         return np.where(np.isfinite(array).all(axis=1), array[:, 1], np.nan)
@@ -262,5 +262,5 @@ def _select_finite(points: Any) -> NDArray[np.float64]:
 
 
 def is_in_data(artist: Any, axes: Any) -> bool:
-    """False for a reference line over the whole width or height, which lives in axes coordinates."""
+    """Return False for a reference line in axes coordinates, over the whole width or height."""
     return all(artist.get_transform().contains_branch_seperately(axes.transData))

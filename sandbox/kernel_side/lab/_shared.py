@@ -1,17 +1,17 @@
-"""What the cells of a study have in common (data made ready, embeddings): built once, sealed on disk, mapped read-only.
+"""Values shared by the cells of a study (prepared data, embeddings): built once, sealed on disk, mapped read-only.
 
-Kept: a cell is given what was built for another one only where that could not have been different: key, text of
-`build`, everything that it captures or names (`lab._fingerprint`), all files of the program that the code sees and the
-share of the training examples are the same, and so is all that the build has read of its cell. A build that captures
-what cannot be compared is refused. Not kept: a build that depends on its cell by way of files, of the environment, or
-of the state of a library.
+Guarantees: a cell only gets a value built for another cell if its own could not differ: key, text of `build`,
+everything that it captures or names (`lab._fingerprint`), all visible program files, the share of training examples,
+and everything that the build read from its cell are equal. A build that captures something incomparable is refused.
+Limits: dependence on the cell by files, environment, or internal state of a library is not detected.
 
-A value is built in a process of its own, which runs the same program for the same cell up to there, with a seed that
-follows from key and text alone. So it has the same bytes whichever cell comes first, and what two arms that see
-different files draw under one key is the same too. A script that does all at once builds it in place, with the same
-seed, and goes on with its own random numbers.
+A value is built in a separate process, which runs the same program for the same cell up to that call, with a seed
+derived only from key and text. So its bytes do not depend on which cell comes first, and two arms with different files
+draw the same numbers under the same key. A plain script builds it in place with the same seed, and then continues with
+its own random numbers.
 
-Arrays lie side by side in one file, which is mapped into memory; whatever holds them is pickled (protocol 5).
+Arrays are stored one after the other in a file that is mapped into memory; the objects around them are pickled
+(protocol 5).
 
 Source: PEP 574, pickle protocol 5 with out-of-band data.
 """
@@ -40,7 +40,7 @@ from lab._job import JobFile, LabError, require_experiment, seed_all
 from lab._record import write_atomically
 
 BUILT_NAME = ".shared"
-"""Where a process that builds a value leaves it, in its folder."""
+"""Name of the file with the value, in the folder of the process that builds it."""
 _ALIGNMENT_BYTES = 64
 _READ_ERRORS = (
     OSError,
@@ -52,18 +52,18 @@ _READ_ERRORS = (
     LookupError,
     pickle.UnpicklingError,
 )
-"""What is raised over a file that is not what was sealed, or holds what this code does not know any more."""
+"""Errors raised for a damaged file, or one with objects that this code no longer knows."""
 
 
 def shared(key: str, build: Callable[[], Any]) -> Any:
-    """What `build()` returns, built once for all cells of a program; its arrays are read-only.
+    """Return the result of `build()`, built once for all cells of a program; its arrays are read-only.
 
-    Raises `LabError` where it fails, or returns what cannot be pickled.
+    Raises `LabError` if the build fails, or its result cannot be pickled.
     """
     current = require_experiment("shared")
     where = f"lab.shared({key!r})"
     if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
-        raise LabError(f"{where}: the key must be a string that names what the value depends on")
+        raise LabError(f"{where}: the key must be a string that identifies the value")
     text = ""
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(build)
@@ -72,8 +72,8 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
         digest = _compute_sha256(key, text, compute_fingerprint(build, current.folder))[:40]
     except NotComparable as error:
         raise LabError(
-            f"{where}: what it builds depends on {error}, of which cannot be told whether it is the same in "
-            "other cells: use numbers, texts, arrays, and lists or functions of these there"
+            f"{where}: the build depends on {error}, which cannot be compared between "
+            "cells: use numbers, texts, arrays, or lists or functions of these instead"
         ) from None
     if _child.is_building(digest):
         value, reads = _child.build_for_others(seed, build)
@@ -87,22 +87,22 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
             return _read_value(path)
         _seal_value(path, _build_aside(seed, build), {}, where, current.checkpoint_bytes)
     elif not _child.request_build(digest, where):
-        return build()  # on the way to another value, which this one needs while it is built
+        return build()  # while building another value, which depends on this one
     elif (path := find_value(current, digest)) is None:
-        raise LabError(f"{where} was built, and cannot be read")
+        raise LabError(f"{where} was built but cannot be read")
     return _read_value(path)
 
 
 def get_value_path(current: JobFile, digest: str) -> Path:
-    """Where the values of a digest lie, whose names begin with this one: those of this source and share of the data."""
+    """Return the path prefix of the values of a digest, for this source and share of the data."""
     return Path(current.cache) / "shared" / _compute_sha256(digest, current.tree, str(current.data_share))[:40]
 
 
 def find_value(current: JobFile, digest: str) -> Path | None:
-    """The value of that digest which this cell would have built, if it was."""
+    """Return the existing value of that digest that this cell would have built, if any."""
     place = get_value_path(current, digest)
     for path in sorted(place.parent.glob(f"{place.name}.*")):
-        with contextlib.suppress(*_READ_ERRORS), open(path, "rb") as file:  # what cannot be read is built again
+        with contextlib.suppress(*_READ_ERRORS), open(path, "rb") as file:  # unreadable values are built again
             reads: dict[str, str] = json.loads(file.readline())["reads"]
             if current.cell is None or _child.matches_reads(reads, current.cell):
                 return path
@@ -110,7 +110,7 @@ def find_value(current: JobFile, digest: str) -> Path | None:
 
 
 def _get_own_path(place: Path) -> Path:
-    """Where a process that can ask nobody leaves a value: for others too, where it may."""
+    """Return where a process that cannot request builds stores a value, shared if permitted."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(place.parent, os.W_OK):
         place = Path(tempfile.gettempdir(), "shared", place.name)
@@ -123,7 +123,7 @@ def _compute_sha256(*texts: str) -> str:
 
 
 def _build_aside(seed: int, build: Callable[[], Any]) -> Any:
-    """What `build()` returns with that seed; the random numbers of the caller go on as if it had not been."""
+    """Return the result of `build()` with that seed, and restore the caller's random state."""
     with _preserve_random_state():
         seed_all(seed)
         return build()
@@ -159,7 +159,7 @@ def _write_value(part: Path, value: object, reads: Mapping[str, str], where: str
         for piece in (packed, *pieces):
             file.write(b"\0" * (-file.tell() % _ALIGNMENT_BYTES))
             file.write(piece)
-        file.write(b"\0")  # what is empty cannot be mapped
+        file.write(b"\0")  # an empty file cannot be mapped
     part.chmod(0o444)
 
 

@@ -1,7 +1,7 @@
-"""What outlives this process: checkpoints for a second attempt of this node, artifacts for other cells and nodes; and
-models that the host fetched.
+"""State that outlives this process: checkpoints for another attempt of this node, artifacts for other cells and nodes.
 
-Checkpoints are pickled (by torch where it is loaded) and only ever read by kernels: the host copies them unread.
+Also gives access to models fetched by the host. Checkpoints are pickled (by torch if loaded) and only read in kernels:
+the host copies them unread.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lab._record import check_name, compute_quota_left, copy_content, to_path_or
 
 
 def checkpoint(state: object, name: str = "state") -> None:
-    """Keep a state under a name, whole or not at all; it replaces the one before.
+    """Save a state under a name atomically, replacing the previous one.
 
-    Raises `LabError` where it cannot be pickled or the checkpoints grow beyond the quota.
+    Raises `LabError` if it cannot be pickled or the checkpoints exceed the quota.
     """
     current = require_experiment("checkpoint")
     path = current.folder / "checkpoints" / check_name("checkpoint", name)
@@ -31,9 +31,10 @@ def checkpoint(state: object, name: str = "state") -> None:
 
 
 def restore(name: str = "state") -> Any:
-    """The state that was last kept under this name, by this attempt or one of this node that was cut; None without.
+    """Return the last state saved under this name, by this attempt or an interrupted one of this node; None if there is
+    none.
 
-    Tensors are on the device that they were on. Raises `LabError` for a state that cannot be read.
+    Tensors are on their original device. Raises `LabError` if the state cannot be read.
     """
     path = require_experiment("restore").folder / "checkpoints" / check_name("restore", name)
     if not path.is_file():
@@ -45,7 +46,7 @@ def restore(name: str = "state") -> Any:
 
 
 def write_value(path: Path, value: object, *, limit: int, where: str) -> None:
-    """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
+    """Write a value atomically. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
 
     def write(part: Path) -> None:
         torch: Any = sys.modules.get("torch")
@@ -62,7 +63,7 @@ def write_value(path: Path, value: object, *, limit: int, where: str) -> None:
 
 
 def read_value(path: Path) -> Any:
-    """The value of a file that `keep` wrote."""
+    """Read a value written by `write_value`."""
     with open(path, "rb") as file:
         by_torch = file.read(2) == b"PK"
         file.seek(0)
@@ -78,10 +79,10 @@ def read_value(path: Path) -> Any:
 
 
 def save_artifact(name: str, content: object) -> None:
-    """Leave a file, a folder (by path) or an array for others; under the same name it is replaced.
+    """Save a file, a folder (by path) or an array for others, replacing an artifact of the same name.
 
-    In a cell its name ends in that of the cell, before any ending. Raises `LabError` where there is nothing to leave,
-    or the artifacts of this attempt grow beyond the quota.
+    In a cell, the name of the cell is added before the extension. Raises `LabError` if the content is invalid or the
+    artifacts of this attempt exceed the quota.
     """
     current = require_experiment("save_artifact")
     where = f"lab.save_artifact({name!r})"
@@ -100,14 +101,14 @@ def save_artifact(name: str, content: object) -> None:
 
 
 def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
-    """The path of what another node left under that name, or the cell of another arm: a file (an array: name.npy) or a
+    """Return the path of an artifact of another node, or of another arm's cell: a file (for an array, name.npy) or a
     folder.
 
-    Raises `LabError` where it left no such thing, or it could not be foreseen that this code wants it.
+    Raises `LabError` if it does not exist or its use was not visible in the source.
     """
     current = require_experiment("artifact")
     if bool(node) == bool(arm):
-        raise LabError(f"lab.artifact({name!r}) needs node= or arm=, one of them")
+        raise LabError(f"lab.artifact({name!r}) needs either node= or arm=")
     if arm:
         return _find_arm_artifact(name, arm)
     left = current.artifacts.get(node, [])
@@ -117,8 +118,8 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
             if path.exists():
                 return path
             raise LabError(
-                f"lab.artifact({name!r}, node={node!r}) was not brought along: write name and node as plain "
-                "strings in the call, so that they can be read off the source"
+                f"lab.artifact({name!r}, node={node!r}) was not copied: write name and node as plain "
+                "strings in the call, so that they can be read from the source"
             )
     has = "; ".join(f"{other}: {', '.join(names)}" for other, names in sorted(current.artifacts.items())) or "none"
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
@@ -129,8 +130,8 @@ def _find_arm_artifact(name: str, arm: str) -> Path:
     where = f"lab.artifact({name!r}, arm={arm!r})"
     if arm not in current.arms:
         raise LabError(
-            f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
-            f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out"
+            f"{where}: this cell reads no arm {arm!r}: declare it with lab.measure(function, reads="
+            f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}) as a literal"
         )
     _child.record_all_reads()
     folder = current.folder / "inputs" / "arms" / arm
@@ -138,11 +139,11 @@ def _find_arm_artifact(name: str, arm: str) -> Path:
         if (path := folder / add_cell_name(file, current.arms[arm])).exists():
             return path
     has = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
-    raise LabError(f"{where}: the cell {current.arms[arm]} left no such artifact; it left: {has}")
+    raise LabError(f"{where}: the cell {current.arms[arm]} saved no such artifact; it saved: {has}")
 
 
 def pretrained(id: str, revision: str | None = None) -> Path:
-    """The folder of a pretrained model, for `from_pretrained`. Raises `LabError` where it was not fetched."""
+    """Return the folder of a pretrained model, for `from_pretrained`. Raises `LabError` if it was not fetched."""
     has = require_experiment("pretrained").pretrained
     fits = [
         path

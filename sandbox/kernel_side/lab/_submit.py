@@ -1,4 +1,4 @@
-"""Handing predictions in. They are scored outside, on labels that this process was not given."""
+"""Submit predictions. They are scored by the host, on labels that this process does not have."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from lab._record import (
 
 Array = NDArray[Any]
 MIN_AGREEMENT_EXAMPLES = 100
-"""Labelled examples, at least, on which a model that grades is held against labels."""
+"""Minimum number of labelled examples for comparing a grading model with labels."""
 _SUM_TOLERANCE = 2.0**-8
-"""How far from 1 a row of probabilities may sum: bfloat16 rounds each by as much of it."""
+"""Tolerance for the sum of a row of probabilities: bfloat16 rounding can change it by this much."""
 
 
 def submit(
@@ -49,10 +49,10 @@ def submit(
     metric: str = "",
     agreement: Mapping[int, Any] | None = None,
 ) -> None:
-    """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored.
+    """Submit one row per example, in the order of `.x`. Raises `LabError` if it could not be scored.
 
-    In a cell, dataset and condition are those of the cell when left out. `answers` and `judged` cite what subjects
-    answered (`lab.llm`), which the host reads as `read` says.
+    In a cell, dataset and condition default to the cell's. `answers` and `judged` cite answers of language models
+    (`lab.llm`), which the host parses according to `read`.
     """
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
@@ -94,7 +94,7 @@ def _submit_cited(
     metric: str,
     agreement: Mapping[int, Any] | None,
 ) -> None:
-    """Hand in, for each row, the ids of the answers that are its prediction, or a model's grade of it."""
+    """Submit, for each row, the ids of the answers that are its prediction, or a model's grade of it."""
     if sum(one is not None for one in given) != 1:
         raise LabError(f"{where}: give exactly one of answers=, judged=, predictions=, probabilities=, logits=")
     answers, judged = given[:2]
@@ -108,7 +108,7 @@ def _submit_cited(
         )
     if read not in ("label", "number", "letter") and not read.startswith("json:"):
         raise LabError(
-            f'{where}: read={read!r} is no way to read answers: give "label" (the name of a class, or its '
+            f'{where}: read={read!r} is not a way to parse answers: give "label" (the name of a class, or its '
             'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"'
         )
     cited: dict[str, Any] = {"ids": ids}
@@ -119,8 +119,8 @@ def _submit_cited(
             0 <= int(row) < labelled for row in cited["agreement"]
         ):
             raise LabError(
-                f"{where}: what a model grades counts beside its agreement with labels alone: have it grade "
-                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev at least in the same way, and give "
+                f"{where}: grades need their agreement with labels: have the model grade at least "
+                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev in the same way, and give "
                 f"agreement={{row of "
                 f"dev: answer}}; got {len(cited['agreement'])} of {labelled}"
             )
@@ -145,16 +145,16 @@ def _list_ids(cited: Any) -> list[str]:
 
 
 def submit_artifact(dataset: str = "", split: str = "", condition: str = "", content: object = None) -> None:
-    """Hand in what the run's frozen scorer evaluates: a file, a folder (by path) or an array.
+    """Submit something for the run's frozen scorer: a file, a folder (by path) or an array.
 
-    Raises `LabError` where the run has no scorer that takes artifacts of the dataset, or there is nothing to hand in.
+    Raises `LabError` if the run has no scorer for artifacts of the dataset, or the content is invalid.
     """
     current = require_experiment("submit_artifact")
     dataset, condition = resolve_cell("lab.submit_artifact", dataset, condition)
     where = f"lab.submit_artifact({dataset!r}, {split!r}, {condition!r})"
     if dataset not in current.scorers:
         has = ", ".join(current.scorers) or "none"
-        raise LabError(f"{where}: no scorer of this run takes artifacts of {dataset!r}; datasets with one: {has}")
+        raise LabError(f"{where}: this run has no scorer for artifacts of {dataset!r}; datasets with one: {has}")
     if split not in ("validation", "test"):
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
     cell = _build_submission_fields(where, dataset, split, condition, None)
@@ -176,19 +176,19 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
 
 
 def _build_submission_fields(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
-    """What a submission is for, of which there is one at most."""
+    """Return the fields that identify a submission."""
     if not isinstance(condition, str) or not condition:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LabError(f"{where}: condition must be the name of a compared arm, not {condition!r}")
     if split == "test" and step is not None:
-        raise LabError(f"{where}: test predictions are handed in once, without step=")
+        raise LabError(f"{where}: test predictions are submitted once, without step=")
     return {"dataset": dataset, "split": split, "condition": condition, "step": None if step is None else int(step)}
 
 
 @contextlib.contextmanager
 def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Generator[Path]:
-    """The file of a cell, named by it, so that of all processes only one has it; given up where nothing comes of it.
+    """Create the file of a submission, named by its fields so that only one process can have it; removed on failure.
 
-    Raises `LabError` where the cell has one.
+    Raises `LabError` if it exists.
     """
     folder.mkdir(exist_ok=True)
     stem = hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
@@ -200,7 +200,7 @@ def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> 
     except FileExistsError:
         again = "" if cell["step"] is None else f" for step {cell['step']}"
         raise LabError(
-            f"{where} was called before{again}, here or in another process: a condition is submitted once "
+            f"{where} was called before{again}, here or in another process: submit a condition once "
             "per dataset and split"
         ) from None
     try:
@@ -213,7 +213,7 @@ def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> 
 def _check_predictions(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
     classes = about.classes
     if kind != "predictions" and classes == 0:
-        raise LabError(f"{where}: {about.name} is a regression, give predictions= with one number a row")
+        raise LabError(f"{where}: {about.name} is a regression dataset: give predictions= with one number per row")
     expected = (rows,) if kind == "predictions" else (rows, classes)
     if array.shape != expected:
         raise LabError(f"{where}: shape mismatch: {kind} must have shape {expected}, got {array.shape}")
@@ -238,7 +238,7 @@ def _check_predictions(kind: str, array: Array, about: Dataset | Folder, *, rows
         if abs(sums[row] - 1.0) > _SUM_TOLERANCE:
             raise LabError(
                 f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
-                "(raw scores go in with logits=)"
+                "(submit raw scores with logits=)"
             )
         if array.min() < -1e-6:
             raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")

@@ -1,7 +1,7 @@
-"""Where the texts of a live matplotlib figure stand: which are cut off, lie on each other or on another panel.
+"""Find texts of a matplotlib figure that are clipped, overlap each other or lie on another panel.
 
-Boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; texts that are turned by an odd angle are not compared
-with each other. Not more than `MOST` texts, and not longer than until `until`; the caller is told if that was too few.
+Boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated texts are not compared with each other.
+Limited to `MAX_TEXTS` texts and the time `until`; the result says if something was left out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lab._series import is_in_data
 MAX_TEXTS = 400
 _MAX_TEXT_CHARS = 80
 _MAX_FINDINGS = 20
-"""Findings of a sort that are written down."""
+"""Maximum number of findings of each kind."""
 _MIN_OVERLAP_SHARE = 0.02
-"""Share of the smaller box that must be covered for two texts to lie on each other."""
+"""Minimum share of the smaller box that must be covered for two texts to overlap."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,21 @@ class FigureText:
 
 @dataclass(frozen=True)
 class FigureTexts:
-    """All that can be seen, and whether something was left out."""
+    """All visible texts, and whether some were left out."""
 
     items: list[FigureText]
     inside: list[FigureText]
-    """Texts within legends, for their size."""
+    """Texts inside legends, for their size."""
     is_truncated: bool
 
 
 def collect_texts(figure: Any, until: float) -> FigureTexts:
-    """Every visible text of the figure that has been drawn."""
+    """Collect every visible text of a figure that has been drawn."""
     items: list[FigureText] = []
     inside: list[FigureText] = []
     for item in chain(
         *(_iterate_legend(legend, None) for legend in figure.legends),
-        *(_iterate_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
+        *(_iterate_text(artist, "note") for artist in figure.texts),  # includes titles and labels for all panels
         *(_iterate_axes_texts(axes) for axes in figure.axes if axes.get_visible()),
     ):
         if len(items) + len(inside) >= MAX_TEXTS or time.monotonic() > until:
@@ -79,7 +79,7 @@ def _iterate_axes_texts(axes: Any) -> Iterator[FigureText]:
 
 
 def iterate_tick_labels(axis: Any) -> Iterator[Any]:
-    """The tick labels that are drawn: visible, not empty, within the limits."""
+    """Yield the tick labels that are drawn: visible, not empty, within the limits."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-9 * (high - low)
     for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
@@ -110,11 +110,11 @@ def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
         yield from _iterate_text(text, "in legend", axes)
 
 
-# --- what is wrong with where they stand ----------------------------------------------------------------------------
+# --- problems with positions ----------------------------------------------------------------------------------------
 
 
 def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
-    """Texts of which a tenth or more of the height or width lies beyond the canvas."""
+    """Find texts with at least a tenth of their height or width outside the canvas."""
     beyond: list[str] = []
     for item in texts.items:
         room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
@@ -124,7 +124,7 @@ def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
 
 
 def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
-    """Pairs of texts that lie on each other, and texts that lie on a panel which is not theirs; the worst first."""
+    """Find pairs of overlapping texts, and texts on another panel; the worst first."""
     hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
     return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
 
@@ -134,7 +134,7 @@ def _find_overlapping_pairs(items: list[FigureText]) -> Iterator[dict[str, Any]]
     low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=-1)
     area = np.diagonal(shared)
-    # How much of the smaller of two boxes lies in the other, shape (boxes, boxes).
+    # Share of the smaller of two boxes that lies in the other, shape (boxes, boxes).
     shares = shared / np.maximum(np.minimum(area[:, None], area), 1e-9)
     for i, j in np.argwhere(np.triu(shares, 1) > _MIN_OVERLAP_SHARE).tolist():
         a, b = items[i], items[j]
@@ -144,7 +144,7 @@ def _find_overlapping_pairs(items: list[FigureText]) -> Iterator[dict[str, Any]]
 
 
 def _tighten(box: Any) -> Any:
-    """Without the room above and below the letters."""
+    """Remove the space above and below the letters."""
     spare = -0.15 * min(box.size)
     return box.padded(0.0, spare) if box.width > box.height else box.padded(spare, 0.0)
 
@@ -156,14 +156,15 @@ def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterato
             continue
         own, text = boxes[item.axes].padded(-1.0), _tighten(item.box)
         for box in boxes.values():
-            common = None if own.overlaps(box) else text.intersection(text, box)  # its own, a twin or an inset: none
+            # None for its own panel, a twin or an inset
+            common = None if own.overlaps(box) else text.intersection(text, box)
             share = 0.0 if common is None else float(common.size.prod() / text.size.prod())
             if share > 0.3:
                 yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
 
 
 def compute_covered_share(axes: Any) -> float:
-    """The share of what was drawn from data that lies under a legend: lines, points of scatters, ends of bars."""
+    """Return the share of drawn data under a legend: lines, points of scatters, ends of bars."""
     legends = [
         legend
         for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)

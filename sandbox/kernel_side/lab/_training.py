@@ -1,8 +1,7 @@
-"""What is seen of training in this process, without the code's doing: steps, rows and parameters, for torch and
-scikit-learn.
+"""Count training in this process without the code's help: steps, rows and parameters, for torch and scikit-learn.
 
-It counts calls and changes nothing that is computed. Code that trains otherwise (in numpy, in other processes, in a
-compiled function) is not seen; code that wants to can write anything here.
+It counts calls and does not change any computation. Limits: other training (in numpy, in other processes, in compiled
+functions) is not seen; code can write anything here.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ import numpy as np
 
 
 class TrainingCounters:
-    """Numbers of this process; 0: none was seen."""
+    """Counts of this process; 0 if none were seen."""
 
     steps = 0
-    """Of optimizers of torch, and the iterations that estimators of scikit-learn report of their fits."""
+    """Steps of torch optimizers, and iterations reported by scikit-learn estimators."""
     rows = 0
-    """Handed to a model before its step, to the first of several; of scikit-learn those handed to a fit."""
+    """Rows passed to a model before its step (to the first of several), or to a scikit-learn fit."""
     parameters = 0
-    """The largest set that an optimizer was handed, or that an estimator fitted."""
+    """Largest set of parameters passed to an optimizer, or fitted by an estimator."""
     depth = 0
-    """Modules that are being called within each other."""
+    """Current nesting depth of module calls."""
     rows_by_module: ClassVar[dict[int, int]] = {}
-    """Outermost modules that were called while training (each by the `id` of a parameter) -> rows since its step."""
+    """Outermost modules called while training (each by the `id` of a parameter) -> rows since its last step."""
     running_fits: ClassVar[list[int]] = []
-    """`id` of the estimators that are being fitted, the outermost first."""
+    """`id` of the estimators being fitted, outermost first."""
 
 
 def read_counters() -> dict[str, int | None]:
-    """The fields of `record.schema.cell.Training`."""
+    """Return the fields of `record.schema.cell.TrainingCounts`."""
     return {name: getattr(TrainingCounters, name) or None for name in ("steps", "rows", "parameters")}
 
 
 def watch_torch(torch: Any) -> None:
-    """Count optimizer steps, and the rows of what modules are called with while they train.
+    """Count optimizer steps, and the rows passed to modules while training.
 
-    A wrapped call costs less than a global hook, which makes every call of a module take a longer way.
+    A wrapped call costs less than a global hook, which slows down every call of a module.
     """
     call = torch.nn.Module.__call__
     compiling, tracing, grad = torch.compiler.is_compiling, torch.jit.is_tracing, torch.is_grad_enabled
@@ -58,7 +57,7 @@ def watch_torch(torch: Any) -> None:
         TrainingCounters.rows_by_module[mark] = TrainingCounters.rows_by_module.get(mark, 0) + first.shape[0]
 
     @functools.wraps(call)
-    def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name of torch's, which it skips
+    def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name used by torch, which it skips
         if compiling():
             return call(module, *args, **named)
         if not TrainingCounters.depth:
@@ -93,9 +92,9 @@ def watch_torch(torch: Any) -> None:
 
 
 def watch_sklearn(base: Any) -> None:
-    """Count what estimators are fitted with, those too that others fit; `base` is `sklearn.base`, just imported.
+    """Count fits of estimators, including nested ones; `base` is `sklearn.base`, just imported.
 
-    Every fit of scikit-learn is decorated by one function of that module.
+    Every fit in scikit-learn is decorated by one function of that module.
     """
     given: Callable[..., Any] | None = getattr(base, "_fit_context", None)
     if given is None:
@@ -125,7 +124,7 @@ def watch_sklearn(base: Any) -> None:
 
 
 def _record_fit(estimator: Any, rows: Any) -> None:
-    """Note what is known of an estimator that predicts; `rows` are those of an outermost fit."""
+    """Record the counts of an estimator that predicts; `rows` are those of an outermost fit."""
     if not hasattr(estimator.__class__, "predict"):
         return
     if rows is not None:
@@ -139,5 +138,5 @@ def _record_fit(estimator: Any, rows: Any) -> None:
 def _call_quietly(act: Callable[..., None], *args: Any) -> None:
     try:
         act(*args)
-    except Exception:  # whatever we stumble over, the code goes on
+    except Exception:  # counting must never stop the code
         return

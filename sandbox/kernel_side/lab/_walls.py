@@ -1,10 +1,10 @@
-"""The walls around one cell (or script): what its process still sees and may do once it stands behind them.
+"""Isolate one cell (or script) from other cells in the same kernel: what its process can see and do.
 
-Kept, where the kernel runs in a sandbox with user namespaces: it sees its own folder, a /tmp, a /dev/shm and a cache of
-its own, shared values and its inputs read-only, and of the folders of other cells and of the kernel's connection
-nothing. System V objects are its own. It has no capability and cannot gain one, so it mounts and unmounts nothing, and
-neither reads nor traces the processes that have one: its zygote (`lab._zygote`) and its kernel. Not kept: it can kill
-its zygote, which ends its kernel.
+Guarantees, if the kernel runs in a sandbox with user namespaces: the process sees its own folder, private /tmp,
+/dev/shm and cache, shared values and its inputs read-only, and nothing of other cells' folders or the kernel's
+connection. System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount
+anything, nor read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its
+zygote, which ends its kernel.
 
 Source: mount_namespaces(7), capabilities(7), ptrace(2) ("Ptrace access mode checking").
 """
@@ -33,27 +33,27 @@ _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _JOIN, _CLEAR, _GET_PERSISTENT = 1, 7, 22
 _USER_KEYRINGS, _PROCESS_KEYRING = (-4, -5), -2
 _SMALL_TMPFS_OPTIONS = b"size=1m,mode=755"
-"""Of folders that hold nothing but the way to what was bound below them."""
+"""Options for folders that only contain mount points."""
 
 
 class WallsError(OSError):
-    """A wall could not be put up."""
+    """The process could not be isolated."""
 
 
 @dataclass(frozen=True)
 class KernelWalls:
-    """What all cells of a kernel have in common. Paths are as the zygote sees them."""
+    """Folders shared by all cells of a kernel. Paths are as seen by the zygote."""
 
     root: str
-    """The kernel's folder, which holds those of the cells."""
+    """The kernel's folder, which contains those of the cells."""
     scratch: str
-    """The folder through which the host talks to the kernel."""
+    """The folder for communication with the host."""
     cache: str
     tmp: str
 
     @classmethod
     def from_environment(cls) -> KernelWalls | None:
-        """None where the host found that walls cannot be put up."""
+        """Return None if the host found that cells cannot be isolated."""
         if os.environ.get("LAB_WALLS") != "1":
             return None
         return cls(
@@ -66,14 +66,14 @@ class KernelWalls:
 
 @dataclass(frozen=True)
 class PrivateRoom:
-    """What one process has to itself: a folder on disk, which nobody else sees while it is in use."""
+    """Private folder of one process, invisible to others while in use."""
 
     walls: KernelWalls
     place: str = field(default="")
 
     @classmethod
     def create(cls, walls: KernelWalls) -> PrivateRoom:
-        """A new one. The cache has what libraries would make anew in each process: matplotlib's list of fonts."""
+        """Create one. Its cache contains what libraries would rebuild in each process: matplotlib's font list."""
         place = tempfile.mkdtemp(prefix="room-", dir=walls.tmp)
         for name in ("tmp", "cache/shared"):
             os.makedirs(f"{place}/{name}")
@@ -85,16 +85,18 @@ class PrivateRoom:
         return cls(walls, place)
 
     def remove(self) -> None:
-        """Remove it, with all that is in it, once nobody is in it any more."""
-        for folder, inner, _ in os.walk(self.place):  # also of what was locked
+        """Remove it with its contents, when no process uses it any more."""
+        for folder, inner, _ in os.walk(self.place):  # including locked folders
             for name in inner:
                 if not os.path.islink(path := os.path.join(folder, name)):
                     os.chmod(path, 0o700)
         shutil.rmtree(self.place, ignore_errors=True)
 
     def enter(self, own: str, inputs: str, job: bytes) -> None:
-        """Shut this process in: with its folder, the inputs that it reads (empty: none are kept from it) and the text
-        of its job. Raises `WallsError`."""
+        """Isolate this process, with its folder, read-only inputs (empty: not protected) and the text of its job.
+
+        Raises `WallsError`.
+        """
         walls, scratch = self.walls, self.walls.scratch
         _check_result(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
         _mount(None, "/", _REC | _PRIVATE)
@@ -131,24 +133,24 @@ class PrivateRoom:
         _protect_devices()
         size = os.statvfs("/dev/shm")
         _mount_tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
-        os.chdir("/")  # the folder that it was in lies below one that is covered now
+        os.chdir("/")  # the current folder is below one that is now covered
         for descriptor in held.values():
             os.close(descriptor)
         _drop_privileges()
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Close every descriptor of this process but these."""
+    """Close all other descriptors of this process."""
     first = 0
     for number in sorted(kept):
-        if first < number:  # of an empty range up to 0 it would take all
+        if first < number:  # closerange(0, 0) would close everything
             os.closerange(first, number)
         first = number + 1
     os.closerange(first, 2**31 - 1)
 
 
 def clear_keyrings() -> None:
-    """Remove what was left in the keyrings that all processes of the kernel have in common."""
+    """Clear the keyrings that all processes of the kernel share."""
     for keyring in _USER_KEYRINGS:
         _keyctl(_CLEAR, keyring)
     _keyctl(_CLEAR, _keyctl(_GET_PERSISTENT, -1, _PROCESS_KEYRING))
@@ -169,13 +171,13 @@ def _drop_privileges() -> None:
 
 
 def _keyctl(*words: int) -> int:
-    """What the call returns; where the system has no keyrings, or its machine another number of it, -1."""
+    """Return the result of the system call, or -1 if the system has no keyrings or another call number."""
     number = _KEYCTL.get(os.uname().machine)
     return -1 if number is None else LIBC.syscall(number, *words)
 
 
 def _bind_mount(descriptor: int, target: str, *, read_only: bool = False) -> None:
-    """Have what a descriptor is of at a path too, which is made where it is not there."""
+    """Mount the file or folder behind a descriptor at a path, which is created if missing."""
     source = f"/proc/self/fd/{descriptor}"
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
@@ -188,17 +190,17 @@ def _bind_mount(descriptor: int, target: str, *, read_only: bool = False) -> Non
 
 
 def _remount_read_only(target: str, flags: int = 0) -> None:
-    """Have what is mounted there read-only; a device can still be written to."""
-    kept = os.statvfs(target).f_flag & _NOEXEC  # what was set outside must be set again
+    """Remount a path read-only; devices can still be written to."""
+    kept = os.statvfs(target).f_flag & _NOEXEC  # flags set outside must be kept
     _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | kept | flags)
 
 
 def _protect_devices() -> None:
-    """Have nobody set mode or times of the machine's devices, which as root code else could."""
+    """Prevent changes to mode or times of the machine's devices, which code running as root could make."""
     for device in _list_mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
         _remount_read_only(device)
     for number in (0, 1, 2):
-        if stat.S_ISCHR(os.fstat(number).st_mode):  # what was opened before is not closed thereby
+        if stat.S_ISCHR(os.fstat(number).st_mode):  # earlier descriptors stay open otherwise
             silent = os.open(os.devnull, os.O_RDWR)
             os.dup2(silent, number)
             os.close(silent)
@@ -214,16 +216,16 @@ def _mount(source: str | None, target: str, flags: int, kind: str | None = None,
 
 
 def _list_mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
-    """What was mounted below a folder, the outermost, but for what lies in some other folders."""
+    """List the outermost mounts below a folder, except those below `without`."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        points = [re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
-    found: list[str] = []
+        points = [re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), line.split()[4]) for line in file]
+    outermost: list[str] = []
     for path in sorted(points):
         if path.startswith(f"{place}/") and not any(
-            path == other or path.startswith(f"{other}/") for other in (*without, *found)
+            path == other or path.startswith(f"{other}/") for other in (*without, *outermost)
         ):
-            found.append(path)
-    return found
+            outermost.append(path)
+    return outermost
 
 
 def _check_result(result: int, what: str) -> None:
@@ -233,7 +235,7 @@ def _check_result(result: int, what: str) -> None:
 
 
 def try_walls() -> None:
-    """Put up walls around this process. Raises `WallsError`."""
+    """Test whether this process can be isolated. Raises `WallsError`."""
     walls = KernelWalls("/experiment", "/tmp/scratch", "/experiment/cache", "/tmp")
     os.makedirs(f"{walls.scratch}")
     os.makedirs("/experiment/cells/own/inputs")
@@ -242,7 +244,8 @@ def try_walls() -> None:
 
 
 def exec_without_privileges(command: list[str]) -> None:
-    """Be a command that cannot change the machine's devices, and has no capability. Raises `WallsError`, `OSError`."""
+    """Replace this process by a command without capabilities that cannot change devices. Raises `WallsError`,
+    `OSError`."""
     _check_result(LIBC.unshare(_NEWNS), "unshare")
     _mount(None, "/", _REC | _PRIVATE)
     _protect_devices()

@@ -1,9 +1,9 @@
-"""The process from which cells and scripts are forked, one after the other (`lab._child`), behind walls of their own.
+"""The process from which cells and scripts are forked one after the other (`lab._child`), each isolated (`lab._walls`).
 
-It was started by the kernel, by `exec`, and has imported ahead. It executes nothing of the experiment, never computes
-and never touches CUDA, since what is forked from a process that did may hang. It has the one capability that puts up
-walls (`lab._walls`), which no code of an experiment ever has. It has shared values built when a child asks for one,
-forwards an interrupt, and kills with a cell all that the cell started.
+The kernel starts it by `exec`, and it preloads modules. It executes no experiment code, never computes and never
+touches CUDA, since forks of a process that did may hang. It has the capability needed for isolation, which no
+experiment code ever has. It has shared values built on request, forwards interrupts, and kills a cell with all of its
+child processes.
 
 Source: prctl(2), PR_SET_CHILD_SUBREAPER; github.com/pytorch/pytorch, notes on multiprocessing.
 """
@@ -38,41 +38,39 @@ from lab._walls import LIBC, KernelWalls, PrivateRoom
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_SECONDS = 0.25
-"""Seconds between two looks at whether the grace is over."""
+"""Interval between checks whether the grace period is over, in seconds."""
 _KILL_WAIT_SECONDS = 1.0
-"""Seconds to wait for what was killed to be gone."""
+"""Seconds to wait for killed processes to exit."""
 _MAX_LINE_BYTES = 8 * 2**20
-"""Bytes of what a child says of itself, at most."""
+"""Size limit of a child's message in bytes."""
 _MAX_CRASH_BYTES = 2**20
-"""Bytes that are kept of how a child crashed."""
+"""Number of bytes kept of a child's crash report."""
 _MAX_NESTED_BUILDS = 20
-"""Shared values that are built for one another, at most."""
+"""Maximum number of shared values that are built for one another."""
 
 
 def serve(number: int) -> NoReturn:
-    """Import ahead, and then run what the kernel asks for over a socket, until that is closed."""
-    for option, value in (
-        (_PR_SET_PDEATHSIG, signal.SIGKILL),
-        (_PR_SET_CHILD_SUBREAPER, 1),
-    ):  # what loses its parents becomes our child
+    """Preload modules, and then run what the kernel requests over a socket, until it is closed."""
+    # orphans become children of this process
+    for option, value in ((_PR_SET_PDEATHSIG, signal.SIGKILL), (_PR_SET_CHILD_SUBREAPER, 1)):
         LIBC.prctl(option, value, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
     modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
     if output := _import_ahead(modules):
-        os.write(2, f"importing {', '.join(modules)} said: {output[:300]}".encode(errors="replace"))
+        os.write(2, f"importing {', '.join(modules)} printed: {output[:300]}".encode(errors="replace"))
         os._exit(1)
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare_process(crash_log)
-    gc.freeze()  # neither collections nor the flush of open files look at what is there to stay
+    gc.freeze()  # exclude permanent objects from collections and from the flush of open files
     kernel.sendall(b"\n")
     walls, common = KernelWalls.from_environment(), SharedProcessState()
     while True:
         message, outputs, *_ = socket.recv_fds(kernel, 16, 2)
         if not message:
             os._exit(0)
-        if b"run" not in message:  # an interrupt, of a cell that has ended
+        if b"run" not in message:  # an interrupt for a cell that has already ended
             continue
         _job.read_job.cache_clear()
         end = CellSupervisor(_job.read_job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
@@ -82,7 +80,7 @@ def serve(number: int) -> NoReturn:
 
 
 def _import_ahead(modules: list[str]) -> str:
-    """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
+    """Import modules, write the names of all new ones to TMPDIR/loaded, and return their output."""
     output: list[str] = []
 
     def collect(text: str) -> int:
@@ -104,17 +102,17 @@ def _import_ahead(modules: list[str]) -> str:
 
 
 class SharedProcessState:
-    """What processes of cells have in common, and a cell could change for those after it."""
+    """State shared by the processes of all cells, which a cell could change for later ones."""
 
     def __init__(self) -> None:
         self._processes = (os.getpid(), os.getppid())
         self._initial_settings = self._read_settings()
         tmp = os.environ["TMPDIR"]
-        shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it is the kernel's own
+        shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it belongs to the kernel
         self._initial_files = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
 
     def clean_up(self, walls: KernelWalls | None) -> bool:
-        """Remove what a cell left for the next one to find; False where that cannot be done."""
+        """Remove traces of a cell that the next one could find; return False if that is not possible."""
         if walls is not None:
             _walls.clear_keyrings()
         for place, kept in self._initial_files.items():
@@ -127,24 +125,25 @@ class SharedProcessState:
         return not _list_descendants() and self._initial_settings == self._read_settings()
 
     def _read_settings(self) -> list[object]:
-        """What any process of the same user can set of ours: limits, priorities, processors."""
+        """Read settings of the kernel's processes that any process of the same user can change: limits, priorities,
+        CPUs."""
         numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
-        found: list[object] = []
+        settings: list[object] = []
         for pid in self._processes:
             with open(f"/proc/{pid}/oom_score_adj") as score:
-                found += [
+                settings += [
                     score.read(),
                     os.getpriority(os.PRIO_PROCESS, pid),
                     os.sched_getaffinity(pid),
                     os.sched_getscheduler(pid),
                     [resource.prlimit(pid, number) for number in numbers],
                 ]
-        return found
+        return settings
 
 
 @dataclass
 class ChildProcess:
-    """A child, and the socket over which it talks."""
+    """A child process and its socket."""
 
     pid: int
     channel: socket.socket
@@ -153,7 +152,7 @@ class ChildProcess:
 
 
 class CellSupervisor:
-    """One cell, or script, from its fork until all that it started is gone."""
+    """Supervises one cell or script, from its fork until all of its processes are gone."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class CellSupervisor:
         self._crash_log = crash_log
         self._text = Path(os.environ["LAB_JOB"]).read_bytes()
         self._files = _read_files(current.folder) if current.cell is not None else {}
-        inputs = current.folder / "inputs"  # looked for before the code runs, which may put a link in its place
+        inputs = current.folder / "inputs"  # checked before the code runs, which could replace it by a link
         self._inputs = inputs if current.cell is not None and inputs.is_dir() else None
         self._live_processes: list[ChildProcess] = []
         self._building: set[str] = set()
@@ -187,9 +186,10 @@ class CellSupervisor:
     # --- children ---------------------------------------------------------------------------------------------------
 
     def _run_child(self, current: JobFile, building: str = "") -> dict[str, Any]:
-        """Fork a process, do what it asks for until it has ended, and how it ended."""
+        """Fork a process, serve its requests until it has ended, and return how it ended."""
         room = PrivateRoom.create(self._walls) if self._walls is not None else None
-        crash = os.memfd_create("crash")  # a file of its own: through the kernel's it could speak to later cells
+        # a separate file, since a cell could write to later cells through the kernel's
+        crash = os.memfd_create("crash")
         try:
             return self._serve_child(self._fork(current, room, building, crash))
         finally:
@@ -199,22 +199,22 @@ class CellSupervisor:
                 room.remove()
 
     def _fork(self, current: JobFile, room: PrivateRoom | None, building: str, crash: int) -> ChildProcess:
-        ours, theirs = socket.socketpair()
+        own_end, child_end = socket.socketpair()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: those of libraries hold nothing
+            warnings.simplefilter("ignore", DeprecationWarning)  # about other threads: those of libraries hold no locks
             pid = os.fork()
         if pid == 0:
             os.dup2(crash, self._crash_log, inheritable=False)
-            _child.run_process(current, theirs, self._outputs, building, lambda: self._enter_walls(current, room))
-        theirs.close()
-        process = ChildProcess(pid, ours)
+            _child.run_process(current, child_end, self._outputs, building, lambda: self._enter_walls(current, room))
+        child_end.close()
+        process = ChildProcess(pid, own_end)
         self._live_processes.append(process)
         if self._kill_time is not None:
             self._signal_child(process, signal.SIGINT)
         return process
 
     def _enter_walls(self, current: JobFile, room: PrivateRoom | None) -> None:
-        """What a child does with itself before any code of the experiment runs in it."""
+        """Isolate a child process before any experiment code runs in it."""
         if room is not None:
             room.enter(str(current.folder), str(self._inputs or ""), self._text)
 
@@ -232,7 +232,7 @@ class CellSupervisor:
                 self._kill_if_late()
                 code = _get_exit_code(process.pid)
             self._live_processes.remove(process)
-            self._signal_child(process, signal.SIGKILL)  # its group outlives it
+            self._signal_child(process, signal.SIGKILL)  # its group may outlive it
             if not self._live_processes:
                 _kill_descendants()
             while (
@@ -245,7 +245,7 @@ class CellSupervisor:
         return process.end or {"status": "died", "code": code}
 
     def _handle_kernel_message(self) -> None:
-        """What the kernel says meanwhile: that the cell is to end, or that it is gone itself."""
+        """Handle a message of the kernel: an interrupt, or the end of the connection."""
         if not self._kernel.recv(64):
             self._kill_children()
             _kill_descendants()
@@ -256,7 +256,7 @@ class CellSupervisor:
                 self._signal_child(process, signal.SIGINT)
 
     def _receive_from_child(self, process: ChildProcess) -> bool:
-        """Take in what a child says; False at the end of it, or where it is nothing that our code would say."""
+        """Receive data from a child; return False at the end, or if it is not a valid message."""
         try:
             piece = process.channel.recv(65536)
             process.received += piece
@@ -267,38 +267,36 @@ class CellSupervisor:
                 return True
         except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError):
             pass
-        _try_action(lambda: process.channel.shutdown(socket.SHUT_RDWR))  # so that it waits for no answer
+        _try_action(lambda: process.channel.shutdown(socket.SHUT_RDWR))  # so that the child does not wait for an answer
         return False
 
     def _handle_child_message(self, process: ChildProcess, message: dict[str, Any]) -> None:
         if "end" in message:
             self._peak = max(self._peak, _read_peak_bytes(process.pid))
             process.end = _parse_end(message["end"])
-            self._signal_child(
-                process, signal.SIGKILL
-            )  # with its group, or what notices its end may still say something
+            # with its group, or processes that notice its end may still print something
+            self._signal_child(process, signal.SIGKILL)
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
             answer = json.dumps(self._build_shared_value(digest)).encode() + b"\n"
-            process.channel.setblocking(False)  # it may have been killed meanwhile, or not listen
+            process.channel.setblocking(False)  # it may have been killed meanwhile, or not be reading
             _try_action(lambda: process.channel.sendall(answer))
             process.channel.setblocking(True)
 
     # --- shared values ------------------------------------------------------------------------------------------------
 
     def _build_shared_value(self, digest: str) -> dict[str, Any]:
-        """Have a child of its own build a shared value, and seal it, unless another kernel of the run does
-        meanwhile.
-        """
+        """Build and seal a shared value in a child process, unless another kernel of the run has built it meanwhile."""
         if digest in self._building:
             return {"built": False}
         if len(self._building) >= _MAX_NESTED_BUILDS:
-            return {"failed": f"more than {_MAX_NESTED_BUILDS} shared values need one another"}
+            return {"failed": f"more than {_MAX_NESTED_BUILDS} nested shared values"}
         place = _shared.get_value_path(self._job, digest)
-        locks = place.parent.with_name("locks")  # where no cell sees them, which could hold them
+        locks = place.parent.with_name("locks")  # not visible to cells, which could hold the locks
         for folder in (place.parent, locks):
             folder.mkdir(parents=True, exist_ok=True)
         with open(locks / place.name, "w") as lock:
-            while not _try_action(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):  # dies with its process
+            # released when the process dies
+            while not _try_action(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):
                 time.sleep(0.02)
                 if self._kill_time is not None:
                     return {"failed": "it was interrupted"}
@@ -318,7 +316,7 @@ class CellSupervisor:
             if self._walls is None:
                 shutil.copytree(self._inputs, folder / "inputs", symlinks=True)
             else:
-                (folder / "inputs").mkdir(parents=True)  # where those of the cell, which it cannot change, are shown
+                (folder / "inputs").mkdir(parents=True)  # mount point for the cell's inputs, which it cannot change
         self._building.add(digest)
         try:
             end = self._run_child(replace(self._job, folder=folder), digest)
@@ -326,7 +324,7 @@ class CellSupervisor:
                 return (
                     {"built": True}
                     if _seal_value(folder, place, end["sealed"], self._job.checkpoint_bytes)
-                    else {"failed": "the process that built it left no value"}
+                    else {"failed": "the process that built it wrote no value"}
                 )
         finally:
             self._building.discard(digest)
@@ -349,15 +347,15 @@ class CellSupervisor:
             _try_action(lambda process=process: os.kill(process.pid, signal.SIGKILL))
 
     def _signal_child(self, process: ChildProcess, number: signal.Signals) -> None:
-        """Signal the group of a child; itself where it has not made one yet."""
+        """Signal the process group of a child, or the child itself if it has no group yet."""
         if not _try_action(lambda: os.killpg(process.pid, number)):
             _try_action(lambda: os.kill(process.pid, number))
 
 
 def _seal_value(folder: Path, place: Path, name: str, limit: int) -> bool:
-    """Copy what a child built to where every cell reads it; False where it is no plain file of a lawful size.
+    """Copy a built value to where every cell can read it; return False if it is not a plain file within the size limit.
 
-    The bytes are copied: some process of the child may still hold the file open.
+    The bytes are copied, since a process of the child may still have the file open.
     """
     if not re.fullmatch(r"[0-9a-f]{16}", name):
         return False
@@ -376,7 +374,7 @@ def _seal_value(folder: Path, place: Path, name: str, limit: int) -> bool:
 
 
 def _parse_end(end: dict[str, Any]) -> dict[str, Any]:
-    """What a child says of its end, as our code says it. Raises `ValueError`, `TypeError`, `AttributeError`."""
+    """Validate a child's report of its end. Raises `ValueError`, `TypeError`, `AttributeError`."""
     training: dict[str, Any] = end.get("training") or {}
     return {
         "status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
@@ -388,15 +386,15 @@ def _parse_end(end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_files(folder: Path) -> dict[str, bytes]:
-    """The files of a cell's folder before its code runs, but for its inputs."""
+    """Read the files of a cell's folder before its code runs, except its inputs."""
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
 
 
 def _cache_font_list(files: Mapping[str, bytes]) -> None:
-    """Have matplotlib's list of fonts made in the common cache for a program, by its files, that names matplotlib.
+    """Build matplotlib's font list in the shared cache if a program uses matplotlib.
 
-    A process of ours makes it, since the caches of cells end with them.
+    A separate process does this, since the caches of cells are removed with them.
     """
     if not any(b"matplotlib" in text for name, text in files.items() if name.endswith(".py")):
         return
@@ -404,7 +402,7 @@ def _cache_font_list(files: Mapping[str, bytes]) -> None:
         try:
             LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            os.chdir("/")  # no settings are read that lie beside the program
+            os.chdir("/")  # so that no settings next to the program are read
             importlib.import_module("matplotlib.font_manager")
         finally:
             os._exit(0)
@@ -412,8 +410,10 @@ def _cache_font_list(files: Mapping[str, bytes]) -> None:
 
 
 def _read_peak_bytes(pid: int) -> int:
-    """The most memory that a child ever had beyond what it shares with this process, mapped files left out; 0 once it
-    is gone. Looks from outside miss what is freed between two of them."""
+    """Return a child's peak memory beyond what it shares with this process, without mapped files; 0 if it is gone.
+
+    Sampling from outside would miss short peaks.
+    """
     sizes: list[dict[str, int]] = []
     for one in (pid, os.getpid()):
         with suppress(OSError), open(f"/proc/{one}/status", encoding="utf-8", errors="replace") as file:
@@ -425,23 +425,23 @@ def _read_peak_bytes(pid: int) -> int:
 
 
 def _is_readable(one: socket.socket) -> bool:
-    """Whether there is something to be read."""
+    """Whether the socket has data to read."""
     with selectors.DefaultSelector() as selector:
         selector.register(one, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
 def _get_exit_code(pid: int) -> int | None:
-    """The exit code of a child (negative: the signal), None while it lives."""
+    """Return the exit code of a child (negative: the signal), or None while it lives."""
     try:
-        found, status = os.waitpid(pid, os.WNOHANG)
+        exited, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return 0
-    return os.waitstatus_to_exitcode(status) if found else None
+    return os.waitstatus_to_exitcode(status) if exited else None
 
 
 def _kill_descendants() -> None:
-    """Kill every descendant of this process and reap it."""
+    """Kill and reap every descendant of this process."""
     until = time.monotonic() + _KILL_WAIT_SECONDS
     while (left := _list_descendants()) and time.monotonic() < until:
         for pid in left:
@@ -452,7 +452,7 @@ def _kill_descendants() -> None:
 
 
 def _list_descendants() -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
@@ -460,10 +460,10 @@ def _list_descendants() -> list[int]:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children") as children:
                     waiting += (new := [int(child) for child in children.read().split()])
-                    found += new
+                    descendants += new
         except OSError:
             continue
-    return found
+    return descendants
 
 
 def _describe_exit(code: int) -> str:
