@@ -90,7 +90,7 @@ class CellSchedule:
     """Known durations in seconds: expected ones, and those of cells that were measured or reached their time limit."""
     _longest_known: dict[ArmDataset, float] = field(default_factory=dict[ArmDataset, float])
     _retried: set[Cell] = field(default_factory=set[Cell])
-    """Cells whose kernel died while running them, perhaps through no fault of theirs: they are run once more in another
+    """Cells whose kernel died while running them, which may have another cause: they are run once more in another
     kernel."""
     _death_count: int = 0
     _stop_reason: str = ""

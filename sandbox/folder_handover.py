@@ -23,7 +23,7 @@ def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
 
     Code that can write to `reach` cannot redirect the move. Raises `BadFile` if anything is in the way, `OSError`.
     """
-    held = OpenFolder(folder)
+    lent_folder = OpenFolder(folder)
     try:
         with raise_as_bad_file(reach.name), open_subfolder(reach) as place:
             if left := os.listdir(place):
@@ -31,11 +31,11 @@ def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
             os.mkdir(subfolder, dir_fd=place)
         with raise_as_bad_file(subfolder), open_subfolder(reach, subfolder) as place:
             os.rename(folder, folder.name, dst_dir_fd=place)
-            if not held.is_at(folder.name, place):
+            if not lent_folder.is_at(folder.name, place):
                 raise BadFile(f"{folder.name} was moved or removed")
     except FileNotFoundError as error:
         raise BadFile(f"{error.filename} was moved or removed") from error
-    return held
+    return lent_folder
 
 
 def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> bool:

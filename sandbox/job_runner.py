@@ -77,10 +77,10 @@ class JobRunner:
         try:
             script = await self.prepare_script(job)
             source = script.entry_text
-            held = OpenFolder(script.folder)
+            job_folder = OpenFolder(script.folder)
             monitor = JobMonitor(job.watch, script.folder) if job.watch is not None else None
             execution = await self.execute(script, ready, monitor)
-            execution = await asyncio.to_thread(check_returned, held, script.folder, execution)
+            execution = await asyncio.to_thread(check_returned, job_folder, script.folder, execution)
         finally:
             if ready is not None:
                 ready.kill()
@@ -171,23 +171,27 @@ class JobRunner:
         """Run a script in a started kernel, which lives on if the script is a cell."""
         job = script.job
         limits = self.compute_limits(job.compute_max_needs().memory_gb, alone=job.alone)
-        asked = LlmSession(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
+        session = (
+            LlmSession(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
+        )
         async with AsyncExitStack() as around:
             await around.enter_async_context(self.meter.measure_peaks(kernel.pid, lease, usage))
-            if asked is not None:
-                await around.enter_async_context(serve_session(asked, kernel.llm_socket))
+            if session is not None:
+                await around.enter_async_context(serve_session(session, kernel.llm_socket))
             began = time.monotonic()
             try:
                 execution = await execute(kernel, script, limits=limits, timeout=script.job.timeout, monitor=monitor)
             except Exception as error:  # noqa: BLE001  a kernel's messages are controlled by the code in it
                 execution = KernelExecution(time.monotonic() - began, failure_from_error(error), Transcript(1000))
-        if asked is not None and asked.fatal_error is not None:
-            raise asked.fatal_error
+        if session is not None and session.fatal_error is not None:
+            raise session.fatal_error
         host = max(
             usage.peak_host_bytes,
             usage.current_host_bytes + execution.peak_process_bytes if execution.peak_process_bytes else 0,
         )
-        return replace(execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=asked)
+        return replace(
+            execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=session
+        )
 
     def compute_limits(self, memory_gb: float | None, *, alone: bool) -> ResourceLimits:
         """Return the limits of an experiment with this declared memory; with `alone`, it may use the whole machine."""
@@ -220,13 +224,13 @@ class JobRunner:
             self.gpus.release(lease, usage.processes)
 
     def _attribute_answers(
-        self, script: KernelScript, execution: KernelExecution, asked: LlmSession
+        self, script: KernelScript, execution: KernelExecution, session: LlmSession
     ) -> KernelExecution:
         """Return the execution after predictions were derived from the answers that its submissions cite."""
-        if asked.budget_message:
-            return replace(execution, failure=Failure(kind="budget", message=asked.budget_message))
+        if session.budget_message:
+            return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
         try:
-            notes = attribute_answers(script.folder, self.collector.labels, self.views, asked)
+            notes = attribute_answers(script.folder, self.collector.labels, self.views, session)
             execution.transcript.add("stderr", "".join(f"{line}\n" for line in notes))
         except SubmissionRefused as error:
             execution = replace(execution, failure=execution.failure or failure_from_error(error))

@@ -86,7 +86,7 @@ class KernelHost:
         try:
             if script.cell is not None and not self._visible_datasets:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
-            kernel, held = await self._lend_cell_folder(script)
+            kernel, lent = await self._lend_cell_folder(script)
             on_start()
             self.runner.pool.refill()
             execution = await self.runner.run_in_kernel(
@@ -97,7 +97,7 @@ class KernelHost:
                 usage=self._usage,
             )
             execution = await asyncio.to_thread(
-                check_returned, held, script.folder, execution, self.folder, CELLS_FOLDER
+                check_returned, lent, script.folder, execution, self.folder, CELLS_FOLDER
             )
         except BaseException:
             await self.close()

@@ -72,9 +72,9 @@ class Slots:
             text = (self._shared / DOOR_FILE).read_text()
         except OSError:
             return False
-        who, _, held = text.partition(" ")
-        number = parse_whole_number(held)
-        return who != self._owner_id and number is not None and number < self._held_count - 1
+        owner, _, count = text.partition(" ")
+        number = parse_whole_number(count)
+        return owner != self._owner_id and number is not None and number < self._held_count - 1
 
     def _list_slot_files(self) -> list[Path]:
         assert self._shared is not None

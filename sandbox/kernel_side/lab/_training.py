@@ -45,7 +45,7 @@ def watch_torch(torch: Any) -> None:
     call = torch.nn.Module.__call__
     compiling, tracing, grad = torch.compiler.is_compiling, torch.jit.is_tracing, torch.is_grad_enabled
     marks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-    held: weakref.WeakKeyDictionary[Any, tuple[int, dict[int, int]]] = weakref.WeakKeyDictionary()
+    sizes_by_optimizer: weakref.WeakKeyDictionary[Any, tuple[int, dict[int, int]]] = weakref.WeakKeyDictionary()
 
     def note(module: Any, given: Iterable[Any]) -> None:
         if not module.training or not (module._parameters or module._modules) or not grad() or tracing():
@@ -69,12 +69,12 @@ def watch_torch(torch: Any) -> None:
             TrainingCounters.depth -= 1
 
     def stepped(optimizer: Any, *_: object) -> None:
-        groups, sizes = held.get(optimizer, (0, {}))
+        groups, sizes = sizes_by_optimizer.get(optimizer, (0, {}))
         if groups != len(optimizer.param_groups):
             sizes = {
                 id(one): one.numel() for group in optimizer.param_groups for one in group["params"] if one.requires_grad
             }
-            held[optimizer] = len(optimizer.param_groups), sizes
+            sizes_by_optimizer[optimizer] = len(optimizer.param_groups), sizes
             TrainingCounters.parameters = max(TrainingCounters.parameters, sum(sizes.values()))
         rows = [
             TrainingCounters.rows_by_module.pop(mark)

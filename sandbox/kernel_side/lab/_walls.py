@@ -101,7 +101,7 @@ class PrivateRoom:
         _check_result(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
         _mount(None, "/", _REC | _PRIVATE)
         seen = _list_mounts_below(walls.tmp, without=(scratch, walls.cache))
-        held = {
+        descriptors = {
             path: os.open(path, os.O_PATH)
             for path in (
                 own,
@@ -116,25 +116,25 @@ class PrivateRoom:
         }
         if own != walls.root:
             _mount_tmpfs(walls.root, _SMALL_TMPFS_OPTIONS)
-            _bind_mount(held[own], own)
-        if inputs in held:
-            _bind_mount(held[inputs], f"{own}/inputs", read_only=True)
-        _bind_mount(held[f"{self.place}/tmp"], walls.tmp)
+            _bind_mount(descriptors[own], own)
+        if inputs in descriptors:
+            _bind_mount(descriptors[inputs], f"{own}/inputs", read_only=True)
+        _bind_mount(descriptors[f"{self.place}/tmp"], walls.tmp)
         for path in seen:
-            _bind_mount(held[path], path)
+            _bind_mount(descriptors[path], path)
         os.makedirs(scratch, exist_ok=True)
         _mount_tmpfs(scratch, _SMALL_TMPFS_OPTIONS)
         Path(scratch, os.path.basename(os.environ["LAB_JOB"])).write_bytes(job)
-        if f"{scratch}/llm" in held:
-            _bind_mount(held[f"{scratch}/llm"], f"{scratch}/llm")
+        if f"{scratch}/llm" in descriptors:
+            _bind_mount(descriptors[f"{scratch}/llm"], f"{scratch}/llm")
         _mount(None, scratch, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
-        _bind_mount(held[f"{self.place}/cache"], walls.cache)
-        _bind_mount(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
+        _bind_mount(descriptors[f"{self.place}/cache"], walls.cache)
+        _bind_mount(descriptors[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
         _protect_devices()
         size = os.statvfs("/dev/shm")
         _mount_tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the current folder is below one that is now covered
-        for descriptor in held.values():
+        for descriptor in descriptors.values():
             os.close(descriptor)
         _drop_privileges()
 
