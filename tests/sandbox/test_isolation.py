@@ -265,7 +265,7 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
         """
         import json, lab, os, socket, time
         from lab import _job
-        path = _job.job().llm
+        path = _job.read_job().llm
         for act in (os.unlink, lambda one: os.rename(one, one + "2"), socket.socket(socket.AF_UNIX).bind):
             try:
                 act(path)
@@ -313,7 +313,7 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
 @pytest.mark.parametrize(
     ("cite", "words"),
     [
-        ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is no answer"),
+        ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is not an answer"),
         pytest.param(
             "[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
             "which is not an answer that a studied model gave to this cell",
@@ -505,7 +505,7 @@ def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
     )
     kind, message = failure(found)
     assert kind == "memory" and "sandbox.memory_gb" in message and "0.60 GB" in message
-    peak = float(message.split("held ")[1].split(" GB")[0])
+    peak = float(message.split("used ")[1].split(" GB")[0])
     assert 0.6 <= peak < 2.5
     assert found["stdout_tail"] == "begun\n"
 
@@ -558,7 +558,7 @@ def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run,
     assert failure(found)[0] == "no measurement"  # it finished
     assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
     kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
-    assert kind == "memory" and 0.8 <= float(message.split("held ")[1].split(" GB")[0]) < 1.5
+    assert kind == "memory" and 0.8 <= float(message.split("used ")[1].split(" GB")[0]) < 1.5
 
 
 @pytest.mark.parametrize(
