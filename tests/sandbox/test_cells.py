@@ -555,7 +555,10 @@ def twice() -> None:
         (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
         (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
         (lab._cells.get_registered, r"experiment\.py does not call lab\.measure"),
-        (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* cannot report on dataset 'iris'"),
+        (
+            lambda: lab.submit("iris", "test", "method@noise"),
+            "cell is method@noise on digits; .* cannot report on dataset 'iris'",
+        ),
         (lambda: lab.submit("digits", "test", "method"), "cannot report on condition 'method'"),
         (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot report on condition 'method'"),
         (lambda: lab.result("loss", 1.0, dataset="iris"), "cannot report on dataset 'iris'"),

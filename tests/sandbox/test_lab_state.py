@@ -115,10 +115,7 @@ def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
         (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
         (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other data"),
         (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
-        (
-            lambda: lab.save_artifact("a", np.ones(10_000)),
-            r"80128 bytes, more than the 10000 left of the quota",
-        ),
+        (lambda: lab.save_artifact("a", np.ones(10_000)), r"80128 bytes, more than the 10000 left of the quota"),
         (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
         (lambda: lab.artifact("net.pt", node="n2"), r"no artifact 'net\.pt' of node 'n2'"),
         (lambda: lab.artifact("far", node="n1"), r"not copied: write name and node as plain strings"),
