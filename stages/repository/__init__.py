@@ -1,1 +1,1 @@
-"""A user's repository: its result made again, its parts taken out one by one."""
+"""Studies of a user's repository: reproducing its result, ablating its components and answering questions."""

@@ -1,6 +1,9 @@
-r"""What came of a repository's reproduction and ablation: `ablations.json` for programs, `report.md` for people, and
-`section.tex` for a paper, whose every number is `\result{ablation/PART/METRIC/d.FORM}`, defined in `results.tex` by the
-runs that the record has. They are read with the macros of our templates (`record.result_macros`)."""
+r"""Write the report of a repository's reproduction and ablation.
+
+The files are `ablations.json` for programs, `report.md` for readers, and `section.tex` for a paper. Every number of the
+section is `\result{ablation/PART/METRIC/d.FORM}`, defined in `results.tex` from the recorded runs; the macros are those
+of the LaTeX templates (`record.result_macros`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.m
 
 
 def write_report(code: RepositoryState, folder: Path) -> None:
-    """Write all files, each whole or not at all."""
+    """Write all files, each atomically."""
     write_file(folder / JSON_FILE, json.dumps(to_json(code), indent=1) + "\n")
     write_file(folder / REPORT_FILE, "\n".join(_render_report(code)) + "\n")
     if code.ablation_results is not None:
@@ -37,18 +40,19 @@ def write_report(code: RepositoryState, folder: Path) -> None:
 
 
 def build_key(code: RepositoryState, part: str) -> str:
-    """The key of the effect of a part: of its name and the metric's what TeX reads as it is."""
+    """Return the key of a part's effect: the names of the part and the metric, restricted to characters that TeX reads
+    literally."""
     assert code.command is not None
     metric = code.command.command.metric.partition(":")[2]
-    told = part.replace("/", ":")
-    plain = _NON_TEX_CHARACTERS.sub("-", told)
-    if plain != told:  # two names may not become one
+    name = part.replace("/", ":")
+    plain = _NON_TEX_CHARACTERS.sub("-", name)
+    if plain != name:  # keep different names different
         plain += f"-{hashlib.sha256(part.encode()).hexdigest()[:6]}"
     return f"ablation/{plain}/{_NON_TEX_CHARACTERS.sub('-', metric.replace('/', ':')).strip('-') or 'metric'}/d"
 
 
 def build_printed_values(code: RepositoryState) -> dict[str, PrintedValue]:
-    """What every number of the section prints, by its key."""
+    """Return the printed form of every number of the section, by key."""
     found: dict[str, PrintedValue] = {}
     for one in code.ablation_results.results if code.ablation_results is not None else ():
         numbers = {"mean": one.mean, "low": one.low, "high": one.high}
@@ -66,7 +70,7 @@ def build_printed_values(code: RepositoryState) -> dict[str, PrintedValue]:
 
 
 def list_printed_texts(code: RepositoryState) -> dict[str, set[str]]:
-    """All texts of every number that report and section print, by its key."""
+    """Return all printed forms of every number of the report and the section, by key."""
     found = {key: {to_plain_text(value)} for key, value in build_printed_values(code).items()}
     for one in code.ablation_results.results if code.ablation_results is not None else ():
         for form, text in _format_texts(one).items():
@@ -77,7 +81,7 @@ def list_printed_texts(code: RepositoryState) -> dict[str, set[str]]:
 
 
 def _format_texts(one: PartResult) -> dict[str, str]:
-    """Numbers of a row of the report, by their forms."""
+    """Format the numbers of a row of the report, by form."""
     numbers = {"mean": one.mean, "low": one.low, "high": one.high}
     found = {form: f"{value:+.4g}" for form, value in numbers.items() if value is not None}
     found |= {"relative": f"{one.relative:+.1%}"} if one.relative is not None else {}
@@ -85,51 +89,51 @@ def _format_texts(one: PartResult) -> dict[str, str]:
 
 
 def _count_decimals(one: PartResult) -> int:
-    """Decimals by the width of the interval: its first digit that matters, and one more."""
+    """Return the number of decimals: up to the second significant digit of the interval's width."""
     width = abs((one.high or 0) - (one.low or 0)) or abs(one.mean or 0)
     return 2 if not width else max(0, min(8, 1 - math.floor(math.log10(width)))) if width < 100 else 0
 
 
 def _render_section(code: RepositoryState, values: Mapping[str, PrintedValue]) -> Iterator[str]:
-    r"""A section with one table; `\result` prints each number."""
+    r"""Yield the lines of a section with one table; `\result` prints each number."""
     assert code.ablation_results is not None and code.imported is not None
 
-    def told(part: str, form: str) -> str:
+    def cite(part: str, form: str) -> str:
         key = f"{build_key(code, part)}.{form}"
         return rf"\result{{{key}}}" if key in values else "--"
 
     scored = code.command is not None and code.command.command.metric.startswith(PREDICTIONS_KIND)
     grade = "scored" if scored else "logged"
-    yield "% Written by the program from the record; \\input it below results.tex in a paper of ours."
+    yield "% Generated from the record. \\input it after results.tex in a paper that uses this program's templates."
     yield r"\section{Ablations}\label{sec:ablations}"
     yield (
-        rf"Parts of the repository were taken out one by one at commit \texttt{{{code.imported.commit[:12]}}}, "
-        rf"whose own result is {told('baseline', 'mean')}. Table~\ref{{tab:ablations}} has the effect of each "
-        r"on fresh seeds, positive where the part helps, with its 95\,\% interval and $p$ after Holm's correction; "
+        rf"Parts of the repository were removed one at a time at commit \texttt{{{code.imported.commit[:12]}}}, "
+        rf"whose own result is {cite('baseline', 'mean')}. Table~\ref{{tab:ablations}} gives the effect of each part "
+        r"on fresh seeds, positive if the part helps, with a 95\,\% interval and the Holm-corrected $p$; "
         + (
             r"the program scored the predictions, so all values are scored."
             if scored
             else r"the repository's own code reports the metric, so all values are logged."
         )
     )
-    yield rf"\begin{{table}}\centering\caption{{Effects of taking parts out. Grade of all values: {grade}.}}"
+    yield rf"\begin{{table}}\centering\caption{{Effects of removing parts. Grade of all values: {grade}.}}"
     yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
     yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
     for one in code.ablation_results.results:
         if one.n > 1:
             cells = (
                 escape_tex(one.part.replace("+", " + ")),
-                *(told(one.part, form) for form in ("mean", "low", "high", "p")),
-                one.called,
+                *(cite(one.part, form) for form in ("mean", "low", "high", "p")),
+                _format_verdict(one),
             )
             yield " & ".join(cells) + r" \\"
     yield r"\bottomrule\end{tabular}\end{table}"
 
 
 def to_json(code: RepositoryState) -> dict[str, Any]:
-    """All that is known, by what it is."""
+    """Return everything known about a study as JSON."""
 
-    def told(value: Any) -> Any:
+    def dump(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
 
     gates = {
@@ -141,18 +145,18 @@ def to_json(code: RepositoryState) -> dict[str, Any]:
         for name in dict.fromkeys(part for part, _ in code.tried_mutations)
     }
     return {
-        "code": told(code.imported),
-        "environment": told(code.environment),
-        "command": told(code.command),
-        "repairs": [told(one) for one in code.repairs],
-        "baseline": told(code.baseline),
+        "code": dump(code.imported),
+        "environment": dump(code.environment),
+        "command": dump(code.command),
+        "repairs": [dump(one) for one in code.repairs],
+        "baseline": dump(code.baseline),
         "parts": [
             part.model_dump(mode="json", exclude={"mutations"})
             | {"ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
             for part in (code.parts.parts if code.parts is not None else ())
         ],
         "not_examined": [one.model_dump(mode="json") for one in (code.parts.rest if code.parts is not None else ())],
-        "ablations": told(code.ablation_results),
+        "ablations": dump(code.ablation_results),
         "runs": [
             {
                 "id": one.run.id,
@@ -178,29 +182,29 @@ def _render_report(code: RepositoryState) -> Iterator[str]:
             (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.kind == "argv"),
             found.command.argv,
         )
+        source = "user" if found.by == "person" else found.by
         yield f"\n## Command\n\n    {format_command_line(ran)}\n"
         yield (
-            f"Named by the {found.by}"
+            f"Named by the {source}"
             if ran == found.command.argv
-            else f"In place of `{format_command_line(found.command.argv)}`, which the {found.by} named and "
-            f"which does not run"
+            else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
         ) + (f"; {found.why}." if found.why else ".")
-        given = found.by if not code.imported.settings.get("metric") else "person"
-        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {given}."
+        metric_source = source if not code.imported.settings.get("metric") else "user"
+        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {metric_source}."
         if not any("{seed}" in word for word in ran):
-            yield "It is given no seed: runs are compared unpaired."
+            yield "The command sets no seed: runs are compared unpaired."
     if (environment := code.environment) is not None:
         yield (
             f"\nPython {environment.python}"
-            + "".join(f"; {name} {version} installed beside" for name, version in environment.packages.items())
+            + "".join(f"; additionally installed: {name} {version}" for name, version in environment.packages.items())
             + "."
         )
-        yield from (f"- It asks for {one.wanted}; there is: {one.found or 'none'}." for one in environment.deviations)
+        yield from (f"- It requires {one.wanted}; found: {one.found or 'none'}." for one in environment.deviations)
     if code.repairs:
         yield "\n## Repairs\n"
         yield from (
-            f"- {'kept' if one.kept else 'taken back'} ({one.by}): {one.repair.reason}; it was stopped by "
-            f"`{one.signature}`" + (f", then by `{one.then}`" if one.then else "")
+            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}; failure "
+            f"`{one.signature}`" + (f", afterwards `{one.then}`" if one.then else "")
             for one in code.repairs
         )
     yield from _render_baseline(code)
@@ -225,9 +229,9 @@ def _render_baseline(code: RepositoryState) -> Iterator[str]:
     )
     yield (
         {
-            "same digits": "The first seed again gave the same digits.",
-            "differs": "The first seed again gave another value: it does not set all that is random.",
-            "unseeded": "No seed is given.",
+            "same digits": "Repeating the first seed gave the same digits.",
+            "differs": "Repeating the first seed gave another value: the seed does not control all randomness.",
+            "unseeded": "The command sets no seed.",
             None: "",
         }[check.same_seed]
         if check.mean is not None
@@ -245,15 +249,15 @@ def _render_results(code: RepositoryState) -> Iterator[str]:
         yield from _render_not_examined(code)
         return
     yield (
-        f"\n## Ablations\n\n{code.ablation_results.runs} runs. Effects are positive where the part helps; n "
+        f"\n## Ablations\n\n{code.ablation_results.runs} runs. Effects are positive if the part helps; n "
         "fresh seeds, 95 % "
     )
-    yield "intervals, p corrected by Holm. What was seen in the search alone is marked, and nothing is called."
-    yield "\n| part | how | where | n | effect | interval | p | called |\n|---|---|---|---|---|---|---|---|"
+    yield "intervals, p corrected by Holm. Parts measured only in the search are marked and have no verdict."
+    yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
     yield from map(_format_row, code.ablation_results.results)
     if code.ablation_results.agreement is not None:
         yield (
-            "\nParts were ranked by a proxy; its ranks and those of full runs agree by "
+            "\nParts were ranked by a proxy; its ranking agrees with that of full runs by "
             f"{code.ablation_results.agreement:.2f} "
         )
         yield "(Kendall's tau)."
@@ -268,6 +272,10 @@ def _render_not_examined(code: RepositoryState) -> Iterator[str]:
     yield from (f"- {one.name} ({one.kind}): {one.why}" for one in code.parts.rest)
 
 
+def _format_verdict(one: PartResult) -> str:
+    return "not significant" if one.called == "no measurable difference" else one.called
+
+
 def _format_row(one: PartResult) -> str:
     texts = _format_texts(one)
     effect = texts.get("mean", "-") + (f" ({texts['relative']})" if "relative" in texts else "")
@@ -280,6 +288,6 @@ def _format_row(one: PartResult) -> str:
         effect,
         span,
         texts.get("p", "-"),
-        one.called + (f" ({one.flag})" if one.flag else ""),
+        _format_verdict(one) + (f" ({one.flag})" if one.flag else ""),
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,9 +1,8 @@
-"""What taking a part out does: effects between runs of the same seed, what may be called, and the rows of the report.
+"""Compute the effects of ablations between runs of the same seed, their verdicts and the rows of the report.
 
-An effect is positive where the part helps, whatever the metric's direction. A run that failed is no pair and no zero.
-Effects are taken to be independent and roughly normal, as `record.claims.estimates` says, which every interval is of.
-
-Source: AblateCell, its metrics of importance; docs/repositories.md where that is silent.
+An effect is positive if the component helps, whatever the metric's direction. A failed run gives no pair, and never
+zero. Effects are assumed to be independent and roughly normal, like all intervals of `record.claims.estimates`.
+Source: AblateCell, importance metrics; `docs/repositories.md` for everything else.
 """
 
 from __future__ import annotations
@@ -28,27 +27,29 @@ from labwright.record.claims.estimates import (
 from labwright.record.schema.repository import MetricDirection, MutationOutcome, PartClassification, PartResult
 
 CRITICAL_SHARE = 0.05
-"""The share of the baseline that a part decides to be critical, as published."""
+"""Share of the baseline from which an effect is critical, as published."""
 FLOOR_SHARE = 0.9
-"""A removal that loses this share of what zeroing the whole model loses has broken it, whatever its part is worth."""
+"""Share of the loss from zeroing the whole model. An ablation that loses as much has broken the model, whatever the
+component is worth."""
 MIN_TWIN_ERRORS = 3.0
-"""Standard errors by which a joint effect must pass the sum of the single ones."""
+"""Standard errors by which a joint effect must exceed the sum of the single effects."""
 
 UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
     "breaks the program",
     "changes what is scored",
 )
-"""What is told of a part, and is no importance of it."""
+"""Outcomes that are reported but are no measure of importance."""
 
 MIN_RANKED_PARTS = 5
-"""Parts that a cheap command and the full one must both have ranked before their agreement is told."""
+"""Components that both the proxy and the full command must have ranked before their agreement is reported."""
 
 ValuesBySeed = Mapping[int, float | None]
-"""Seed -> the metric; None where the run failed."""
+"""Seed -> the metric; None if the run failed."""
 
 
 class PairedEffect(NamedTuple):
-    """`n`: pairs that gave a value. `relative`: to the size of the baseline's mean."""
+    """Effects by seed. `n`: pairs with a value. `relative`: the mean effect divided by the size of the baseline's
+    mean."""
 
     effects: tuple[float | None, ...]
     n: int
@@ -59,7 +60,7 @@ class PairedEffect(NamedTuple):
 def compute_effect(
     direction: MetricDirection, baseline: Sequence[float | None], ablated: Sequence[float | None]
 ) -> PairedEffect:
-    """Pairs by their place, which is their seed."""
+    """Compute the effects of paired runs; both sequences are in the same order of seeds."""
     sign = 1.0 if direction == "max" else -1.0
     effects = tuple(
         None if one is None or other is None else sign * _subtract(one, other)
@@ -73,7 +74,8 @@ def compute_effect(
 
 
 def _subtract(one: float, other: float) -> float:
-    """Without the last digits of floating point: .80 - .60 and .82 - .62 are the same, and no spread between seeds."""
+    """Subtract without floating-point noise: .80 - .60 equals .82 - .62, so rounding does not look like spread between
+    seeds."""
     size = max(abs(one), abs(other))
     return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
 
@@ -84,14 +86,14 @@ def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | 
 
 
 class CriticalParts(NamedTuple):
-    """Names, the largest effect first. What harms by as much is among both."""
+    """Names by size of the effect, largest first. A component that harms enough to be critical is in both."""
 
     critical: tuple[str, ...]
     harmful: tuple[str, ...]
 
 
 def find_critical(baseline_mean: float, effects: Mapping[str, float], share: float = CRITICAL_SHARE) -> CriticalParts:
-    """The parts whose effect reaches a share of the baseline."""
+    """Return the components whose effect reaches a share of the baseline, and those that harm."""
     order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
     return CriticalParts(
         tuple(name for name in order if _reaches_share(effects[name], baseline_mean, share)),
@@ -106,9 +108,9 @@ def _reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_
 
 @dataclass(frozen=True)
 class EffectInterval:
-    """Of effects: 95 % t interval of their mean.
+    """The 95% t interval of a mean effect.
 
-    `sd`, `low`, `high` and `p` are None where all effects are equal: that is no measured noise of 0.
+    `sd`, `low`, `high` and `p` are None if all effects are equal, since that does not mean a noise of 0.
     """
 
     n: int
@@ -120,12 +122,12 @@ class EffectInterval:
 
     @property
     def verdict(self) -> PartClassification | None:
-        """`unknown`, or None where the p decides."""
+        """`unknown` if there is too little data for a verdict; None if p decides."""
         return "unknown" if self.n < MIN_REPLICATES or self.p is None else None
 
 
 def compute_paired_interval(effects: Iterable[float | None]) -> EffectInterval:
-    """Of effects between runs of the same seed."""
+    """Compute the interval of effects between runs of the same seed."""
     found = [one for one in effects if one is not None]
     sd, low, high = compute_t_interval(found)
     return EffectInterval(len(found), fmean(found) if found else None, sd, low, high, compute_p_value(found))
@@ -134,7 +136,8 @@ def compute_paired_interval(effects: Iterable[float | None]) -> EffectInterval:
 def compute_unpaired_interval(
     direction: MetricDirection, baseline: Iterable[float | None], ablated: Iterable[float | None]
 ) -> EffectInterval:
-    """Of a difference of means where no seed joins the runs; `n` is of the smaller group, `sd` of one difference.
+    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` that
+    of one difference.
 
     Source: Welch 1947, with Satterthwaite's degrees of freedom.
     """
@@ -153,7 +156,7 @@ def compute_unpaired_interval(
 
 
 class PartInteraction(NamedTuple):
-    """`value`: what parts do together beyond the sum of what each does; `twins`: more than chance explains."""
+    """`value`: the joint effect minus the sum of the single effects; `is_joint`: whether it exceeds chance."""
 
     value: float
     bound: float
@@ -161,24 +164,28 @@ class PartInteraction(NamedTuple):
 
 
 def compute_interaction(singles: Iterable[float], joint: float, *, sigma: float, runs: int = 1) -> PartInteraction:
-    """Of parts that were each taken out `runs` times, and once as often together. `sigma`: of one effect."""
+    """Compute the interaction of components ablated `runs` times each, and as often together. `sigma`: that of one
+    effect."""
     alone = list(singles)
     value, bound = joint - sum(alone), MIN_TWIN_ERRORS * sigma * math.sqrt((1 + len(alone)) / runs)
     return PartInteraction(value, bound, value > bound)
 
 
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
-    """Whether a set taken out together is worth halving: it shows an effect, and more than its parts add up to.
+    """Return whether a jointly ablated set is worth halving: it has an effect that exceeds the sum of the single
+    effects.
 
-    Looser than `interaction`, whose bound a single pair must pass in the end: of many parts it would find nothing.
+    The test is looser than `compute_interaction`, whose bound the final pair must pass; with many components that bound
+    would find nothing.
     """
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
 
 
 def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
-    """How alike a cheap command and the full one rank the sizes of effects: Kendall's tau-b, from -1 to 1.
+    """Return how well the effect sizes of a cheap command and the full one agree in rank: Kendall's tau-b, from -1 to
+    1.
 
-    Over the parts that both measured; None of fewer than `LEAST_RANKED`, or where one ranks nothing.
+    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of them ranks nothing.
     """
     names = [name for name in cheap if name in full]
     pairs = [
@@ -194,7 +201,7 @@ def _compare_order(effects: Mapping[str, float], one: str, other: str) -> int:
 
 
 class FloorRanking(NamedTuple):
-    """`at_floor`: by mutation, in their order. `ranked`: the one whose effect stands for the part."""
+    """`at_floor`: one entry per mutation. `ranked`: the mutation whose effect represents the component."""
 
     gap: float
     at_floor: tuple[bool, ...]
@@ -210,10 +217,11 @@ def apply_floor_rule(
     effects: Sequence[tuple[str, float]],
     share: float = FLOOR_SHARE,
 ) -> FloorRanking:
-    """Which of several ways of taking a part out is reported, in the order in which they were tried.
+    """Select the mutation of a component to report; `effects` are in the order of trial.
 
-    `floor`: the metric with the whole model's output zeroed. The first that does not end there; where all do the one
-    that loses least, flagged: the part is indispensable, or every way of removing it breaks the program.
+    `floor`: the metric with the whole model's output zeroed. The first mutation above the floor is selected. If all are
+    at the floor, the one with the smallest loss is selected and flagged: either the component is indispensable, or
+    every mutation breaks the program.
     """
     gap = (baseline - floor) * (1 if direction == "max" else -1)
     at_floor = tuple(is_at_floor(effect, gap, share) for _, effect in effects)
@@ -223,17 +231,19 @@ def apply_floor_rule(
 
 
 def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:
-    """Whether so large an effect may only say that nothing works any more; a gap that is none tells nothing."""
+    """Return whether an effect is so large that the model may no longer work; without a positive gap the answer is
+    no."""
     return gap > 0 and effect >= share * gap
 
 
 def classify_patch_run(
     baseline: float, ablated: float, *, reached: bool | None, repeatable: bool = True
 ) -> MutationOutcome:
-    """Of two runs with one seed: whether the patch was executed, and whether any digit moved.
+    """Classify a patched run against an unpatched run of the same seed: whether the patch ran, and whether any digit
+    changed.
 
-    `reached`: whether changed lines ran, None where nobody knows; `repeatable`: whether the unchanged program gives the
-    same digits twice, without which digits that differ say nothing.
+    `reached`: whether changed lines ran, None if unknown; `repeatable`: whether the unpatched program gives the same
+    digits twice; if not, different digits mean nothing.
     """
     if reached is False and (baseline == ablated or not repeatable):
         return "not reached"
@@ -242,7 +252,7 @@ def classify_patch_run(
 
 @dataclass(frozen=True)
 class PartMeasurements:
-    """A part as it was run on fresh seeds, or why it was not."""
+    """A component's measurements on fresh seeds, or why there are none."""
 
     part: str
     mutation: str = ""
@@ -256,17 +266,17 @@ class PartMeasurements:
 
     @property
     def has_effects(self) -> bool:
-        """Whether there are effects to look at."""
+        """Whether there are effects to analyze."""
         return self.gate in ("moved", "at the floor", "no effect", *UNRANKED_GATES) and bool(self.ablated)
 
 
 def build_results(
     measured: Sequence[PartMeasurements], *, direction: MetricDirection, paired: bool = True
 ) -> tuple[PartResult, ...]:
-    """The rows of the report, in the order given; p is corrected by Holm over all that could be called.
+    """Build the rows of the report in the given order; p is Holm-corrected over all tested components.
 
-    `paired`: whether a seed joins the runs; without one means are compared. A part that was seen too seldom, or at
-    seeds that all agree, is no test.
+    `paired`: whether runs share seeds; otherwise means are compared. A component with too few runs, or with equal
+    effects at all seeds, is not tested.
     """
     found = [_compute_interval(one, direction, paired) for one in measured]
     tested = [
@@ -306,7 +316,7 @@ def _build_row(one: PartMeasurements, found: EffectInterval, p: float | None, co
         or (
             "at the floor"
             if one.gate == "at the floor"
-            else "the same at every seed, so that nothing tells it from chance"
+            else "the same at every seed, so it cannot be tested"
             if found.n > 1 and found.p is None and mean
             else ""
         ),
@@ -318,7 +328,8 @@ def _build_row(one: PartMeasurements, found: EffectInterval, p: float | None, co
 def decide_verdict(
     gate: MutationOutcome, interval: EffectInterval, p: float | None, baseline_mean: float
 ) -> PartClassification:
-    """What may be said of a part; `p` is the corrected one. Nothing is called of fewer than five pairs."""
+    """Return the verdict on a component; `p` is the corrected one. With fewer than `MIN_REPLICATES` pairs there is no
+    verdict."""
     if gate in ("no effect", "not reached", *UNRANKED_GATES):
         return gate
     if gate not in ("moved", "at the floor") or interval.mean is None:

@@ -1,11 +1,13 @@
-"""The parts of a repository taken out one by one: every part once, then the edge of the most important, then those that
-may hide each other together, and what was found again on fresh seeds.
+"""Ablate the components of a repository within a budget of runs.
 
-Each way to take a part out is a tree and words of its own, tried at one seed: where it fails, changes nothing that
-runs, or leaves nothing of the model, the next way is tried. A part that no way took out is `not measured`, never 0; one
-that every way breaks the program without, or that makes what predictions are scored against, is told and not ranked.
+First every component is ablated once. Then runs go to the border between the most important components and the rest,
+components that may mask each other are ablated together, and findings are confirmed on fresh seeds.
 
-Source: AblateCell, its ablation phase; the policy is `search.ablation_bandit`.
+Each mutation of a component has its own tree and command words and is tried at one seed. If it fails, changes nothing
+that runs, or leaves nothing of the model, the next mutation is tried. A component that no mutation ablates is `not
+measured`, never 0. One that the program cannot run without, or that produces the data predictions are scored against,
+is reported but not ranked.
+Source: AblateCell, ablation phase; the policy is `search.ablation_bandit`.
 """
 
 from __future__ import annotations
@@ -67,19 +69,19 @@ from labwright.stages.repository.model_queries import ModelQueries
 T = TypeVar("T")
 
 MAX_WAYS_PER_PART = 3
-"""Ways that are tried to take one part out."""
+"""Mutations tried per component."""
 LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
-"""Of the baseline: an effect from which on it is asked whether anything of the model is left. What is to be low ends
-where chance is, which may lie close."""
+"""Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to be
+minimized ends at chance level, which may be close."""
 SUSPECT_GAIN_SHARE = 0.5
-"""Of the baseline: from which gain on it is asked whether a part makes what is scored."""
+"""Share of the baseline above which a gain raises the question whether the component produces the scored data."""
 FIRST_FRESH_SEED = 1000
-"""The first of the seeds that nothing was chosen by."""
+"""First of the fresh seeds, which no selection has used."""
 
 
 @dataclass
 class _PartState:
-    """What is known of a part: the way that stands for it, and its runs by seed."""
+    """State of a component: its selected mutation and its effects by seed."""
 
     part: RepositoryPart
     way: int = -1
@@ -109,30 +111,31 @@ class _PartState:
 
     @property
     def is_loss(self) -> bool:
-        """Whether it is the term of the loss without which nothing is learnt: plumbing, as the whole loss is."""
+        """Whether the component is the loss term without which nothing is learned; it is plumbing, like the whole
+        loss."""
         return self.gate in ("at the floor", "breaks the program") and self.part.why == LOSS_TERM
 
     @property
     def is_ranked(self) -> bool:
-        """Whether what it does is its importance."""
+        """Whether the component's effect counts as its importance."""
         return self.gate not in UNRANKED_GATES and not self.is_loss and bool(self.effects)
 
 
 @dataclass
 class RepositoryAblation:
-    """One study of a repository whose baseline runs."""
+    """The ablation study of a repository whose baseline runs."""
 
     runs: CommandRunner
     setup: CommandSetup
     seeds: tuple[int, ...]
-    """Those of the baseline, the first of which every part is taken out at."""
+    """Seeds of the baseline; every component is ablated at the first."""
     top: int = 5
     budget: int | None = None
-    """Runs in all; None: what `search.ablation_bandit.advised_budget` says."""
+    """Maximum number of runs; None: `search.ablation_bandit.advise_budget` decides."""
     proxy: RepositoryCommand | None = None
-    """A cheaper command by which parts are ranked; what is reported comes of the full one."""
+    """A cheaper command used to rank components; reported values come from full runs."""
     queries: ModelQueries | None = None
-    """A model that weighs what was found, and patches what no rule takes out; None: nobody is asked."""
+    """A model that assesses the components found and writes patches where no rule applies; None: no model is asked."""
     _part_states: dict[str, _PartState] = field(default_factory=dict[str, _PartState])
     _trace: CallTrace = field(default_factory=CallTrace)
     _repeatable: bool = True
@@ -140,13 +143,13 @@ class RepositoryAblation:
     _joint_set: tuple[str, ...] = ()
 
     async def ablate(self) -> AblationsConcluded:
-        """What every part does. Raises `ExecutorError`."""
+        """Measure the effect of every component. Raises `ExecutorError`."""
         if (known := self.runs.code_state.ablation_results) is not None:
             return known
         found = await self._find_parts()
         if not found.parts:
             settled = AblationsConcluded(
-                results=(), top=(), runs=self._runs_spent, stopped=("no part was found that a run can be made without")
+                results=(), top=(), runs=self._runs_spent, stopped=("no part was found that a run can do without")
             )
             self.runs.recorder.append(settled)
             return settled
@@ -159,7 +162,7 @@ class RepositoryAblation:
         self.runs.recorder.append(settled)
         return settled
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- discovery ----------------------------------------------------------------------------------------------------
 
     async def _find_parts(self) -> PartsFound:
         baseline = self.runs.code_state.baseline
@@ -178,13 +181,13 @@ class RepositoryAblation:
         return known
 
     def _limit_to_budget(self, found: ComponentInventory) -> PartsFound:
-        """The parts that the budget has runs for, by prior; the rest is told."""
+        """Keep the components that the budget allows, by prior; list the others as not examined."""
         more = len(self.seeds) + MIN_RANKED_PARTS if self.proxy is not None else 0
         budget = self.budget or advise_budget(len(found.parts), k=self.top) + more
         most = split_budget(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = order_sweep({part.name: part.prior for part in found.parts})[:most]
         left = tuple(
-            UnexaminedPart(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
+            UnexaminedPart(name=part.name, kind="budget", why=f"the budget of {budget} runs is used up")
             for part in found.parts
             if part.name not in names
         )
@@ -195,16 +198,17 @@ class RepositoryAblation:
             budget=budget,
         )
 
-    # --- every part once ----------------------------------------------------------------------------------------------
+    # --- one run per component ----------------------------------------------------------------------------------------
 
     async def _measure_all_parts(self, found: PartsFound) -> None:
         order = order_sweep({one.part.name: one.part.prior for one in self._part_states.values()})
         await _gather([self._measure_part(self._part_states[name]) for name in order])
 
     async def _measure_part(self, one: _PartState) -> None:
-        """Take a part out by the first way that works; of several that leave nothing the one that loses least.
+        """Ablate a component with the first mutation that works; if all leave nothing of the model, use the one with
+        the smallest loss.
 
-        Where no way by rule takes it out, a model is asked for a patch.
+        If no rule-based mutation works, ask a model for a patch.
         """
         await self._try_ways(one, range(min(MAX_WAYS_PER_PART, len(one.part.mutations))))
         if one.gate == "moved" and await self._changes_scored_data(one):
@@ -247,8 +251,8 @@ class RepositoryAblation:
             )
             assert ranks.ranked is not None and ranks.effect is not None
             one.way, one.effects = int(ranks.ranked), {self.seeds[0]: ranks.effect}
-            # what can be left out by its option, or gives back its argument, may be as important as all of the model;
-            # through zeros nothing passes, whatever they stand for
+            # A component removed by its option or replaced by its argument may be as important as the whole model;
+            # nothing passes through zeros, whatever the component does.
             whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
             one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
         elif (
@@ -287,7 +291,7 @@ class RepositoryAblation:
         return self._record_gate(name, way, tree, gate), effect
 
     async def _find_floor(self) -> float | None:
-        """The metric where nothing of the model is left, run once it is asked for; None where no way leads there."""
+        """Return the metric with nothing left of the model, measured on first use; None if it cannot be measured."""
         if self._floor_task is None:
             self._floor_task = asyncio.create_task(self._run_floors())
         return await self._floor_task
@@ -309,9 +313,8 @@ class RepositoryAblation:
         return run.value if run is not None and self._is_worse(run.value) else None
 
     def _is_worse(self, value: float | None) -> bool:
-        """Whether a value is worse than the baseline's: where it is not, something else than the model was
-        taken away.
-        """
+        """Return whether a value is worse than the baseline's. If it is not, something other than the model was
+        removed."""
         baseline = self._first_baseline
         return (
             value is not None
@@ -320,8 +323,8 @@ class RepositoryAblation:
         )
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
-        """Whether a part without which the result is far better makes what predictions are held against: nothing that
-        is scored is as it was, by a traced run."""
+        """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
+        traced run, none of the scored data is the same as before."""
         baseline, effect = self._first_baseline, one.effects.get(self.seeds[0])
         if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
@@ -354,7 +357,7 @@ class RepositoryAblation:
         return gate
 
     def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
-        """Whether lines that it changes ran in the traced run; None where none are."""
+        """Return whether lines that a mutation changes ran in the traced run; None if it changes no Python code."""
         spans = [self._find_span(edit.path, edit.old) for edit in mutation.edits if edit.path.endswith(".py")]
         return any(self._trace.was_executed(path, lines) for path, lines in spans) if spans else None
 
@@ -364,7 +367,7 @@ class RepositoryAblation:
         return path, range(first, first + piece.count("\n") + 1)
 
     def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
-        """The files with all of these edits; None where they do not fit together."""
+        """Return the tree with the edits of all mutations; None if they conflict."""
         texts: dict[str, str] = {}
         try:
             for edit in (edit for mutation in mutations for edit in mutation.edits):
@@ -374,10 +377,11 @@ class RepositoryAblation:
             return None
         return self.runs.mirror.replace_files(self.setup.tree, texts) if texts else self.setup.tree
 
-    # --- the edge of the most important -------------------------------------------------------------------------------
+    # --- the border of the top components -----------------------------------------------------------------------------
 
     async def _separate_top(self, found: PartsFound) -> None:
-        """Runs where they tell the k-th from the next, until that is told or what is left is kept for confirming."""
+        """Spend runs on separating the k-th component from the next until they are separated or only the runs reserved
+        for confirmation are left."""
         kept = CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
         waiting: set[asyncio.Task[None]] = set()
         while True:
@@ -395,13 +399,13 @@ class RepositoryAblation:
                 task.result()
 
     def _list_candidates(self) -> list[BanditArm]:
-        """The parts that may be among the most important: not those that harm, which are told apart."""
+        """Return the components that can rank among the most important. Harmful ones are reported separately."""
         arms = [one.arm for one in self._part_states.values() if one.is_ranked]
         harms = set(find_harmful(arms, self._sigma)) if isfinite(self._sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
     async def _repeat_part(self, one: _PartState) -> None:
-        """One more effect of a part, at the next seed."""
+        """Measure a component's effect at the next seed."""
         one.under_way += 1
         seed = next(
             seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED)) if seed not in one.effects
@@ -420,17 +424,17 @@ class RepositoryAblation:
 
     @property
     def _sigma(self) -> float:
-        """Of one effect, from what was repeated and the baseline's seeds."""
+        """Standard deviation of one effect, from repeated measurements and the baseline's seeds."""
         return compute_pooled_sigma(
             (one.arm.effects for one in self._part_states.values()), self._baseline_values
         ).sigma
 
-    # --- those that hide each other -----------------------------------------------------------------------------------
+    # --- components that mask each other ------------------------------------------------------------------------------
 
     async def _find_joint_set(self) -> tuple[str, ...]:
-        """The least set that matters only together; empty where none was found.
+        """Return the smallest set of components that matters only jointly; empty if there is none.
 
-        Of what only has a strength none is among them: with the strengths of all at zero, programs break.
+        Components that only set a strength are excluded: programs break when all strengths are zero.
         """
         sigma = self._sigma
         arms = [one.arm for one in self._part_states.values() if one.is_ranked and not is_strength(one.mutation)]
@@ -452,7 +456,7 @@ class RepositoryAblation:
         return least if compute_interaction(singles, joint, sigma=sigma).is_joint else ()
 
     async def _measure_joint_effect(self, names: Sequence[str]) -> float | None:
-        """The effect of taking several parts out together, at the first seed."""
+        """Return the effect of ablating several components together, at the first seed."""
         ways = [self._part_states[name].mutation for name in names]
         tree, words = self._build_tree(ways), tuple(word for way in ways for word in way.words)
         if tree is None or self._first_baseline is None:
@@ -462,7 +466,7 @@ class RepositoryAblation:
             return None
         return compute_effect(self.setup.command.direction, [self._first_baseline], [run.value]).mean
 
-    # --- on fresh seeds -----------------------------------------------------------------------------------------------
+    # --- confirmation on fresh seeds ----------------------------------------------------------------------------------
 
     async def _confirm(self, found: PartsFound) -> AblationsConcluded:
         sets = self._select_to_confirm(found)
@@ -496,7 +500,7 @@ class RepositoryAblation:
             rows,
             key=lambda row: (row.called in (*UNRANKED_GATES, "not measured", "not reached"), -abs(row.mean or 0.0)),
         )
-        # by what fresh seeds say, where they were run
+        # ranked by fresh seeds where those were run
         among = {arm.name for arm in self._list_candidates()}
         best = [row.part for row in rows if row.part in among][: self.top]
         return AblationsConcluded(
@@ -510,7 +514,7 @@ class RepositoryAblation:
         )
 
     def _select_spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """What else goes to fresh seeds, as far as the budget has runs left: the other parts, by what was seen."""
+        """Select further components for fresh seeds while the budget lasts, by their effects so far."""
         others = [
             one
             for one in rank_arms([one.arm for one in self._part_states.values() if one.is_ranked])
@@ -523,14 +527,15 @@ class RepositoryAblation:
         return [(one.name,) for one in others][: max(0, left // CONFIRM_SEEDS)]
 
     def _count_remaining_runs(self, names: tuple[str, ...]) -> int:
-        """Runs on fresh seeds that were not made of what was chosen."""
+        """Return how many runs on fresh seeds a selected set still needs."""
         made = sum(one.purpose == "confirm" and one.parts == names for one in self.runs.code_state.runs.values())
         return max(0, CONFIRM_SEEDS - made)
 
     async def _compute_proxy_agreement(
         self, confirmed: dict[str, PartMeasurements], base: Mapping[int, CommandRun | None]
     ) -> float | None:
-        """How alike the proxy and the full command rank parts, over at least `LEAST_RANKED` of them."""
+        """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
+        components."""
         full: dict[str, float] = {}
         for name, one in confirmed.items():
             seeds = sorted(one.baseline)
@@ -554,7 +559,8 @@ class RepositoryAblation:
         return compute_rank_agreement({name: self._part_states[name].arm.mean_effect for name in full}, full)
 
     def _select_to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
-        """What goes to fresh seeds: the most important parts, the one that harms most, those found together."""
+        """Select the sets to measure on fresh seeds: the most important components, the most harmful one, and the joint
+        set."""
         most = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2).confirmed
         sets = [(name,) for name in dict.fromkeys((*self._top_parts[:most], *self._most_harmful))]
         return [*sets, *([self._joint_set] if self._joint_set else [])]
@@ -582,7 +588,7 @@ class RepositoryAblation:
             run is not None and (one := base[seed]) is not None and run.value != one.value
             for seed, run in zip(seeds, runs, strict=True)
         ):
-            gate = "moved"  # at the seed of the search the metric did not show it
+            gate = "moved"  # the metric showed no effect at the seed of the search
         return PartMeasurements(
             "+".join(names),
             "; ".join(way.what for way in ways),
@@ -596,7 +602,8 @@ class RepositoryAblation:
         )
 
     def _build_search_row(self, one: _PartState) -> PartMeasurements:
-        """A part that was not taken to fresh seeds: what the search saw is told, and nothing is called of it."""
+        """Build the row of a component without fresh seeds: it reports the effects seen in the search and gives no
+        verdict."""
         mutation = (
             one.mutation.what if one.way >= 0 else ", ".join(way.what for way in one.part.mutations[:MAX_WAYS_PER_PART])
         )
@@ -606,7 +613,7 @@ class RepositoryAblation:
         sign = 1 if self.setup.command.direction == "max" else -1
         gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
         flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
-        flag = "the loss itself: nothing is learnt without it" if one.is_loss else flag
+        flag = "part of the loss: nothing is learned without it" if one.is_loss else flag
         return PartMeasurements(
             one.part.name,
             mutation,
@@ -618,7 +625,7 @@ class RepositoryAblation:
             search_runs=one.runs,
         )
 
-    # --- runs and what is left of them --------------------------------------------------------------------------------
+    # --- runs ---------------------------------------------------------------------------------------------------------
 
     async def _run(
         self,
@@ -629,7 +636,8 @@ class RepositoryAblation:
         parts: Sequence[str],
         setup: CommandSetup | None = None,
     ) -> CommandRun | None:
-        """A run, if it was made or the budget has one left; `setup`: of what other than the study's."""
+        """Return a run, from the log or newly made; None if the budget is used up. `setup` overrides the study's
+        setup."""
         setup = replace(setup or (self.setup if purpose == "confirm" else self._search_setup), tree=tree)
         found = self.runs.code_state.parts
         known = self.runs.find_run(setup, seed, words=words)
@@ -639,18 +647,18 @@ class RepositoryAblation:
 
     @property
     def _search_setup(self) -> CommandSetup:
-        """What the search runs: the cheaper command, where there is one."""
+        """Setup of the search: with the cheaper command, if there is one."""
         return self.setup if self.proxy is None else replace(self.setup, command=self.proxy)
 
     @property
     def _runs_spent(self) -> int:
-        """Runs that were made or are under way, but for those of repairs that did not give a value."""
+        """Number of runs finished or in progress, without failed repair runs."""
         made = sum(one.purpose != "repair" for one in self.runs.code_state.runs.values())
         return made + 1 + self.runs.running_count
 
     @property
     def _baseline_values(self) -> list[float]:
-        """Values of the baseline on its seeds, and on those that parts were repeated at."""
+        """Baseline values on the study's seeds and on the seeds that components were repeated at."""
         made = (
             self.runs.find_run(self._search_setup, seed)
             for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED // 50))

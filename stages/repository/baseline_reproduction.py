@@ -1,9 +1,9 @@
-"""A repository's result made again: its command, the repairs that it takes to run today, and its baseline.
+"""Reproduce a repository's result: its command, the repairs it needs to run today, and its baseline.
 
-Kept: a repair that leaves what stopped the program is taken back; each is recorded with its reason; none changes a
-metric, a split, a seed or a hyperparameter. At most `MOST` repairs, `EACH` for one failure.
-
-Source: AblateCell, its reproduction phase.
+Guarantees: a repair after which the same failure remains is reverted; each repair is recorded with its reason; none
+changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs,
+`MAX_REPAIRS_PER_SIGNATURE` per failure.
+Source: AblateCell, reproduction phase.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from labwright.stages.repository.known_fixes import compute_signature, propose_f
 from labwright.stages.repository.model_queries import ModelQueries
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
-"""Repairs in all, and for one failure."""
+"""Limits: repairs in total, and per failure."""
 MAX_REPAIR_MINUTES = 30.0
 BASELINE_SEEDS = (0, 1, 2)
-"""Of the baseline."""
+"""Seeds of the baseline."""
 
 
 @dataclass
 class RepositoryReproduction:
-    """Brings a repository's command to run and checks what it gives."""
+    """Makes a repository's command run and checks its result."""
 
     runs: CommandRunner
     settings: SandboxSettings
@@ -58,7 +58,7 @@ class RepositoryReproduction:
     expected: ExpectedResult | None = None
     seeds: tuple[int, ...] = BASELINE_SEEDS
     queries: ModelQueries | None = None
-    """A model, for what no known repair mended; None: nobody is asked."""
+    """A model for failures without a known repair; None: no model is asked."""
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class RepositoryReproduction:
                 self.setup = self._apply_repair(event.repair)
 
     async def reproduce(self) -> tuple[CommandSetup, BaselineChecked]:
-        """The setup that works, with its baseline; the verdict says whether it does. Raises `ExecutorError`."""
+        """Return the working setup with its baseline; the verdict says whether it works. Raises `ExecutorError`."""
         stopped = await self._repair()
         runs = [] if stopped else await self._run_baseline()
         known = self.runs.code_state.baseline
@@ -77,7 +77,7 @@ class RepositoryReproduction:
         return self.setup, known
 
     async def _repair(self) -> str:
-        """Repair until the command gives a value; what stops it still, empty where nothing does."""
+        """Repair until the command gives a value. Return the remaining failure; empty if there is none."""
         while True:
             run = await self.runs.run(self.setup, self.seeds[0], "repair")
             signature = compute_signature(run.failure, run.stdout_tail)
@@ -110,7 +110,7 @@ class RepositoryReproduction:
     async def _find_next_repair(
         self, signature: str, run: CommandRun
     ) -> tuple[RepositoryRepair | None, Literal["rule", "model"]]:
-        """A repair that was not tried, and who proposes it."""
+        """Return an untried repair and its source."""
         tried = [one.repair for one in self.runs.code_state.repairs]
         known = next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
         if known is not None or self.queries is None:
@@ -129,7 +129,7 @@ class RepositoryReproduction:
         if signature.startswith(("path:", "argument:")):
             found += [
                 RepositoryRepair(
-                    kind="argv", argv=one.argv, reason=f"the command is outdated; {one.location} offers this one"
+                    kind="argv", argv=one.argv, reason=f"the command is outdated; {one.location} has this one"
                 )
                 for one in list_candidates(texts)
                 if not one.wrong and one.argv != command.argv
@@ -137,14 +137,14 @@ class RepositoryReproduction:
         return [one for one in found if keeps_program(one, self.runs.code_state.command, texts)]
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
-        """The setup with a repair. Raises `RepositoryError` where it cannot be made."""
+        """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
         setup = self.setup
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         if repair.kind == "pins":
             made = add_packages(setup.environment, repair.pins, self.settings)
             if made.packages == setup.environment.packages:
-                raise RepositoryError(f"{', '.join(repair.pins)} cannot be had: {_format_last(made.deviations)}")
+                raise RepositoryError(f"{', '.join(repair.pins)} cannot be installed: {_format_last(made.deviations)}")
             return replace(setup, environment=made)
         if repair.kind == "argv":
             seeded = any("{seed}" in word for word in repair.argv)
@@ -172,10 +172,10 @@ class RepositoryReproduction:
             RepairTried(signature=signature, repair=repair, by=by, tree=setup.tree, commit=commit, kept=kept, then=then)
         )
 
-    # --- the baseline -------------------------------------------------------------------------------------------------
+    # --- baseline -----------------------------------------------------------------------------------------------------
 
     async def _run_baseline(self) -> list[CommandRun]:
-        """The runs over all seeds, then the first seed again, traced."""
+        """Run all seeds, then the first seed again with a trace."""
         made = await asyncio.gather(*(self.runs.run(self.setup, seed, "baseline") for seed in self.seeds))
         again = await self.runs.run(self.setup, self.seeds[0], "trace", repeat=1, traced=True)
         return [*made, again]
@@ -189,8 +189,8 @@ class RepositoryReproduction:
             same = "same digits" if runs[0].value == runs[-1].value else "differs"
             if len(values) > 1 and len(set(values)) == 1:
                 why = (
-                    f"{len(values)} seeds gave the same value, {values[0]!r}: the seed changes nothing, or less "
-                    "than the metric shows"
+                    f"{len(values)} seeds gave the same value, {values[0]!r}: the seed has no effect, or an effect "
+                    "below the metric's resolution"
                 )
         return BaselineChecked(
             tree=self.setup.tree,
@@ -204,7 +204,7 @@ class RepositoryReproduction:
 
 
 def keeps_program(repair: RepositoryRepair, found_command: CommandFound | None, texts: Mapping[str, str]) -> bool:
-    """Whether a repair runs the program that a person named, where one did."""
+    """Return whether a repair keeps the program that the user named, if the user named one."""
     return (
         repair.kind != "argv"
         or found_command is None
@@ -216,8 +216,8 @@ def keeps_program(repair: RepositoryRepair, found_command: CommandFound | None, 
 def choose_command(
     texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str, *, direction: str, scale: float
 ) -> CommandFound | None:
-    """The command that is run: the person's, or the first that the repository bears out; None where a reader is needed,
-    since there is none or no metric."""
+    """Choose the command to run: the user's, or the first that the repository's code supports. None if a model has to
+    choose, since there is no such command or no metric."""
     if not metric:
         return None
     if given_command is not None:
@@ -225,15 +225,14 @@ def choose_command(
             there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
             raise RepositoryError(
                 f"--command {format_command_line(given_command.argv)!r}: there is no {lacking} in the "
-                f"repository; it has "
-                f"{there or 'no Python file'}"
+                f"repository; it contains {there or 'no Python file'}"
             )
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
         return CommandFound(
             command=given_command,
             by="person",
             why=(
-                f"it is given no seed, though it takes {' '.join(words)}: add that to compare runs of one seed"
+                f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
                 if words
                 else ""
             ),
@@ -260,10 +259,10 @@ def choose_command(
 
 
 def to_command_found(choice: CommandChoice | None, scale: float) -> CommandFound:
-    """What a reader found. Raises `RepositoryError` where that is nothing, or cannot be read."""
+    """Convert a model's choice. Raises `RepositoryError` if there is none or it is invalid."""
     if choice is None:
         raise RepositoryError(
-            "no command was found that makes the result: give it, --command 'python train.py --seed {seed}'"
+            "no command was found that produces the result: pass it with --command 'python train.py --seed {seed}'"
         )
     parse_metric(choice.metric)
     return CommandFound(

@@ -1,6 +1,6 @@
-"""Whether a conclusion rests on what was measured: each number found or derivable, each direction as recorded.
+"""Check whether measurements support a conclusion: every number found or derivable, every direction as recorded.
 
-So a right answer by luck is told apart from one that follows from the numbers.
+This separates a conclusion that follows from the numbers from one that is right by chance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REVERSED_DIRECTIONS: dict[str, EffectDirection] = {
 
 
 class ArmComparison(NamedTuple):
-    """Of a metric: the second arm is lower, higher or the same, against the first."""
+    """How the second arm compares with the first on a metric."""
 
     metric: str
     first: str
@@ -35,7 +35,8 @@ class ArmComparison(NamedTuple):
 
 
 def parse_interval(text: str) -> tuple[float, float, bool]:
-    """What a printed number stands for: half a unit of its last place to both sides; and whether it is in percent."""
+    """Return the bounds of a printed number, half a unit of its last place to both sides, and whether it is a
+    percentage."""
     bare = text.strip().replace("−", "-")
     percent = bare.endswith("%")
     bare = bare.rstrip("% ").replace(",", "")
@@ -47,7 +48,7 @@ def parse_interval(text: str) -> tuple[float, float, bool]:
 
 
 def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
-    """Whether a number was measured, follows from two that were, or neither."""
+    """Return whether a number was measured, follows from two measured numbers, or neither."""
     low, high, percent = parse_interval(text)
 
     def there(*values: float) -> bool:
@@ -67,7 +68,7 @@ def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
 
 
 def matches_statistic(text: str, statistic: str, values: Sequence[float], against: Sequence[float] = ()) -> bool:
-    """Whether a printed number is what it is said to be, of an arm's values and those that it is held against."""
+    """Return whether a printed number is the named statistic of an arm's values, compared with those of `against`."""
     if not values or (statistic in ("difference", "ratio", "percent") and not against):
         return False
     low, high, percent = parse_interval(text)
@@ -86,7 +87,7 @@ def matches_statistic(text: str, statistic: str, values: Sequence[float], agains
 
 
 def direction_support(comparison: ArmComparison, comparisons: Iterable[ArmComparison]) -> DirectionSupport:
-    """Whether the record's comparisons say what a claim says."""
+    """Return whether the recorded comparisons support a claim."""
     for one in comparisons:
         if one.metric != comparison.metric or {one.first, one.second} != {comparison.first, comparison.second}:
             continue
@@ -104,7 +105,7 @@ def is_supported(
     measured: Mapping[str, float],
     comparisons: Sequence[ArmComparison],
 ) -> bool:
-    """Whether a conclusion that is right is so by its measurements."""
+    """Return whether a correct conclusion follows from its measurements."""
     return (
         correct
         and bool(claims)
@@ -114,11 +115,12 @@ def is_supported(
 
 
 def list_stated_results(text: str, question_text: str, counts: Iterable[int] = ()) -> list[str]:
-    """The numbers of a conclusion that are to be measured: not those of the question, nor counts of seeds or arms."""
+    """Return the numbers of a conclusion that need a measurement: neither numbers of the question nor counts of seeds
+    or arms."""
     given, whole = set(find_numbers(question_text)), {str(one) for one in counts}
     return [one for one in find_numbers(text) if one not in given and one not in whole]
 
 
 def find_numbers(text: str) -> list[str]:
-    """The numbers that a text prints, a `%` with each that has one."""
+    """Return the numbers printed in a text, each with its `%` if it has one."""
     return [found.group().strip() for found in NUMBER_PATTERN.finditer(text)]

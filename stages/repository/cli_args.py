@@ -1,6 +1,7 @@
-"""Words of arms, levels and hyperparameters, held against what a repository's command knows, before anything is run.
+"""Check the command words of arms, levels and hyperparameters against a repository's command, before anything is run.
 
-Refused is what the code says for certain: where a parser takes what it does not know, or is made elsewhere, nothing is.
+Words are refused only if the code is certain to reject them: if a parser accepts unknown options, or is built
+elsewhere, nothing is refused.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ _OPEN_PARSERS = {
     "tyro",
     "run_exit",
 }
-"""Calls after which a command may know more than its declared options."""
+"""Calls that let a command accept more than its declared options."""
 
 
 def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
-    """The options of what a command runs, its subcommand's included."""
+    """Return the options of a command, including those of its subcommand."""
     paths = set(list_reached_files(code, argv))
     return [one for one in find_options(code) if one.path in paths and (not one.command or one.command in argv)]
 
 
 def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
-    """What of words that are added to a command it does not know; empty where it knows all, or nobody can tell."""
+    """Return which added words a command does not accept; empty if it accepts all, or if that is uncertain."""
     if find_hydra_config(code) is not None:
         own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
         known = list_override_names(code.texts, code)
         return (
-            f"knows no option {own}: it takes overrides key=value"
+            f"has no option {own}: it takes overrides of the form key=value"
             if own
             else ""
             if known is None
@@ -74,12 +75,12 @@ def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex
     return (
         ""
         if not bare or _takes_positional_args(code, argv)
-        else (f"takes no {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
+        else (f"does not accept {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
     )
 
 
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
-    """Whether words `key=value` may reach its configuration, as far as the code tells."""
+    """Return whether words of the form `key=value` may reach the configuration, as far as the code shows."""
     return (
         find_hydra_config(code) is not None
         or not _list_closed_options(argv, code)
@@ -88,7 +89,7 @@ def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
 
 
 def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
-    """All options of a command, where it certainly knows no others; else none."""
+    """Return all options of a command if it is certain to accept no others; otherwise an empty set."""
     called = {
         read_last_name(node.func)
         for path in list_reached_files(code, argv)
@@ -100,7 +101,8 @@ def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
 
 
 def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
-    """Whether a parser has an argument without a name, or one that takes several words; or nothing says so."""
+    """Return whether a parser has a positional argument or one that takes several words, or the code reads `argv`
+    itself."""
     for path in list_reached_files(code, argv):
         for node in ast.walk(code.trees[path]) if path in code.trees else ():
             if isinstance(node, ast.Call) and read_last_name(node.func) in ("add_argument", "argument", "Argument"):
@@ -115,7 +117,7 @@ def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
 
 
 def _parse_key(word: str) -> str:
-    """The key that an override sets; empty where it adds one, or is none."""
+    """Return the key that an override sets; empty if it adds a key or is not an override."""
     name = word.partition("=")[0] if "=" in word or word.startswith("~") else ""
     return "" if name.startswith(("+", "-", "hydra")) else name.lstrip("~").partition("@")[0]
 
@@ -125,20 +127,20 @@ def _format_unknown(noun: str, names: Iterable[str], known: Iterable[str]) -> st
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, 1)
-            return f"knows no {noun} {name}" + (f", but {near[0]}" if near else f"; there is {', '.join(known[:12])}")
+            return f"has no {noun} {name}" + (f", but {near[0]}" if near else f"; known: {', '.join(known[:12])}")
     return ""
 
 
 def find_plan_faults(plan: DataPlan, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
-    """Which words of a plan its command does not know, one sentence each."""
+    """Yield the words of a plan that its command does not accept, one sentence each."""
     return find_space_faults(
         CommandSpace(hyperparameters=plan.space, arms=plan.arms, levels=plan.all_levels), argv, code
     )
 
 
 def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
-    """Which words of a space its command does not know, one sentence each; what reaches patched arms alone is not
-    there yet."""
+    """Yield the words of a space that its command does not accept, one sentence each. Words that reach only patched
+    arms are not checked, since their code does not exist yet."""
     patched = {arm.name for arm in space.arms if arm.role != "baseline" and not arm.words}
     tuned = [
         (f"hyperparameter {one.name!r}", (one.word or f"{one.name}={{value}}").split())
@@ -152,11 +154,11 @@ def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex)
     ):
         own = next((word for word in words if _read_head(word) in _list_filled(argv)), "")
         if own:
-            yield f"{what} sets {_read_head(own)}, which the program fills in for each run: take it out"
+            yield f"{what} sets {_read_head(own)}, which the program sets for each run: remove it"
         if wrong := find_unknown_args(words, argv, code):
             yield f"{what} has the words {' '.join(words)}: the command {wrong}"
     yield from (
-        f"{what} has the word {' '.join(words)}, without {{value}}"
+        f"{what} has the word {' '.join(words)}, which lacks {{value}}"
         for what, words in tuned
         if "{value}" not in " ".join(words)
     )
@@ -167,7 +169,7 @@ def _read_head(word: str) -> str:
 
 
 def _list_filled(argv: Sequence[str]) -> set[str]:
-    """Options and keys that stand before `{seed}` and `{out}` in a command."""
+    """Return the options and keys that precede `{seed}` and `{out}` in a command."""
     return {
         _read_head(word)
         for word, after in zip(argv, (*argv[1:], ""), strict=True)
@@ -175,14 +177,14 @@ def _list_filled(argv: Sequence[str]) -> set[str]:
     }
 
 
-# --- hyperparameters as a person gives them ---------------------------------------------------------------------------
+# --- hyperparameters given by the user --------------------------------------------------------------------------------
 
 
 def complete_hyperparameter(
     name: str, given: dict[str, object], argv: Sequence[str], code: CodeIndex
 ) -> dict[str, object]:
-    """A hyperparameter as a file gives it, with what the repository itself tells of it: how the command is given it,
-    its default there, and where that stands."""
+    """Complete a hyperparameter from a user's file with what the repository states: how the command sets it, its
+    default, and where that is defined."""
     made = {"name": name, **given}
     if made.pop("log", False):
         made.setdefault("kind", "log")
@@ -205,7 +207,7 @@ def complete_hyperparameter(
 
 
 def _find_target(word: str, name: str, argv: Sequence[str], code: CodeIndex) -> ParserOption | ConfigKey | None:
-    """The option or key that a word sets, or that has the name."""
+    """Return the option or key that a word sets, or that has the given name."""
     options, keys = list_options(argv, code), find_keys(code.texts, tuple(argv), code)
     if word:
         head = re.split(r"[ =]", word)[0]
@@ -217,7 +219,7 @@ def _find_target(word: str, name: str, argv: Sequence[str], code: CodeIndex) -> 
 
 
 def _find_default(place: ParserOption | ConfigKey, argv: Sequence[str]) -> tuple[Scalar | None, str]:
-    """What it is where no arm says otherwise, and who says so."""
+    """Return the value that applies if no arm sets it, and its source."""
     names = place.flags if isinstance(place, ParserOption) else (place.name,)
     for word, after in zip(argv, (*argv[1:], ""), strict=True):
         head, equals, value = word.partition("=")

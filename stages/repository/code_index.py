@@ -1,4 +1,4 @@
-"""The Python code of a repository as a tree of functions, and small edits of it that keep everything else as it is."""
+"""Index the Python functions of a repository, and make minimal edits to its code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FunctionDefinition:
 
     @property
     def name(self) -> str:
-        """What people call it: of a method that runs when an instance is called, the class."""
+        """Display name: the class for a method that runs when an instance is called."""
         return self.owner.name if self.owner is not None and self.node.name in CALL_METHODS else self.symbol
 
     @property
@@ -44,7 +44,7 @@ class FunctionDefinition:
 
     @property
     def line(self) -> int:
-        """Of its first line, decorators included: as a code object tells it."""
+        """First line, decorators included, as in a code object."""
         return min((one.lineno for one in self.node.decorator_list), default=self.node.lineno)
 
     @property
@@ -53,23 +53,23 @@ class FunctionDefinition:
 
     @property
     def parameters(self) -> list[str]:
-        """Names of its positional and keyword parameters, without `self`."""
+        """Names of the positional and keyword parameters, without `self`."""
         given = self.node.args
         names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
         return names[1:] if self.owner is not None and names[:1] in (["self"], ["cls"]) else names
 
     @property
     def span(self) -> range:
-        """The lines of its body."""
+        """The lines of the body."""
         return range(self.node.body[0].lineno, (self.node.end_lineno or self.node.lineno) + 1)
 
     def walk_own(self) -> Iterator[ast.AST]:
-        """All that is in its body, but for functions and classes within."""
+        """Yield the nodes of the body, without the contents of nested functions and classes."""
         return walk_within(self.node.body)
 
     @property
     def returns(self) -> list[ast.Return]:
-        """Its returns that give something back, in the order of the text; none of a generator."""
+        """Return statements with a value, in source order; empty for a generator."""
         own = list(self.walk_own())
         if any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own):
             return []
@@ -80,19 +80,19 @@ class FunctionDefinition:
 
 @dataclass(frozen=True)
 class CodeIndex:
-    """The files of a repository that Python reads."""
+    """The Python files of a repository."""
 
     texts: Mapping[str, str]
     trees: Mapping[str, ast.Module]
     definitions: tuple[FunctionDefinition, ...]
 
     def find_definitions(self, name: str) -> list[FunctionDefinition]:
-        """The functions, or the methods that run when instances are called, that a name may mean."""
+        """Return the functions of that name, and the call methods of the class of that name."""
         return [one for one in self.definitions if one.name == name]
 
 
 def index_code(texts: Mapping[str, str]) -> CodeIndex:
-    """The code of these files; what does not parse is left out."""
+    """Index the code of these files; files that do not parse are skipped."""
     trees: dict[str, ast.Module] = {}
     for path, text in texts.items():
         if path.endswith(".py"):
@@ -115,7 +115,7 @@ def index_code(texts: Mapping[str, str]) -> CodeIndex:
 
 
 def walk_within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """All that is in a body, but for functions and classes within."""
+    """Yield the nodes of a body, without the contents of nested functions and classes."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
@@ -125,14 +125,14 @@ def walk_within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def read_last_name(node: ast.expr) -> str:
-    """The last part of a dotted name; empty for anything else."""
+    """Return the last part of a dotted name; empty for other expressions."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def find_module_name(path: str) -> str:
-    """How a file is named with `python -m`, below `src` or not."""
+    """Return a file's module name for `python -m`, without a leading `src`."""
     parts = PurePosixPath(path).with_suffix("").parts
     parts = parts[1:] if parts[:1] == ("src",) else parts
     return ".".join(parts[:-1] if parts[-1:] in (("__init__",), ("__main__",)) else parts)
@@ -142,7 +142,7 @@ def find_module_name(path: str) -> str:
 
 
 def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
-    """The one edit that makes a text of another: the lines that differ, and as many around as make them unique."""
+    """Build the edit that turns one text into another: the lines that differ, with enough context to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     first = next(
         (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
@@ -154,7 +154,7 @@ def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
     last = min(last, len(old) - first, len(new) - first)
     while True:
         piece = "".join(old[first : len(old) - last])
-        if piece and before.find(piece) == before.rfind(piece):  # overlapping ones too
+        if piece and before.find(piece) == before.rfind(piece):  # overlapping matches included
             return RepositoryEdit(path=path, old=piece, new="".join(new[first : len(new) - last]))
         if not first and not last:
             return RepositoryEdit(path=path, old=before, new=after)
@@ -162,7 +162,7 @@ def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
 
 
 def replace_node(text: str, node: ast.expr | ast.stmt, new: str) -> str:
-    """The text with what a node spans replaced."""
+    """Return the text with a node's source replaced."""
     lines = text.splitlines(keepends=True)
     begins, ends = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     head = lines[begins].encode()[: node.col_offset].decode()
@@ -171,7 +171,8 @@ def replace_node(text: str, node: ast.expr | ast.stmt, new: str) -> str:
 
 
 def return_zeros(definition: FunctionDefinition, text: str) -> str | None:
-    """The file with everything that a function gives back turned to zero, shapes kept; None where it gives nothing."""
+    """Return the file with everything a function returns turned to zeros of the same shape; None if it returns
+    nothing."""
     if not definition.returns:
         return None
     top = _find_top_line(definition, ast.parse(text))
@@ -187,7 +188,7 @@ def return_zeros(definition: FunctionDefinition, text: str) -> str | None:
 
 
 def return_argument(definition: FunctionDefinition, text: str, parameter: str) -> str:
-    """The file with a function that gives back one of its arguments, as it came."""
+    """Return the file with a function that returns one of its arguments unchanged."""
     body = definition.node.body
     said = (
         isinstance(body[0], ast.Expr)
@@ -197,19 +198,20 @@ def return_argument(definition: FunctionDefinition, text: str, parameter: str) -
     )
     before = body[1] if said else body[0]
     lines = text.splitlines(keepends=True)
-    if before.lineno == definition.node.lineno:  # all on one line
+    if before.lineno == definition.node.lineno:  # the whole function is on one line
         return replace_node(text, before, f"return {parameter}")
     at = min((before.lineno, *(one.lineno for one in getattr(before, "decorator_list", ())))) - 1
     return "".join((*lines[:at], " " * before.col_offset + f"return {parameter}\n", *lines[at:]))
 
 
 def remove_statement(text: str, node: ast.stmt) -> str:
-    """The file without a statement."""
+    """Return the text with a statement replaced by `pass`."""
     return replace_node(text, node, "pass")
 
 
 def _find_top_line(one: FunctionDefinition, tree: ast.Module) -> int:
-    """The index of the line before which something for a function can be defined: before what holds it at the top."""
+    """Return the index of the line before the top-level statement that contains a function; a helper can be defined
+    there."""
     holder = next(node for node in tree.body if node.lineno <= one.node.lineno <= (node.end_lineno or node.lineno))
     decorators: list[ast.expr] = getattr(holder, "decorator_list", [])
     return min((holder.lineno, *(each.lineno for each in decorators))) - 1

@@ -1,7 +1,7 @@
-"""Which command makes a repository's result: as its README, Makefile or CI has it, checked against the code itself.
+"""Find the command that produces a repository's result, in its README, Makefile or CI, and check it against the code.
 
-Nothing is run here. A command that names a script, a module or an option that is not there is outdated, and what its
-own parsers offer takes its place.
+Nothing is run. A command with a missing script, module or option is outdated; entry points found in the code replace
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AUXILIARY_PATH = re.compile(
 
 @dataclass(frozen=True)
 class CommandCandidate:
-    """A command line, with `{seed}` where its seed goes. `wrong`: why it cannot be run, empty where nothing is seen."""
+    """A command line, with `{seed}` in place of its seed. `wrong`: why it cannot run; empty if no fault is known."""
 
     argv: tuple[str, ...]
     location: str
@@ -45,8 +45,8 @@ class CommandCandidate:
 
 
 def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
-    """Commands that may make the result, the likeliest first: those that documents name and the code bears out, then
-    what the code offers, then those that are outdated."""
+    """Return commands that may produce the result, likeliest first: documented commands that the code supports, then
+    entry points of the code, then outdated commands."""
     code = index_code(texts)
     written = [
         one
@@ -65,7 +65,7 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
 
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
-    """Words that hand a seed to a command that has none; empty where none can be handed in."""
+    """Return words that set the seed of a command that sets none; empty if that is impossible."""
     path = find_script(argv, code.texts)
     for one in find_options(code):
         if _SEED_NAME.search(one.dest) and path is not None and _reaches(one, path, argv, code):
@@ -77,9 +77,9 @@ def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
-    """The command with `{seed}` in place of the seed that it names, or beside it; as it is where it takes none.
+    """Return the command with `{seed}` in place of its seed, or added if it accepts one.
 
-    What Hydra starts writes into `{out}`, and not into a folder that it names by the time.
+    With Hydra, the command writes to `{out}` instead of a folder named after the time.
     """
     words = list(argv)
     if find_hydra_config(code) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
@@ -96,7 +96,7 @@ def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
 
 
 def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """The file that a command line runs; None where it is none of the repository's."""
+    """Return the file that a command line runs; None if it is not in the repository."""
     words = list(argv)
     while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("uv", "poetry", "run", "accelerate", "launch")):
         words.pop(0)
@@ -117,7 +117,7 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
 
 
 def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
-    """The file of Python that a command line names first and the repository lacks; empty where it lacks none."""
+    """Return the first Python file of a command line if the repository lacks it; otherwise empty."""
     if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", argv[0]) or find_script(argv, texts):
         return ""
     first = next((word for word in argv[1:] if not word.startswith("-")), "")
@@ -125,7 +125,7 @@ def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
 
 
 def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
-    """What of a command line its script's parser does not know; empty where it knows all, or has none."""
+    """Return why the script's parser rejects a command line; empty if it does not, or has no options."""
     path = find_script(argv, code.texts)
     known = {
         flag for one in find_options(code) for flag in one.flags if path is not None and _reaches(one, path, argv, code)
@@ -134,7 +134,7 @@ def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
         return ""
     used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
     unknown = [word for word in used if not any(flag.startswith(word) for flag in known)]
-    return f"its parser knows no {', '.join(unknown)}" if unknown else ""
+    return f"the parser has no option {', '.join(unknown)}" if unknown else ""
 
 
 def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[CommandCandidate]:
@@ -163,7 +163,7 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
 
 
 def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
-    """What the code itself can be started by."""
+    """Yield commands for the entry points of the code."""
     found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _AUXILIARY_PATH.search(path)]
     for path in sorted(found, key=lambda one: (not _TRAINING_NAME.search(one), one.count("/"), one)):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
@@ -173,7 +173,7 @@ def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
 
 
 def _is_entry(tree: ast.Module) -> bool:
-    """Whether a file does something when it is run: it looks at `__name__`, or reads its arguments at its top."""
+    """Return whether a file is runnable: it checks `__name__`, or parses arguments at top level."""
     for node in tree.body:
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             return True
@@ -196,7 +196,7 @@ def _list_subcommands(tree: ast.Module) -> list[str]:
 
 
 def _reaches(one: ParserOption, path: str, argv: Sequence[str], code: CodeIndex) -> bool:
-    """Whether an option is read by what a command runs: it stands in its script, or in what that imports."""
+    """Return whether a command reads an option: it is declared in its script or in a file that this imports."""
     if one.command and one.command not in argv:
         return False
     return (

@@ -1,4 +1,5 @@
-"""The runs of a repository's command, each made once: by its files, words, environment, data, device and seed."""
+"""Run a repository's command; each run is identified by its files, words, environment, data, device and seed, and made
+once."""
 
 from __future__ import annotations
 
@@ -37,18 +38,18 @@ MAX_TAIL_CHARS = 4000
 
 
 class CommandExecutor(Protocol):
-    """Runs commands, so many at a time."""
+    """Runs commands, at most `slots` at a time."""
 
     slots: int
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
-        """Run a command to its end. Raises `ExecutorError`."""
+        """Run a command to completion. Raises `ExecutorError`."""
         ...
 
 
 @dataclass(frozen=True)
 class CommandSetup:
-    """What a run is made of, but for its seed: files, command and environment."""
+    """Everything that defines a run except its seed: files, command and environment."""
 
     tree: str
     command: RepositoryCommand
@@ -57,27 +58,27 @@ class CommandSetup:
 
 @dataclass
 class CommandRunner:
-    """Makes runs and commits each; one that was made is not made again."""
+    """Makes and records runs; a recorded run is not repeated."""
 
     recorder: EventLog
     executor: CommandExecutor
     mirror: GitMirror
     folder: Path
-    """The record's."""
+    """Folder of the record."""
     timeout: float
     device: str = "cpu"
     resume: tuple[str, ...] = ()
-    """The command after a cut, for programs that go on from what they left."""
+    """Command that resumes an interrupted run, for programs that save their state."""
     _running: dict[str, asyncio.Task[CommandRun]] = field(default_factory=dict[str, "asyncio.Task[CommandRun]"])
 
     @property
     def labels_folder(self) -> Path:
-        """Where labels lie that predictions are scored against; no command sees it."""
+        """Folder of the labels for scoring predictions; no command can read it."""
         return self.folder / "labels"
 
     @property
     def running_count(self) -> int:
-        """Runs that have not ended."""
+        """Number of unfinished runs."""
         return len(self._running)
 
     @property
@@ -85,11 +86,11 @@ class CommandRunner:
         return self.recorder.state.repository_state
 
     def find_run_folder(self, run: CommandRun) -> Path:
-        """Where what it printed lies, and what a traced run saw."""
+        """Return the folder with the output of a run, and its trace if there is one."""
         return self.folder / "runs" / run.id
 
     def compute_key(self, setup: CommandSetup, words: Sequence[str], seed: int, repeat: int) -> str:
-        """What a run is known by."""
+        """Return the key that identifies a run."""
         content = [
             setup.tree,
             list(words),
@@ -106,7 +107,7 @@ class CommandRunner:
     def find_run(
         self, setup: CommandSetup, seed: int, *, words: Sequence[str] = (), repeat: int = 0
     ) -> CommandRun | None:
-        """A run that was made before."""
+        """Return a run from the record; None if it was not made."""
         seed, repeat = _split_seed(setup.command, seed, repeat)
         argv = build_command_line(setup.command, seed, words)
         known = self.code_state.runs.get(self.compute_key(setup, argv, seed, repeat))
@@ -123,9 +124,9 @@ class CommandRunner:
         repeat: int = 0,
         traced: bool = False,
     ) -> CommandRun:
-        """The run, made now or before. Of a program that takes no seed, `seed` counts its repeats.
+        """Return the run, from the record or newly made. If the program takes no seed, `seed` counts repetitions.
 
-        Raises: `ExecutorError`.
+        Raises `ExecutorError`.
         """
         seed, repeat = _split_seed(setup.command, seed, repeat)
         argv = build_command_line(setup.command, seed, words)
@@ -206,7 +207,7 @@ class CommandRunner:
 
 
 def read_failure(run: CommandRun) -> Failure | None:
-    """Why a run gave no value."""
+    """Return why a run gave no value."""
     return run.failure if run.value is None else None
 
 

@@ -1,18 +1,17 @@
-"""The parts of a repository that its result can be made without, found by reading its code and one traced run of it.
+"""Find the components of a repository that can be ablated, from its code and one traced run.
 
-A part is *optional* (an option, a configuration key), *one of several* (terms of a sum or of `+=`, items of a list that
-are called, functions of a registry), or *shape-preserving* (what comes out is shaped like one argument). The same thing
-found twice is one part, with the ways to take it out in the order option, override, then those of its kind: of what is
-joined, zero before dropping it, since others count on its width; of a function whose result is shaped like its argument
-that argument before zero, which would leave nothing, unless it is added to something.
+A component is *optional* (an option, a configuration key), *one of several* (terms of a sum or of `+=`, called items of
+a list, functions of a registry) or *shape-preserving* (the result has the shape of one argument). The same component
+found twice is merged. Its mutations are ordered: option, override, then those of its kind. Joined values are zeroed
+before they are dropped, since other code depends on their width. A function whose result has the shape of its argument
+returns that argument before it returns zeros, which would leave nothing of the model, unless the result is added to
+something.
 
-What everything passes through is plumbing, and what reaches neither predictions nor loss is a decoy: both are listed
-with reasons and never run. No model is needed; names decide only what no use of a value can.
-
-Not kept: parts of compiled code, of generators, of other processes than the traced ones; and meaning. A function that
-the rules take for a part may be one that nobody would ablate.
-
-Source: AblateCell, its inventory of components, which a model makes there.
+Functions that all data passes through are plumbing; functions that reach neither predictions nor the loss are decoys.
+Both are listed with reasons and never run. No model is needed; names decide only where the use of a value cannot.
+Limits: compiled code, generators and processes other than the traced ones are not covered. Nor is meaning: the rules
+may select a function that nobody would ablate.
+Source: AblateCell, component inventory, which it builds with a model.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ _STRENGTH_NAME = re.compile(
     r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$",
     re.IGNORECASE,
 )
-"""Numbers with such names set how strongly something acts: at 0 it does not."""
+"""Names of numbers that set how strongly something acts; 0 turns it off."""
 _AUXILIARY_NAME = re.compile(
     r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
     r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
     r"monitor|cache|download|visuali|tracker|summary|(^|_)meter|stopwatch|dump",
     re.IGNORECASE,
 )
-"""What is named so tells of a run, and takes no part in it."""
+"""Names of logging and I/O code, which is never ablated."""
 _LOADING_CALLS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
 _WRITING_CALLS = {
     "open",
@@ -85,17 +84,18 @@ _WRITING_CALLS = {
 _OPTIMIZER_ARGUMENT = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
 _METRIC_NAME = re.compile(r"metric|accurac|rmse|evaluat|(^|_)(mse|mae|auc|f1|r2)$", re.IGNORECASE)
 _COUNTER_NAME = re.compile(r"(cur(rent)?_?)?(steps?|epochs?|iter(ation)?s?|i|n|t|idx|index|count|progress|num_\w+)")
-"""Numbers that only count: a function of one is no change of it."""
+"""Names of counters: a function of a counter does not transform it."""
 _JOINING_CALLS = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack"}
 MAX_IDENTITIES, MAX_FLOORS = 3, 3
-LOSS_TERM = "a term of a sum of numbers, as a loss is"
+LOSS_TERM = "a scalar term of a sum, such as a loss"
 SKIP_SUFFIX = " skip"
-"""What the name of a skip connection ends in, after that of what it leads around."""
+"""Suffix of the name of a skip connection, after the name of the function it skips."""
 
 
 @dataclass(frozen=True)
 class ComponentInventory:
-    """What can be taken out, what cannot and why, and edits that leave nothing of the model, the likeliest first."""
+    """The components that can be ablated, the rest with reasons, and mutations that disable the whole model, likeliest
+    first."""
 
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...]
@@ -115,7 +115,7 @@ class _ComponentCandidate:
 
 
 def discover_components(texts: Mapping[str, str], command: RepositoryCommand, trace: CallTrace) -> ComponentInventory:
-    """The parts of the code that a command runs."""
+    """Return the components of the code that a command runs."""
     return _ComponentFinder(index_code(texts), command, trace).find()
 
 
@@ -147,14 +147,14 @@ class _ComponentFinder:
         floors = self._find_floors([one.definition for one in merged if one.definition is not None])
         return ComponentInventory(parts, tuple(self._rest.values()), tuple(floors))
 
-    # --- from outside -------------------------------------------------------------------------------------------------
+    # --- settings -----------------------------------------------------------------------------------------------------
 
     def _find_options(self) -> Iterator[_ComponentCandidate]:
         for one in find_options(self._code):
             if one.path not in self._trace.lines or (one.command and one.command not in self._command.argv):
                 continue
             if any(flag in self._command.argv for flag in one.flags):
-                continue  # the command sets it: what it stands for is chosen
+                continue  # the command sets this option deliberately
             words = one.off_args or ((one.flag, "0") if _is_strength_value(one.dest, one.value) else ())
             if words and not self._is_auxiliary(one.dest, one.path):
                 yield _ComponentCandidate(
@@ -174,7 +174,9 @@ class _ComponentFinder:
         for group, _, empty, path in find_optional_groups(self._code.texts, self._code):
             own = {name for name in of_key if name.startswith(f"{group}.")}
             strengths = {name for name in own if is_strength(of_key[name].mutations[0])}
-            kept = strengths if len(strengths) > 1 else set[str]()  # what a group holds tells more than the group
+            kept = (
+                strengths if len(strengths) > 1 else set[str]()
+            )  # the settings of a group say more than the group itself
             of_key = {name: one for name, one in of_key.items() if name not in own - kept}
             if not kept and not self._is_auxiliary(group, path):
                 yield _ComponentCandidate(
@@ -199,7 +201,7 @@ class _ComponentFinder:
                 )
 
     def _check_key(self, key: ConfigKey) -> _ComponentCandidate | None:
-        """A key that can be turned off, and that the command does not set."""
+        """Return a candidate if the key can be turned off and the command does not set it."""
         last = key.name.rpartition(".")[2]
         off = self._find_off_value(key, last)
         if (
@@ -216,7 +218,7 @@ class _ComponentFinder:
         )
 
     def _only_writes(self, name: str, called: str, path: str) -> bool:
-        """Whether a class changes nothing that others see, and writes files."""
+        """Return whether a class writes files and changes no state of other objects."""
         own = [one for one in self._ran if one.owner is not None and one.owner.name == name]
         writes = any(
             read_last_name(node.func) in _WRITING_CALLS
@@ -232,7 +234,8 @@ class _ComponentFinder:
         return True
 
     def _find_off_value(self, key: ConfigKey, last: str) -> str:
-        """The value that turns a key off; empty where none does. Strengths of the data are no part of a method."""
+        """Return the value that turns a key off; empty if there is none, or if the key sets a strength of the data,
+        which is not part of the method."""
         if key.value is True:
             return "false"
         if _is_strength_value(last, key.value):
@@ -244,7 +247,7 @@ class _ComponentFinder:
         return "none" if said or any(beside.search(self._code.texts[path]) for path in self._code.trees) else ""
 
     def _build_override(self, key: ConfigKey, value: str) -> RepositoryMutation | None:
-        """Setting a key by a word of the command, where it takes such words, else in its file."""
+        """Set a key with a command-line override if the command accepts overrides, otherwise in its file."""
         what = f"{key.name}={value}"
         if find_hydra_config(self._code) is not None or any(
             re.fullmatch(r"[A-Za-z_][\w.]*=.*", word) for word in self._command.argv
@@ -260,13 +263,15 @@ class _ComponentFinder:
     def _is_auxiliary(self, name: str, path: str) -> bool:
         if not _AUXILIARY_NAME.search(name):
             return False
-        self._rest.setdefault(name, UnexaminedPart(name=name, kind="decoy", why=f"by its name ({path}) it only tells"))
+        self._rest.setdefault(
+            name, UnexaminedPart(name=name, kind="decoy", why=f"its name indicates logging only ({path})")
+        )
         return True
 
-    # --- of the code --------------------------------------------------------------------------------------------------
+    # --- code ---------------------------------------------------------------------------------------------------------
 
     def _find_alternatives(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
-        """Functions and classes that stand beside others of their kind."""
+        """Yield functions and classes that have alternatives of the same kind."""
         for name, place in self._list_members().items():
             for one in self._code.find_definitions(name):
                 if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
@@ -287,7 +292,8 @@ class _ComponentFinder:
                     )
 
     def _list_members(self) -> dict[str, tuple[str, ast.stmt] | None]:
-        """What is joined with others, by name; with the statement that could go, and its file, where it is one."""
+        """Return the names of joined functions and classes, each with its file and the statement that can be removed,
+        if there is one."""
         found: dict[str, tuple[str, ast.stmt] | None] = {}
         known = {one.name for one in self._ran}
         for path, nodes in self._walk_bodies():
@@ -325,7 +331,7 @@ class _ComponentFinder:
         return found
 
     def _walk_bodies(self) -> Iterator[tuple[str, Iterator[ast.AST]]]:
-        """The code that ran: of functions, and of files outside of all functions."""
+        """Yield the executed code: bodies of functions, and module-level code of files."""
         for one in self._ran:
             yield one.path, one.walk_own()
         for path, tree in self._code.trees.items():
@@ -333,13 +339,13 @@ class _ComponentFinder:
                 yield path, walk_within(tree.body)
 
     def _list_joined(self, node: ast.expr, made: Mapping[str, set[str]]) -> list[str]:
-        """What the arrays that are joined came of, by name."""
+        """Return the names of the calls that produced the arrays being joined."""
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
         names = [made.get(one.id, set[str]()) for one in items if isinstance(one, ast.Name)]
         return [name for every in names for name in every] if len(names) > 1 else []
 
     def _list_calls(self, node: ast.expr) -> set[str]:
-        """Names of what is called, of an instance its class."""
+        """Return the names of called functions; for an instance, also those of its class."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
         return {
             name for one in calls for name in (read_last_name(one.func), *self._held.get(read_last_name(one.func), ()))
@@ -352,7 +358,7 @@ class _ComponentFinder:
         return names if len(names) > 1 else []
 
     def _list_registered(self, path: str) -> set[str]:
-        """Functions or classes of a file whose decorator enters them under a name, beside others."""
+        """Return the functions or classes of a file that a decorator registers under a name together with others."""
         groups: dict[str, list[str]] = {}
         for one in self._code.trees[path].body:
             for decorator in getattr(one, "decorator_list", ()):
@@ -368,7 +374,7 @@ class _ComponentFinder:
         return {name for group, names in groups.items() if everywhere[group] > 1 for name in names}
 
     def _is_scalar(self, name: str) -> bool:
-        """Whether what a function gives back is one number: a term of a loss."""
+        """Return whether a function returns a single number, like a term of a loss."""
         return any(
             seen.return_kind == ["number"]
             for one in self._code.find_definitions(name)
@@ -377,7 +383,7 @@ class _ComponentFinder:
         )
 
     def _find_shape_preserving(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
-        """Functions whose result is shaped like one of their arguments."""
+        """Yield functions whose result has the shape of one of their arguments."""
         for one in self._ran:
             hidden = one.node.name.startswith("__") and one.node.name not in CALL_METHODS
             if one.key in aside or hidden or self._is_plumbing(one):
@@ -389,7 +395,7 @@ class _ComponentFinder:
             ways = [
                 RepositoryMutation(
                     kind="identity",
-                    what=f"gives back its argument {name}",
+                    what=f"returns its argument {name} unchanged",
                     edits=(build_edit(one.path, text, return_argument(one, text, name)),),
                 )
                 for name in alike[:MAX_IDENTITIES]
@@ -410,7 +416,8 @@ class _ComponentFinder:
             )
 
     def _find_skips(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
-        """Sums of a function's argument and what was made of it, where what comes back is shaped like the argument."""
+        """Yield sums of a function's argument and a value computed from it, where the result has the argument's
+        shape."""
         for one in self._ran:
             if one.key in aside or (names := self._list_alike_arguments(one)) == [] or self._is_plumbing(one):
                 continue
@@ -439,7 +446,7 @@ class _ComponentFinder:
                     )
 
     def _count_layers(self, value: ast.expr, one: FunctionDefinition) -> int:
-        """How many calls of what an object holds lead to a value within one of its methods."""
+        """Count the calls of an object's own attributes that lead to a value in one of its methods."""
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - set(one.parameters)
         made = [
             node.value
@@ -457,7 +464,8 @@ class _ComponentFinder:
         )
 
     def _is_added(self, one: FunctionDefinition) -> bool:
-        """Whether what it gives back is added to something: then it is gone as zero, and doubles as its argument."""
+        """Return whether the result is added to something: then returning zeros removes it, and returning the argument
+        doubles it."""
         return any(
             one.name in self._list_outermost(term)
             for tree in self._code.trees.values()
@@ -467,7 +475,8 @@ class _ComponentFinder:
         )
 
     def _list_outermost(self, term: ast.expr) -> set[str]:
-        """Names of the repository's own functions whose value a term is: not of those that these are called with."""
+        """Return the names of the repository's functions that a term is the value of, without those that only compute
+        their arguments."""
         if not isinstance(term, ast.Call):
             return set[str]().union(
                 *(self._list_outermost(one) for one in ast.iter_child_nodes(term) if isinstance(one, ast.expr))
@@ -485,7 +494,7 @@ class _ComponentFinder:
         )
 
     def _list_alike_arguments(self, one: FunctionDefinition) -> list[str]:
-        """The arguments that what comes back is shaped like, in every call that was looked at."""
+        """Return the arguments that have the shape of the result in every recorded call."""
         called = self._trace.functions[one.key]
         names = [
             name
@@ -498,7 +507,7 @@ class _ComponentFinder:
             )
         ]
         if called.recorded_calls and called.recorded_calls[0].return_kind == ["number"]:
-            # what makes a number of a count is a schedule, and the count no value of it
+            # a function that maps a count to a number is a schedule, and does not transform the count
             return [
                 name
                 for name in names[:1]
@@ -518,7 +527,7 @@ class _ComponentFinder:
             if after is None
             else [
                 RepositoryMutation(
-                    kind="zero", what=f"{one.symbol} gives back zeros", edits=(build_edit(one.path, text, after),)
+                    kind="zero", what=f"{one.symbol} returns zeros", edits=(build_edit(one.path, text, after),)
                 )
             ]
         )
@@ -531,7 +540,7 @@ class _ComponentFinder:
             edits=(build_edit(path, text, remove_statement(text, statement)),),
         )
 
-    # --- what is no part ----------------------------------------------------------------------------------------------
+    # --- what is not a component --------------------------------------------------------------------------------------
 
     def _is_plumbing(self, one: FunctionDefinition) -> bool:
         why = self._explain_plumbing(one)
@@ -542,15 +551,15 @@ class _ComponentFinder:
 
     def _explain_plumbing(self, one: FunctionDefinition) -> str:
         if _is_optimizer_step(one):
-            return "it makes the steps of the training"
+            return "performs the training steps"
         if _METRIC_NAME.search(one.node.name):
-            return "it measures"
+            return "computes a metric"
         calls = {read_last_name(node.func) for node in one.walk_own() if isinstance(node, ast.Call)}
-        return "it loads the data" if calls & _LOADING_CALLS else ""
+        return "loads the data" if calls & _LOADING_CALLS else ""
 
     def _find_decoys(self) -> set[str]:
-        """Keys of functions that reach neither predictions nor loss: nothing uses what they give back, and they change
-        nothing that others see; or they are named for telling of a run."""
+        """Return the keys of functions that reach neither predictions nor the loss: their results are unused and they
+        change no outside state, or their names indicate logging."""
         used = self._list_used_names()
         found: dict[str, str] = {}
         for one in self._ran:
@@ -562,9 +571,9 @@ class _ComponentFinder:
             if one.node.name == "__init__" or one.node.name == "main":
                 continue
             if one.node.name not in used and silent and not _mutates(one) and not self._calls_mutating(one):
-                found[one.key] = "nothing uses what it gives back, and it changes nothing that others see"
+                found[one.key] = "its result is unused and it changes no outside state"
             elif _AUXILIARY_NAME.search(one.name) or _AUXILIARY_NAME.search(module):
-                found[one.key] = "by its name it only tells"
+                found[one.key] = "its name indicates logging only"
         for one in self._ran:
             if one.key in found:
                 name = one.owner.name if one.owner is not None else one.name
@@ -574,7 +583,7 @@ class _ComponentFinder:
         return set(found)
 
     def _list_used_names(self) -> set[str]:
-        """Names of what is called where its result is used."""
+        """Return the names of functions whose result is used in some call."""
         found: set[str] = set()
         for tree in self._code.trees.values():
             bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -592,8 +601,8 @@ class _ComponentFinder:
     # --- the floor ----------------------------------------------------------------------------------------------------
 
     def _find_floors(self, parts: Sequence[FunctionDefinition]) -> Iterator[RepositoryMutation]:
-        """What all of the model passes through turned to zero: functions below which most parts ran; then steps of the
-        training that change nothing."""
+        """Yield mutations that zero what the whole model passes through: functions with the most components below them
+        in the call tree; then training steps that change nothing."""
         keys = {one.key for one in parts}
         ranked: list[tuple[int, int, str]] = []
         for one in self._ran:
@@ -613,18 +622,19 @@ class _ComponentFinder:
                     edits=(build_edit(one.path, text, return_argument(one, text, names[0])),),
                 )
 
-    # --- the same thing found twice -----------------------------------------------------------------------------------
+    # --- merging ------------------------------------------------------------------------------------------------------
 
     def _merge_candidates(
         self, outside: Sequence[_ComponentCandidate], code: Sequence[_ComponentCandidate]
     ) -> list[_ComponentCandidate]:
-        """One entry a thing: what can be set goes with the code that its name means, and comes first there."""
+        """Merge candidates for the same component: a setting joins the code that its name means, and its mutations come
+        first."""
         parts: list[_ComponentCandidate] = []
         for one in code:
             known = next((part for part in parts if (part.path, part.symbol) == (one.path, one.symbol)), None)
             if known is None:
                 parts.append(one)
-            else:  # chained where it could be joined: as its argument first
+            else:  # chained where it could also be joined: first as its argument
                 known.mutations = [*one.mutations, *(way for way in known.mutations if way not in one.mutations)]
         for one in outside:
             known = self._find_meant(one, parts)
@@ -639,7 +649,8 @@ class _ComponentFinder:
     def _find_meant(
         self, setting: _ComponentCandidate, parts: Sequence[_ComponentCandidate]
     ) -> _ComponentCandidate | None:
-        """The part that a setting's name means: the setting of that name, or the one piece of code that it may mean."""
+        """Return the candidate that a setting's name means: the setting of that name, or the only code that matches
+        it."""
         same = next((part for part in parts if part.definition is None and part.name == setting.name), None)
         if same is not None:
             return same
@@ -663,12 +674,12 @@ def _is_optimizer_step(one: FunctionDefinition) -> bool:
 
 
 def is_strength(mutation: RepositoryMutation) -> bool:
-    """Whether a way sets a number to zero."""
+    """Return whether a mutation sets a number to zero."""
     return mutation.kind in ("option", "override") and bool(re.search(r"[= ]0$", mutation.what))
 
 
 def _index_attributes(code: CodeIndex) -> dict[str, set[str]]:
-    """What attributes and loop variables stand for, by the names of what is called to make them."""
+    """Map attributes and loop variables to the names of the calls that create their values."""
     held: dict[str, set[str]] = {}
     for tree in code.trees.values():
         for node in ast.walk(tree):
@@ -689,7 +700,8 @@ def _has_arrays(kind: Sequence[Any]) -> bool:
 
 
 def _mutates(one: FunctionDefinition, given: set[str] | None = None) -> bool:
-    """Whether it writes to something that is not its own: an attribute or item of what it was given, a global."""
+    """Return whether a function writes to state that is not its own: an attribute or item of an argument, or a
+    global."""
     given = {"self", *one.parameters} if given is None else given
     for node in one.walk_own():
         if isinstance(node, ast.Global | ast.Nonlocal):
@@ -702,7 +714,9 @@ def _mutates(one: FunctionDefinition, given: set[str] | None = None) -> bool:
                 return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
-            if re.fullmatch(r"[a-z]\w*[a-z]_", method) or method == "load_state_dict":  # of tensors, in place
+            if (
+                re.fullmatch(r"[a-z]\w*[a-z]_", method) or method == "load_state_dict"
+            ):  # tensor methods that work in place
                 return True
             if read_last_name(node.func.value) in given - {"self"} and method in (
                 "append",
@@ -740,22 +754,23 @@ def _strip_affixes(name: str) -> str:
 
 
 def _names_match(setting: str, symbol: str) -> bool:
-    """Whether what is set by one name is likely the code of another: all its words begin words of the symbol."""
+    """Return whether a setting likely controls a symbol: every word of the setting matches a word of the symbol by
+    prefix."""
     words, within = _split_words(setting), _split_words(symbol)
     return bool(words) and all(any(_is_prefix(word, one) for one in within) for word in words)
 
 
 def _split_words(name: str) -> list[str]:
-    """The words of a name, however it is written."""
+    """Split a name in snake case or camel case into lower-case words."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
 def _is_prefix(word: str, other: str) -> bool:
-    """Whether one of two words begins the other."""
+    """Return whether one of two words is a prefix of the other."""
     return len(word) > 2 and (other.startswith(word[:6]) or (len(other) > 4 and word.startswith(other[:6])))
 
 
 def _make_unique(found: Sequence[_ComponentCandidate]) -> list[str]:
-    """Names that tell them apart: with the file where two are alike."""
+    """Return unique names, with the file where two are equal."""
     count = Counter(one.name for one in found)
     return [one.name if count[one.name] == 1 else f"{one.path}:{one.symbol}" for one in found]

@@ -1,4 +1,4 @@
-"""What of a repository can be set from outside: options of its argument parsers, keys of its configuration files."""
+"""Find the settings of a repository: options of its argument parsers and keys of its configuration files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTION_CALLS = ("add_argument", "option", "Option", "Argument")
 
 @dataclass(frozen=True)
 class ParserOption:
-    """An option of an argument parser. `value` is its default where the source tells it."""
+    """An option of an argument parser. `value` is its default, if the source states it."""
 
     path: str
     line: int
@@ -30,17 +30,17 @@ class ParserOption:
     action: str = ""
     value: Scalar | None = None
     command: str = ""
-    """The subcommand that has it; empty for the parser itself."""
+    """The subcommand of the option; empty for the main parser."""
     help: str = ""
 
     @property
     def flag(self) -> str:
-        """The long form."""
+        """The longest spelling."""
         return max(self.flags, key=len)
 
     @property
     def off_args(self) -> tuple[str, ...]:
-        """Words that turn it off; empty where it cannot be, or is off."""
+        """Command words that turn the option off; empty if it cannot be turned off or is off by default."""
         bare = self.flag.lstrip("-")
         if self.action == "store_false":
             return (self.flag,)
@@ -53,7 +53,7 @@ class ParserOption:
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """A key of a configuration file, as an override names it: `model.use_gate`."""
+    """A key of a configuration file, named as in an override: `model.use_gate`."""
 
     path: str
     name: str
@@ -62,7 +62,7 @@ class ConfigKey:
 
 
 def find_options(code: CodeIndex) -> list[ParserOption]:
-    """The options of all parsers (argparse, click, typer by their declarations), in the order of the text."""
+    """Return the options of all parsers declared with argparse, click or typer, in source order."""
     return [one for path, tree in code.trees.items() for one in _find_file_options(path, tree)]
 
 
@@ -127,7 +127,8 @@ def _read_scalar(node: ast.expr | None) -> Scalar | None:
 
 
 def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) -> list[ConfigKey]:
-    """The keys of the configuration that a command reads: of Hydra's files those that its defaults name."""
+    """Return the keys of the configuration that a command reads; with Hydra, those of the files named in its
+    defaults."""
     hydra = find_hydra_config(code)
     if hydra is not None:
         return [key for path, prefix in _compose_config(texts, *hydra) for key in _read_keys(path, texts[path], prefix)]
@@ -141,7 +142,7 @@ def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) 
 
 
 def find_hydra_config(code: CodeIndex) -> tuple[str, str] | None:
-    """Folder and name of Hydra's main configuration; None where the repository does not use it."""
+    """Return the folder and name of Hydra's main configuration; None if the repository does not use Hydra."""
     for path, tree in code.trees.items():
         for node in ast.walk(tree):
             if (
@@ -157,7 +158,7 @@ def find_hydra_config(code: CodeIndex) -> tuple[str, str] | None:
 
 
 def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """The files of a Hydra configuration with the prefix of their keys."""
+    """Yield the files of a Hydra configuration, each with the prefix of its keys."""
     main = _find_file(texts, f"{folder}/{name}" if folder else name)
     if main is None:
         return
@@ -172,8 +173,8 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
 
 
 def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] | None:
-    """All that an override of a Hydra configuration may name: groups, and keys however deep, of every variant; None
-    where files alone do not tell."""
+    """Return all names that an override of a Hydra configuration accepts: groups, and nested keys of every variant.
+    None if the files alone do not determine them."""
     hydra = find_hydra_config(code)
     if (
         hydra is None
@@ -200,7 +201,7 @@ def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] |
 
 
 def list_variants(texts: Mapping[str, str], code: CodeIndex) -> dict[str, list[str]]:
-    """The groups of a Hydra configuration, each with its variants."""
+    """Return the groups of a Hydra configuration with their variants."""
     hydra = find_hydra_config(code)
     return {
         group: sorted(PurePosixPath(path).stem for path in paths)
@@ -210,7 +211,7 @@ def list_variants(texts: Mapping[str, str], code: CodeIndex) -> dict[str, list[s
 
 
 def _group_files(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
-    """Its files by the folder below that of its configuration that they lie in."""
+    """Group the configuration files by their folder, relative to the configuration folder."""
     found: dict[str, list[str]] = {}
     for path in texts:
         if path.startswith(f"{folder}/" if folder else "") and path.endswith((".yaml", ".yml")):
@@ -226,7 +227,7 @@ def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def find_optional_groups(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, str, str]]:
-    """Groups of a Hydra configuration that have a variant for nothing: (group, chosen, that variant, file)."""
+    """Return Hydra configuration groups that have an empty variant: (group, selected variant, empty variant, file)."""
     hydra = find_hydra_config(code)
     if hydra is None or (main := _find_file(texts, f"{hydra[0]}/{hydra[1]}".lstrip("/"))) is None:
         return []
@@ -242,7 +243,7 @@ def find_optional_groups(texts: Mapping[str, str], code: CodeIndex) -> list[tupl
 
 
 def find_targets(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, int]]:
-    """Objects that Hydra's configuration lists beside each other, as callbacks: (key, file, line)."""
+    """Return the objects listed together in Hydra's configuration, such as callbacks: (key, file, line)."""
     hydra = find_hydra_config(code)
     found: list[tuple[str, str, int]] = []
     for path, prefix in _compose_config(texts, *hydra) if hydra is not None else ():

@@ -1,7 +1,7 @@
-"""What stops a program, by what it says, and the mends that are known without a model.
+"""Recognize why a program stops by its output, and propose known fixes without a model.
 
-A mend changes where imports are found, names that Python or NumPy gave up, words of the command that its parser does
-not know; never a metric, a split, a seed or a hyperparameter, and it swallows no exception.
+A fix changes where imports are found, names that Python or NumPy removed, or command words that the parser rejects. It
+never changes a metric, a split, a seed or a hyperparameter, and swallows no exception.
 """
 
 from __future__ import annotations
@@ -94,9 +94,10 @@ DISTRIBUTION_NAMES = {
 
 
 def compute_signature(failure: Failure | None, words: str) -> str:
-    """What stopped a program, so that two runs can be compared: `module:mixnet`, `option:--seed`; empty: nothing did.
+    """Return a signature of the failure, so that runs can be compared: `module:mixnet`, `option:--seed`; empty without
+    a failure.
 
-    `words`: the end of what it printed.
+    `words`: the end of the program's output.
     """
     if failure is None:
         return ""
@@ -126,7 +127,7 @@ _SIGNATURES = (
 def propose_fixes(
     signature: str, texts: Mapping[str, str], command: RepositoryCommand, traceback: str, folders: Sequence[str] = ()
 ) -> Iterator[RepositoryRepair]:
-    """Known mends for what stopped a program, the likeliest first."""
+    """Yield known fixes for a failure, likeliest first."""
     kind, _, what = signature.partition(":")
     if kind == "module":
         yield from _fix_module(what, texts, folders)
@@ -147,7 +148,7 @@ def _fix_module(name: str, texts: Mapping[str, str], folders: Sequence[str]) -> 
             yield RepositoryRepair(
                 kind="pythonpath",
                 env={"PYTHONPATH": folder},
-                reason=f"{top} lies in {folder if folder != '.' else 'the top'}, which is not on the path",
+                reason=f"{top} is in {folder if folder != '.' else 'the top folder'}, which is not on the import path",
             )
             return
     if top in ("imp", "distutils", "asyncore"):
@@ -161,18 +162,22 @@ def _fix_name(what: str, texts: Mapping[str, str]) -> Iterator[RepositoryRepair]
         if module == "collections" and name in _ABC_NAMES:
             if edits := _move_abc_imports(texts):
                 yield RepositoryRepair(
-                    kind="patch", edits=edits, reason=f"collections.{name} is collections.abc.{name} since Python 3.10"
+                    kind="patch",
+                    edits=edits,
+                    reason=f"collections.{name} moved to collections.abc.{name} in Python 3.10",
                 )
         elif module in ("numpy", "np") and name in _NUMPY_RENAMES:
             if edits := _rename(texts, r"\b(np|numpy)\.", name, _NUMPY_RENAMES[name]):
                 yield RepositoryRepair(
-                    kind="patch", edits=edits, reason=f"numpy.{name} is gone; it was numpy.{_NUMPY_RENAMES[name]}"
+                    kind="patch",
+                    edits=edits,
+                    reason=f"numpy.{name} was removed; replaced by numpy.{_NUMPY_RENAMES[name]}",
                 )
         elif (module, name) in _RENAMED_NAMES:
             new = _RENAMED_NAMES[module, name]
             if edits := _rename(texts, rf"\b({module})\.", name, new):
                 yield RepositoryRepair(
-                    kind="patch", edits=edits, reason=f"{module}.{name} is gone; {module}.{new} does it"
+                    kind="patch", edits=edits, reason=f"{module}.{name} was removed; replaced by {module}.{new}"
                 )
 
 
@@ -182,7 +187,7 @@ def _rename(texts: Mapping[str, str], before: str, name: str, new: str) -> tuple
 
 
 def _move_abc_imports(texts: Mapping[str, str]) -> tuple[RepositoryEdit, ...]:
-    """Imports and uses of abstract classes from `collections`, as they must be now."""
+    """Replace imports and uses of abstract classes from `collections` by those of `collections.abc`."""
 
     def mend(text: str) -> str:
         def split(found: re.Match[str]) -> str:
@@ -215,7 +220,7 @@ def _build_edits(texts: Mapping[str, str], mend: Callable[[str], str]) -> tuple[
 
 
 def _fix_option(option: str, texts: Mapping[str, str], command: RepositoryCommand) -> Iterator[RepositoryRepair]:
-    """Without an option that the parser does not know: the one that it has for the same, or none."""
+    """Remove an option that the parser does not know, or replace it by the parser's equivalent."""
     code = index_code(texts)
     words = list(command.argv)
     at = next((at for at, word in enumerate(words) if word.partition("=")[0] == option), None)
@@ -235,4 +240,4 @@ def _fix_option(option: str, texts: Mapping[str, str], command: RepositoryComman
             if one.path == script and (one.dest == bare or bare in one.dest or one.dest in bare)
         ]
         rest += [alike[0], given] if alike and given else []
-    yield RepositoryRepair(kind="argv", argv=tuple(rest), reason=f"its parser knows no {option}")
+    yield RepositoryRepair(kind="argv", argv=tuple(rest), reason=f"removed unknown option {option}")

@@ -1,8 +1,8 @@
-"""What a model is asked about a repository, and which of its answers are taken.
+"""Ask a model about a repository, and check its answers.
 
-A program decides what rules can: a model is asked for the command where none is found, for a repair where no known one
-helps, for priors and what the inventory lacks, and for a patch where no rule took a part out. Its repairs and patches
-are refused where they change the metric, more than they may, or swallow exceptions. What a repository says is data.
+Rules come first. A model is asked for the command if none is found, for a repair if no known one helps, for priors and
+missing parts, and for a patch if no rule could remove a part. Repairs and patches are refused if they change the
+metric, exceed their scope or swallow exceptions. Text from the repository is treated as data, not as instructions.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ from labwright.stages.repository.repository_context import excerpt_around, list_
 from labwright.stages.run_context import decision_number
 
 MAX_PATCH_FILES, MAX_PATCH_LINES = 4, 40
-"""What a patch may change."""
+"""Maximum files and lines of a patch."""
 MAX_TURNS = 2
-"""Times that a model is asked for one thing: once more with what is wrong."""
+"""Attempts per question: the second one states what was wrong."""
 
 
 @dataclass
 class ModelQueries:
-    """Asks models about one repository; each question has a number of its own, so a resume asks nothing again."""
+    """Asks models about one repository. Each question has its own number, so a resumed run repeats none."""
 
     models: Models
     recorder: EventLog
@@ -79,7 +79,7 @@ class ModelQueries:
     async def choose_command(
         self, texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str
     ) -> CommandChoice | None:
-        """Command and metric, where the code bears them out. Raises `ModelError`."""
+        """Return a command and metric that the code supports. Raises `ModelError`."""
         code, complaints = index_code(texts), tuple[str, ...]()
         ask = self.models.make_client(decision_number(self.recorder, RunTask(task="command")), 0)
         found = list_candidates(texts)
@@ -99,7 +99,7 @@ class ModelQueries:
                     )[:60],
                     command=given_command.argv if given_command is not None else (),
                 ),
-                instead="the person is asked for the command",
+                instead="the user is asked for the command",
             )
             if choice is None:
                 return None
@@ -118,7 +118,7 @@ class ModelQueries:
     async def propose_repair(
         self, signature: str, run: CommandRun, setup: CommandSetup, texts: Mapping[str, str]
     ) -> RepositoryRepair | None:
-        """A repair of what stopped a run; None where there is none that may be made. Raises `ModelError`."""
+        """Return an allowed repair of a failed run; None if there is none. Raises `ModelError`."""
         tried = self.recorder.state.repository_state.repairs
         ask = self.models.make_client(decision_number(self.recorder, RunTask(task=f"repair {len(tried) + 1}")), 0)
         have = inspect_interpreter(setup.environment.command_environment.python)
@@ -154,7 +154,8 @@ class ModelQueries:
     async def assess_parts(
         self, inventory: ComponentInventory, command: RepositoryCommand, trace: CallTrace, texts: Mapping[str, str]
     ) -> ComponentInventory:
-        """The inventory with priors, and with parts that a reader adds; what points nowhere is dropped and told."""
+        """Return the inventory with priors and with parts added by a model; parts in code that did not run are listed
+        as not examined."""
         if not inventory.parts:
             return inventory
         code = index_code(texts)
@@ -189,7 +190,7 @@ class ModelQueries:
             if not notes[part.name].drop
         )
         dropped = tuple(
-            UnexaminedPart(name=one.name, kind="decoy", why=f"by a reader: {one.why or 'no part'}")
+            UnexaminedPart(name=one.name, kind="decoy", why=f"excluded by a model: {one.why or 'not a part'}")
             for one in answer.parts
             if one.drop
         )
@@ -201,7 +202,7 @@ class ModelQueries:
         ]
         nowhere = tuple(
             UnexaminedPart(
-                name=one.name, kind="budget", why=f"a reader's, but there is no {one.symbol} in {one.path} that ran"
+                name=one.name, kind="budget", why=f"proposed by a model, but no {one.symbol} ran in {one.path}"
             )
             for one, place in added
             if place is None
@@ -215,7 +216,7 @@ class ModelQueries:
     async def write_patch(
         self, part: RepositoryPart, tried: Sequence[str], command: RepositoryCommand, texts: Mapping[str, str]
     ) -> tuple[RepositoryMutation | None, str]:
-        """Edits that take a part out, where they pass the gates; else why not."""
+        """Return edits that remove a part and pass all checks, or None with the reason."""
         ask = self.models.make_client(decision_number(self.recorder, RunTask(task=f"patch {part.name}")), 0)
         code, complaints = index_code(texts), tuple[str, ...]()
         for _ in range(MAX_TURNS):
@@ -251,12 +252,12 @@ class ModelQueries:
             )
             if check is not None and check.agrees:
                 return mutation, ""
-            complaints = (check.why if check is not None else "nobody could check it",)
+            complaints = (check.why if check is not None else "the patch could not be checked",)
         return None, complaints[0]
 
 
 def explain_unreadable(expected: str) -> str:
-    """Why an expected result cannot be read; empty where it can, or there is none."""
+    """Return why an expected result is invalid; empty if it is valid or missing."""
     try:
         if expected:
             parse_expected(expected)
@@ -266,7 +267,7 @@ def explain_unreadable(expected: str) -> str:
 
 
 def read_documents(texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
-    """The README and what lies beside it, as far as it is shown."""
+    """Return the README and nearby documents, truncated to what is shown."""
     names = sorted(
         (path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path)),
         key=lambda path: (path.count("/"), path),
@@ -277,7 +278,7 @@ def read_documents(texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
 
 
 def find_named_places(output: str, texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
-    """The places of the repository that a traceback names, the last first, and the files that its error names."""
+    """Return the places of the repository in a traceback, last first, and the files named by its error."""
     found = [(one[1], int(one[2])) for one in re.finditer(r'File "(?:/experiment/)?([^"]+)", line (\d+)', output)]
     places = dict(pair for pair in found if pair[0] in texts)
     named = (one[1] for one in re.finditer(r"[('\"](?:/experiment/)?([\w./-]+\.\w+)[)'\"]", output))
@@ -291,18 +292,18 @@ def find_named_places(output: str, texts: Mapping[str, str]) -> tuple[ShownFile,
     )
 
 
-# --- what may not be --------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------------------
 
 
 def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Mapping[str, str]) -> str:
-    """Why a repair may not be made; empty where it may."""
+    """Return why a repair is not allowed; empty if it is."""
     if repair.kind == "pythonpath":
-        return "" if repair.env.get("PYTHONPATH") else "env must name PYTHONPATH"
+        return "" if repair.env.get("PYTHONPATH") else "env must set PYTHONPATH"
     if repair.kind == "argv":
         before, after = _parse_values(command.argv), _parse_values(repair.argv)
         other = next((name for name, value in after.items() if name in before and before[name] != value), "")
         return (
-            f"{other} has another value: only what the program does not know may change"
+            f"{other} has a different value: only what the program rejects may change"
             if other
             else ("" if repair.argv else "argv is empty")
         )
@@ -318,14 +319,16 @@ def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Ma
 def check_scope(
     mutation: RepositoryMutation, part: RepositoryPart, command: RepositoryCommand, texts: Mapping[str, str]
 ) -> str:
-    """Why a patch does not take out a part, and nothing else, by what it changes; empty where it may be tried."""
+    """Return why a patch is not limited to removing a part; empty if it may be tried."""
     try:
         after = _apply_edits(mutation.edits, texts)
     except RepositoryError as error:
         return str(error)
     lines = sum(len(edit.new.splitlines()) for edit in mutation.edits)
     if len(after) > MAX_PATCH_FILES or lines > MAX_PATCH_LINES:
-        return f"it changes {len(after)} files and {lines} lines: at most {MAX_PATCH_FILES} and {MAX_PATCH_LINES}"
+        return (
+            f"it changes {len(after)} files and {lines} lines; the limits are {MAX_PATCH_FILES} and {MAX_PATCH_LINES}"
+        )
     if command.metric.removeprefix(f"{PREDICTIONS_KIND}:").partition(":")[0].partition("@")[0] in after:
         return "it changes the file that the metric is read from"
     for path, text in after.items():
@@ -340,7 +343,7 @@ def check_scope(
 
 
 def _parse_values(argv: Sequence[str]) -> dict[str, str]:
-    """Option or key -> its value."""
+    """Map each option or key to its value."""
     found: dict[str, str] = {}
     for word, after in zip(argv, (*argv[1:], ""), strict=True):
         name, equals, value = word.partition("=")
@@ -358,11 +361,11 @@ def _apply_edits(edits: Sequence[RepositoryEdit], texts: Mapping[str, str]) -> d
     return after
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- excerpts ---------------------------------------------------------------------------------------------------------
 
 
 def _find_callers(part: RepositoryPart, code: CodeIndex) -> tuple[ShownFile, ...]:
-    """Places outside of its own file where its name is used."""
+    """Return the places outside a part's own file that use its name."""
     name = re.compile(rf"\b{re.escape(part.symbol.rpartition('.')[2] if '.' not in part.symbol else part.name)}\b")
     found = [
         (path, at)
@@ -375,7 +378,7 @@ def _find_callers(part: RepositoryPart, code: CodeIndex) -> tuple[ShownFile, ...
 
 
 def _read_excerpt(part: RepositoryPart, texts: Mapping[str, str]) -> str:
-    """Its first lines, to where the next thing of its depth begins."""
+    """Return the first lines of a part, up to the next statement at its indentation."""
     lines = texts.get(part.path, "").splitlines(keepends=True)[part.line - 1 : part.line + 15]
     depth = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
     ends = next(
@@ -400,7 +403,7 @@ def _read_configuration(command: RepositoryCommand, texts: Mapping[str, str]) ->
 
 
 def _build_added_part(one: AddedPart, place: FunctionDefinition) -> RepositoryPart:
-    """A part without a way by rule: a patch is asked for."""
+    """Build a part without a rule-based mutation; a patch is requested for it."""
     return RepositoryPart(
         name=one.name,
         kind="one of several",

@@ -1,8 +1,8 @@
-"""What a patch of Python code changes, by symbol, and whether it stays with the part that is taken out.
+"""Determine what a patch of Python code changes, by symbol, and whether it stays within the component to ablate.
 
-Symbols are top-level functions and classes, methods as `Class.method`, `import` for imports and the code between them
-as `<module>`. Only syntax is looked at: layout and comments are no change, and whether a change makes a difference the
-run tells.
+Symbols are top-level functions and classes, methods as `Class.method`, `import` for imports, and `<module>` for the
+code between them. Only syntax is compared, so layout and comments do not count. Whether a change has an effect is left
+to the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 ScopeVerdict = Literal["in scope", "no change", "decoy", "out of scope"]
 METRIC_NAME = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
-"""Names of what computes a metric, in a repair or where a part is taken out."""
+"""Names of functions that compute a metric; neither a repair nor an ablation may change them."""
 _DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_NODES = (ast.Import, ast.ImportFrom)
 
@@ -28,13 +28,14 @@ class PatchScope(NamedTuple):
 
 
 def check_patch_scope(before: str, after: str, target: str, metric_symbols: Collection[str] = ()) -> PatchScope:
-    """Of one file: the target, what calls it, and imports may change; what computes the metric may not.
+    """Check the patch of one file: the target, its callers and imports may change; code that computes the metric may
+    not.
 
-    `decoy`: nothing that the target does reaches what is computed. Raises: SyntaxError, of the patched file.
+    `decoy`: the target affects no computed result. Raises `SyntaxError` for the patched file.
     """
     changed = list_changed_symbols(before, after)
     if not changed:
-        return PatchScope((), "no change", "the syntax tree is the same")
+        return PatchScope((), "no change", "the syntax tree is unchanged")
     measuring = [one for one in changed if one in metric_symbols]
     if measuring:
         return PatchScope(changed, "out of scope", f"changes {measuring[0]}, which computes the metric")
@@ -43,28 +44,28 @@ def check_patch_scope(before: str, after: str, target: str, metric_symbols: Coll
     if other:
         return PatchScope(changed, "out of scope", f"changes {other[0]}, which is neither {target} nor calls it")
     if is_decoy(ast.parse(before), target):
-        return PatchScope(changed, "decoy", f"nothing that is computed uses what {target} does")
+        return PatchScope(changed, "decoy", f"{target} affects no computed result")
     return PatchScope(changed, "in scope")
 
 
 def find_tampering(path: str, before: str, after: str, metric_name: re.Pattern[str] = METRIC_NAME) -> str:
-    """Why a change of a file is none that may be made, whatever it is for; empty where it may.
+    """Return why a change of a file is never allowed, whatever its purpose; empty if it is allowed.
 
-    What measures is known by its name, among what was there before.
+    Code that computes a metric is recognized by the names in the unpatched file.
     """
     if not path.endswith(".py"):
         return ""
     try:
         old, new = ast.parse(before), ast.parse(after)
     except SyntaxError as error:
-        return f"{path} does not parse then: {error.msg}, line {error.lineno}"
+        return f"{path} no longer parses: {error.msg}, line {error.lineno}"
     if ast.dump(old) == ast.dump(new):
-        return f"{path}: the syntax tree is the same"
+        return f"{path}: the syntax tree is unchanged"
     if _count_swallowed_errors(new) > _count_swallowed_errors(old):
-        return f"{path}: it swallows an exception"
+        return f"{path}: swallows an exception"
     known = _index_symbols(old)
     measuring = [name for name in list_changed_symbols(before, after) if name in known and metric_name.search(name)]
-    return f"{path}: it changes {measuring[0]}, which measures" if measuring else ""
+    return f"{path}: changes {measuring[0]}, which computes a metric" if measuring else ""
 
 
 def _count_swallowed_errors(tree: ast.Module) -> int:
@@ -73,13 +74,13 @@ def _count_swallowed_errors(tree: ast.Module) -> int:
 
 
 def list_changed_symbols(before: str, after: str) -> tuple[str, ...]:
-    """Symbols whose syntax differs, those that came or went included."""
+    """Return the symbols whose syntax differs, including added and removed ones."""
     old, new = (_index_symbols(ast.parse(text)) for text in (before, after))
     return tuple(name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name))
 
 
 def _index_symbols(tree: ast.Module) -> dict[str, str]:
-    """Symbol -> its syntax."""
+    """Map each symbol to its syntax."""
     found: dict[str, str] = {}
     for name, node in _walk_named(tree):
         found[name] = found.get(name, "") + ast.dump(node)
@@ -100,7 +101,7 @@ def _walk_named(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def list_callers(tree: ast.Module, target: str) -> set[str]:
-    """The symbols in which something of the target's name is called."""
+    """Return the symbols that contain a call of the target's name."""
     return {name for name, node in _walk_named(tree) for one in ast.walk(node) if _calls_target(one, target)}
 
 
@@ -113,9 +114,9 @@ def _calls_target(node: ast.AST, target: str) -> bool:
 
 
 def is_decoy(tree: ast.Module, target: str) -> bool:
-    """Whether every call of the target drops its value, and it writes to nothing that outlives it.
+    """Return whether every call of the target discards its value and the target changes no outside state.
 
-    A part that is never called by its name in this file is none: nobody knows.
+    A target that is not called by name in this file is not a decoy, since its use is unknown.
     """
     calls = [one for one in ast.walk(tree) if _calls_target(one, target)]
     dropped = [one for one in ast.walk(tree) if isinstance(one, ast.Expr) and _calls_target(one.value, target)]
@@ -124,7 +125,7 @@ def is_decoy(tree: ast.Module, target: str) -> bool:
 
 
 def _may_write(node: ast.AST) -> bool:
-    """Whether a statement may change something outside its function: attributes, items, globals."""
+    """Return whether a node may change state outside its function: attributes, items, globals."""
     return isinstance(node, ast.Global | ast.Nonlocal) or (
         isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
     )

@@ -1,7 +1,7 @@
-"""Arms of a study that a model makes by patches of the repository: what it is shown, and which patches may run.
+"""Ask a model to create the arms of a study as patches of the repository, and check which patches may run.
 
-A patch is refused, and asked for once more with the reason, where it does not fit, leaves an arm as the repository is,
-touches the baseline, what is frozen or what measures, or swallows an exception.
+A patch is refused, and requested once more with the reason, if it does not apply, leaves an arm equal to the original
+repository, touches the baseline, frozen files or code that computes metrics, or swallows an exception.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ from labwright.stages.repository.repository_context import build_context, read_r
 from labwright.stages.run_context import RunContext, StudiedRepository
 
 MAX_REQUESTS, MAX_REFUSALS = 3, 2
-"""Times that an author may ask to see more, and is asked again where an answer cannot be used."""
+"""Requests of an author for more files, and repeated attempts after an unusable answer."""
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
-"""Names of what computes a metric; narrower than where a part is taken out, since an arm may have scores of its own."""
+"""Names of functions that compute a metric; narrower than for ablations, since an arm may have its own scores."""
 
 
 class NothingLeftError(Exception):
-    """The author was free to say that nothing is worth trying, and said so; the message is why."""
+    """Raised when the author says that nothing is worth trying, where that is allowed; the message is the reason."""
 
 
 def has_only_word_arms(plan: DataPlan) -> bool:
-    """Whether words alone make every arm, so that no patch is written."""
+    """Return whether command words alone define every arm, so that no patch is written."""
     return all(arm.words for arm in plan.arms if arm.role != "baseline")
 
 
 def build_search_settings(plan: DataPlan) -> dict[str, int]:
-    """Settings of the search of a repository's study, by key. Where words make all arms one program measures them, and
-    none is searched for; no reference arms of ours are of use."""
+    """Return the search settings for a study of a repository, by key. If command words define all arms, one program
+    measures them and none is searched for. Reference models are never added."""
     if not has_only_word_arms(plan):
         return {"search.ladder": False}
     ablated = any(arm.role == "ablation" for arm in plan.arms)
@@ -77,13 +77,13 @@ def build_search_settings(plan: DataPlan) -> dict[str, int]:
 async def write_patched_program(
     context: RunContext, decided: DecisionMade, client: ModelClient, code: RepositoryProgram
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:
-    """The program that measures arms as a model makes them, its files, and arms beside those of the plan.
+    """Return the program that measures arms as patched by a model, its files, and the arms added to those of the plan.
 
     Raises `NothingLeftError`, `ModelError`.
     """
     assert context.repository is not None and isinstance(decided.action, ExpandTree)
     if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in context.plan.arms):
-        raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch changes")
+        raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch may change")
     inputs = await to_thread(_build_inputs, context, decided)
     before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
         arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
@@ -106,23 +106,23 @@ async def write_patched_program(
         except (SourceTreeError, RepositoryError) as error:
             refusals += 1
             if refusals > MAX_REFUSALS:
-                raise ModelOutputInvalid(f"no patch that may run after {refusals} tries: {error}") from None
+                raise ModelOutputInvalid(f"no acceptable patch in {refusals} attempts: {error}") from None
             inputs = inputs.model_copy(update={"complaints": (str(error),)})
 
 
 @dataclass(frozen=True)
 class PatchBuilder:
-    """What answers of one author become."""
+    """Turns the answers of one author into arms."""
 
     repository: StudiedRepository
     code: RepositoryProgram
     plan: DataPlan
     inputs: AuthorInputs
     known_arms: Mapping[str, ArmCode]
-    """What makes each arm in the node to start from."""
+    """Code of each arm in the node to start from."""
 
     def show_requested(self, inputs: PatchingInputs, wants: Sequence[str]) -> PatchingInputs:
-        """The same question, with what was asked to be seen."""
+        """Return the inputs with the requested files added."""
         texts = self.repository.mirror.read_texts(self._build_tree(self.known_arms.get(self._method, ArmCode())))
         found, missed = read_requested(wants, texts)
         seen = {(one.path, one.first): one for one in (*inputs.requested, *found)}
@@ -131,14 +131,15 @@ class PatchBuilder:
         )
 
     def build_arms(self, answer: Patches) -> dict[str, ArmCode]:
-        """What makes each arm after an answer. Raises `SourceError`, `RepositoryError` where it may not run."""
+        """Return the code of each arm after an answer. Raises `SourceTreeError`, `RepositoryError` if it may not
+        run."""
         added, arms = answer.list_added_arms(self.inputs), dict(self.known_arms)
         for patch in answer.patches:
             for arm in patch.arms:
                 self._check_change(arm, added)
                 arms[arm] = self._apply_patch(patch, self._find_start(patch, arm, arms))
         if arms == self.known_arms:
-            raise SourceTreeError("patches: nothing is changed by them")
+            raise SourceTreeError("patches: they change nothing")
         self._check_distinct(arms, added)
         return arms
 
@@ -152,21 +153,21 @@ class PatchBuilder:
     def _check_change(self, arm: str, added: Sequence[str]) -> None:
         role = next((one.role for one in self.plan.arms if one.name == arm), "")
         if role == "baseline":
-            raise SourceTreeError(f"patches: {arm} is the baseline, the repository as it is: no patch changes it")
+            raise SourceTreeError(f"patches: {arm} is the baseline, the unmodified repository: no patch may change it")
         if added and arm not in added:
-            raise SourceTreeError(f"patches: an ablation makes its own arm, {added[0]}, and leaves {arm} as it is")
+            raise SourceTreeError(f"patches: an ablation creates its own arm, {added[0]}, and must not change {arm}")
         if not role and arm not in self.known_arms and arm not in added:
             raise SourceTreeError(
                 f"patches: there is no arm {arm!r}; the plan has "
                 f"{', '.join(one.name for one in self.plan.arms if one.role != 'baseline')}"
             )
         if self.inputs.arm and arm != self.inputs.arm:
-            raise SourceTreeError(f"patches: only {self.inputs.arm} is to be made better, and {arm} stays as it is")
+            raise SourceTreeError(f"patches: only {self.inputs.arm} may be improved; {arm} must not change")
 
     def _find_start(self, patch: ArmPatch, arm: str, arms: Mapping[str, ArmCode]) -> ArmCode:
         if patch.start:
             if patch.start not in arms:
-                raise SourceTreeError(f"start: there is no arm {patch.start!r}; there are {', '.join(arms)}")
+                raise SourceTreeError(f"start: there is no arm {patch.start!r}; known arms: {', '.join(arms)}")
             return arms[patch.start]
         own = arms.get(arm, ArmCode())
         return arms[self._method] if self.inputs.stage == "ablation" and own == ArmCode() else own
@@ -179,9 +180,9 @@ class PatchBuilder:
             after[_check_inside(file.path)] = file.text
         for path in dict.fromkeys(edit.path for edit in patch.edits):
             if path in after:
-                raise SourceTreeError(f"{path} is given whole and edited: do one of both")
+                raise SourceTreeError(f"{path} is both given in full and edited: use one of the two")
             if path not in texts:
-                raise SourceTreeError(f"edits: there is no text file {path}; a new one goes into files")
+                raise SourceTreeError(f"edits: there is no text file {path}; put a new file into `files`")
             after[path] = replace_text(texts[path], [edit for edit in patch.edits if edit.path == path], path)
         for path, text in after.items():
             self._check_file(path, text)
@@ -193,10 +194,10 @@ class PatchBuilder:
     def _check_file(self, path: str, text: str) -> None:
         base = self.repository.mirror.read_texts(self.code.tree)
         if pattern := next((one for one in self.repository.frozen_patterns if fnmatch(path, one)), ""):
-            raise SourceTreeError(f"{path} is frozen ({pattern}): it may not change")
+            raise SourceTreeError(f"{path} is frozen ({pattern}) and may not change")
         metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
         if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
-            raise SourceTreeError(f"{path} is where the result is read: the program writes it, no patch does")
+            raise SourceTreeError(f"{path} contains the result, which only the program may write")
         if text != base.get(path) and (why := find_tampering(path, base.get(path, ""), text, METRIC_NAME)):
             raise SourceTreeError(why)
         keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind != "stdout")
@@ -210,23 +211,25 @@ class PatchBuilder:
         ]
         if lost and path.endswith(".py"):
             raise SourceTreeError(
-                f"{path}: it changes a line that writes the result, `{lost[0][:120]}`: leave it as it is"
+                f"{path}: changes a line that writes the result, `{lost[0][:120]}`: leave it unchanged"
             )
 
     def _check_distinct(self, arms: Mapping[str, ArmCode], added: Sequence[str]) -> None:
-        """Refuse arms that are the repository as it is, or each other."""
+        """Refuse arms that equal the unmodified repository or another arm."""
         roles = {arm.name: arm.role for arm in self.plan.arms}
         owed = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
         seen = {(made.words, made.patch): name for name, made in arms.items() if roles.get(name) == "baseline"}
         for arm in dict.fromkeys(owed):
             made = arms.get(arm, ArmCode())
             if (other := seen.get((made.words, made.patch))) is not None:
-                raise SourceTreeError(f"arm {arm} is the same as {other}: it has neither words nor a patch of its own")
+                raise SourceTreeError(
+                    f"arm {arm} is the same as {other}: it has neither command words nor a patch of its own"
+                )
             seen[made.words, made.patch] = arm
 
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
-    """What the author of patches is shown for an expansion."""
+    """Build what the author of patches is shown for an expansion."""
     of, action = context.repository, decided.action
     assert of is not None and isinstance(action, ExpandTree)
     shared = build_code_inputs(context, decided)
@@ -245,7 +248,7 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
 
 
 def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> PatchingInputs:
-    """What an author of code is shown, for one of patches."""
+    """Convert the inputs of an author of code to those of an author of patches."""
     same = {name: getattr(shared, name) for name in AuthorInputs.model_fields}
     return PatchingInputs(**same, repository=repository, requests_left=MAX_REQUESTS)
 
@@ -253,18 +256,18 @@ def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> Pat
 def show_repository(
     repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
-    """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
+    """Build the view of the unmodified repository, `first_files` first; `metric` is its metric's name."""
     context = build_context(
         repository.mirror.read_texts(repository.code.tree), repository.code.command.argv, first_files
     )
-    read = repository.code.command.metric or f"{repository.code.predictions}, predictions that the program scores"
+    read = repository.code.command.metric or f"{repository.code.predictions}, predictions scored by the program"
     over = (
         "with one seed"
         if checked is None or checked.spread is None
         else (f"over three seeds (sample deviation {checked.spread:.2g})")
     )
     as_it_is = (
-        f"{metric or repository.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s a run"
+        f"{metric or repository.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s per run"
         if checked is not None and checked.mean is not None and checked.seconds is not None
         else ""
     )
@@ -282,7 +285,7 @@ def show_repository(
 
 
 def _read_changed_files(of: StudiedRepository, made: Mapping[str, ArmCode]) -> tuple[ShownFile, ...]:
-    """Files that the first patched arm changes, as it has them."""
+    """Return the files that the first patched arm changes, as patched."""
     arm = next((name for name, one in made.items() if one.patch), None)
     if arm is None:
         return ()
@@ -295,8 +298,8 @@ def _read_changed_files(of: StudiedRepository, made: Mapping[str, ArmCode]) -> t
 
 
 def _check_inside(path: str) -> str:
-    """The path of a new file. Raises `SourceError` where it is none within the repository."""
+    """Return the path of a new file. Raises `SourceTreeError` if it is not a path inside the repository."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ".." in parts or ".git" in parts or path.endswith("/"):
-        raise SourceTreeError(f"files: {path!r} is no path of a file in the repository")
+        raise SourceTreeError(f"files: {path!r} is not a path of a file in the repository")
     return path

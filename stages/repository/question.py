@@ -1,8 +1,8 @@
-"""A research question answered by an experiment on a repository: designed, carried out, concluded from measurements.
+"""Answer a research question with an experiment on a repository: design it, run it and conclude from its results.
 
-The design is recorded before any file is changed. A try that fails is mended, a few times. What was measured is read by
-the program after the script has exited; numbers and directions of the conclusion are held against it. Everything that
-was asked or run is in the log, so that a process which is killed repeats neither.
+The design is recorded before any file changes. A failed attempt is repaired, a limited number of times. The program
+reads the results after the script has exited, and checks the numbers and directions of the conclusion against them.
+Every model call and every run is logged, so a process that was killed repeats neither.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ from labwright.stages.run_context import decision_number
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
-"""Tries of the experiment; answers to one question of ours; times that an author may ask to see more."""
+"""Limits: attempts at the experiment, answers per question, and requests of the author for more files."""
 MIN_TRY_SECONDS = 5.0
-"""Less than this is left for no further try."""
+"""Minimum time left, in seconds, for another attempt."""
 
 
 @dataclass
 class QuestionStudy:
-    """Works on one question; `run` executes a command in a folder."""
+    """The study of one question; `run` executes a command in a folder."""
 
     question: ResearchQuestion
     log: EventLog
@@ -88,10 +88,10 @@ class QuestionStudy:
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def answer(self) -> dict[str, str]:
-        """Bring it to its conclusion, or to why there is none; the files of the last try, the script among them.
+        """Work until there is a conclusion, or a reason why there is none, and log it. Return the files of the last
+        attempt, the script included.
 
-        Raises `ModelError`, `ExecutorError`.
-        """
+        Raises `ModelError`, `ExecutorError`."""
         self.texts = self.mirror.read_texts(self.tree)
         as_it_is = await self._measure_unmodified()
         design = await self._design(as_it_is)
@@ -102,19 +102,20 @@ class QuestionStudy:
         last = tries[max(tries)] if tries else None
         if design is None or last is None or last.why or not files:
             why = (
-                "no design could be used"
+                "no usable design"
                 if design is None
-                else (last.why if last is not None else "") or ("no change could be used")
+                else (last.why if last is not None else "") or ("no usable code change")
             )
             self.log.append(QuestionAnswered(conclusion="", why=why))
         else:
             await self._conclude(design, last.results)
         return files
 
-    # --- the repository as it is --------------------------------------------------------------------------------------
+    # --- the unmodified repository ------------------------------------------------------------------------------------
 
     async def _measure_unmodified(self) -> str:
-        """What the command gives over its seeds, where the person gave one. Raises `NoMeasurement`."""
+        """Run the question's command for every seed and summarize the results; empty without a command. Raises
+        `NoMeasurementError`."""
         if not self.question.run:
             return ""
         known = self.log.state.repository_state.question_runs.get(0)
@@ -123,7 +124,8 @@ class QuestionStudy:
             self.log.append(QuestionRunEnded(number=0, run=known))
         if known.why:
             raise NoMeasurementError(
-                f"the repository as it is gives no number: {known.why}; mend run or measure of the question"
+                f"the unmodified repository produced no metric value: {known.why}; "
+                "correct `run` or `measure` of the question"
             )
         values = known.results["measure"]["as_it_is"]
         return f"{fmean(values):.6g} over {len(values)} seeds, in {known.seconds:.0f} s"
@@ -136,7 +138,7 @@ class QuestionStudy:
             began = await asyncio.to_thread(wait_for_next_time, folder)
             outcome = await self.run(
                 CommandJob(
-                    name=f"as it is, seed {seed}",
+                    name=f"unmodified, seed {seed}",
                     folder=folder,
                     environment=self.environment.command_environment,
                     timeout=max(MIN_TRY_SECONDS, self._compute_seconds_left(0) - seconds),
@@ -148,7 +150,7 @@ class QuestionStudy:
             reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began)
             why = outcome.failure or reading.failure
             if why is not None or reading.value is None:
-                return QuestionRun(seconds=seconds, why=why.message if why else "no number", tail=outcome.tail)
+                return QuestionRun(seconds=seconds, why=why.message if why else "no metric value", tail=outcome.tail)
             values.append(reading.value)
         return QuestionRun(seconds=seconds, exit=0, results={"measure": {"as_it_is": values}})
 
@@ -197,7 +199,8 @@ class QuestionStudy:
         )
 
     async def _carry_out(self, design: ExperimentDesign, as_it_is: str) -> dict[str, str]:
-        """The files of the try that measured everything; where none did, those of the last; none: none was made."""
+        """Return the files of the attempt that measured everything, else of the last attempt; empty without any
+        attempt."""
         files, before = dict[str, str](), QuestionRun(seconds=0.0)
         for number in range(1, MAX_TRIES + 1):
             if (
@@ -221,7 +224,7 @@ class QuestionStudy:
     async def _write_code(
         self, number: int, design: ExperimentDesign, as_it_is: str, files: Mapping[str, str], before: QuestionRun
     ) -> dict[str, str] | None:
-        """The changed files with the script, by an author who sees the try before."""
+        """Ask the author for the changed files and the script; the author sees the previous attempt."""
         ask = self.models.make_client(decision_number(self.log, RunTask(task=f"code {number}")), 0)
         inputs = QuestionCodeInputs(
             **self._build_inputs(as_it_is),
@@ -263,12 +266,13 @@ class QuestionStudy:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def _compute_seconds_left(self, number: int) -> float:
-        """Seconds for a try: what those before it left, whenever that is asked."""
+        """Return the seconds left for an attempt after all attempts before it. The result does not depend on when it is
+        called."""
         spent = (one.seconds for at, one in self.log.state.repository_state.question_runs.items() if at < number)
         return self.question.minutes * 60 - sum(spent)
 
     def _checkout(self, name: str) -> tuple[Path, Path]:
-        """A checkout, and where its large files lie."""
+        """Check out the tree; return its folder and the folder of its large files."""
         folder = self.work / name
         remove_checkout(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -328,26 +332,26 @@ class QuestionStudy:
                 self.log.append(QuestionAnswered(conclusion=found.conclusion, bound=True))
                 return
             inputs = inputs.model_copy(update={"complaints": tuple(wrong)})
-        told = "; ".join(format_comparisons(comparisons)) or "; ".join(format_measured(results))
+        summary = "; ".join(format_comparisons(comparisons)) or "; ".join(format_measured(results))
         self.log.append(
             QuestionAnswered(
-                conclusion=f"Measured: {told}.",
+                conclusion=f"Measured: {summary}.",
                 bound=True,
-                why="no conclusion of the model's keeps to what was measured",
+                why="the model gave no conclusion that the measurements support",
             )
         )
 
 
 class NoMeasurementError(UsageError):
-    """The repository as it is gives no number: command or measure of the question are wrong."""
+    """Raised when the unmodified repository gives no number, because the question's command or measure is wrong."""
 
 
 def read_script_results(folder: Path) -> Any:
-    """The results that a script left, as a plain file below its folder; None of anything else."""
+    """Return the results that a script wrote to a plain file in its folder; None if there is no such file."""
     return read_result(folder, RESULTS_FILE)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- validation -------------------------------------------------------------------------------------------------------
 
 
 def find_design_faults(design: ExperimentDesign) -> list[str]:
@@ -360,31 +364,35 @@ def find_design_faults(design: ExperimentDesign) -> list[str]:
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
-    return wrong + (["one arm alone compares nothing: give what it is held against"] if len(design.arms) < 2 else [])
+    return wrong + (["a single arm has nothing to be compared with: add a second arm"] if len(design.arms) < 2 else [])
 
 
 def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> Iterator[str]:
-    """Why a change may not be made."""
+    """Yield the reasons why a change is refused."""
     for path in files:
         if any(fnmatch(path, one) for one in question.protect):
-            yield f"{path} may not change"
+            yield f"{path} is protected and may not change"
         if path != SCRIPT_FILE and question.may_edit and not any(fnmatch(path, one) for one in question.may_edit):
-            yield f"{path} may not change: only {', '.join(question.may_edit)}"
+            yield f"{path} may not change: only {', '.join(question.may_edit)} may"
         if path == RESULTS_FILE:
-            yield f"{RESULTS_FILE} is what the script measures, and may not be handed in"
+            yield f"{RESULTS_FILE} must be written by the script, not supplied"
 
 
 def find_result_fault(results: Any, design: ExperimentDesign) -> str:
-    """Why results cannot be used; empty where every arm has all of its values."""
+    """Return why results cannot be used; empty if every arm has all its values."""
     if not isinstance(results, dict):
-        return f"the script left no {RESULTS_FILE} in the form that was asked for"
+        return f"the script left no {RESULTS_FILE} in the required format"
     lacking = [
         f"{metric.name} of {arm.name}"
         for metric in design.metrics
         for arm in design.arms
         if len(to_numbers(_read_value(results, metric.name, arm.name)) or ()) < design.seeds
     ]
-    return f"{RESULTS_FILE} lacks values of {', '.join(lacking[:6])}: {design.seeds} of each" if lacking else ""
+    return (
+        f"{RESULTS_FILE} lacks values for {', '.join(lacking[:6])}: {design.seeds} are needed of each"
+        if lacking
+        else ""
+    )
 
 
 def _read_value(results: Any, metric: str, arm: str) -> Any:
@@ -393,7 +401,7 @@ def _read_value(results: Any, metric: str, arm: str) -> Any:
 
 
 def format_question(question: ResearchQuestion) -> str:
-    """All that an asker says, whose numbers are settings."""
+    """Return all texts that the user wrote; numbers in them count as settings."""
     return "\n".join((question.question, question.method, question.instructions))
 
 
@@ -403,7 +411,9 @@ def find_unsupported(
     results: Mapping[str, Mapping[str, Any]],
     comparisons: Sequence[ArmComparison],
 ) -> Iterator[str]:
-    """What of a conclusion does not follow from what was measured; `told`: what the asker said, whose numbers stand."""
+    """Yield the statements of a conclusion that the measurements do not support.
+
+    Numbers in `question_text`, which the user wrote, are allowed."""
     counts = list_counts([results])
     spelled = CountedThings(re.compile("[a-z]+"), frozenset(counts))
     yield from (
@@ -415,20 +425,20 @@ def find_unsupported(
             meant = [one for one in conclusion.numbers if find_numbers(one.text) == [text]]
             if not any(_is_measured(one, text, results) for one in meant):
                 yield (
-                    f"{text} is not what `numbers` says that it is of"
+                    f"{text} is not the number that its entry in `numbers` describes"
                     if meant
-                    else f"{text} is neither listed in `numbers` nor stands in the question"
+                    else f"{text} is neither listed in `numbers` nor part of the question"
                 )
             elif not any(_is_measured(one, text, results) and _is_named(one, sentence) for one in meant):
-                yield f"the sentence that prints {text} does not name the arm that it is of, as the results do"
+                yield f"the sentence with {text} does not name its arm as the results do"
     for one in conclusion.directions:
         claim = ArmComparison(one.metric, one.first, one.second, one.second_is)  # pyright: ignore
         how = direction_support(claim, comparisons)
         if how == "contradicted" or (how == "untested" and claim.second_is != "unclear"):
             yield (
-                f"{one.second} is not {one.second_is} than {one.first} on {one.metric} by the comparisons"
+                f"the comparisons contradict that {one.second} is {one.second_is} than {one.first} on {one.metric}"
                 if how == "contradicted"
-                else f"{one.second} against {one.first} on {one.metric} is open, or has other names in the results"
+                else f"{one.second} against {one.first} on {one.metric} is undecided, or has other names in the results"
             )
 
 
@@ -445,7 +455,7 @@ def _normalise_words(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
+# --- formatting -------------------------------------------------------------------------------------------------------
 
 
 def format_measured(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -459,12 +469,12 @@ def format_measured(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def format_comparisons(comparisons: Sequence[ArmComparison]) -> Iterator[str]:
     for one in comparisons:
         yield f"{one.metric}: {one.second} is {one.second_is} against {one.first}" + (
-            " (the interval holds zero)" if one.second_is == "unclear" else ""
+            " (the interval contains zero)" if one.second_is == "unclear" else ""
         )
 
 
 def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """Changed files against what was there, as a unified diff."""
+    """Return a unified diff of the changed files against the originals."""
     parts: list[str] = []
     for path, text in sorted(files.items()):
         before = texts.get(path, "")
@@ -478,7 +488,7 @@ def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """Every plain file below a folder with the sha256 of its content."""
+    """Return the sha256 of every plain file in a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): hash_file(path)
         for path in sorted(folder.rglob("*"))

@@ -1,6 +1,6 @@
-"""What of a repository is shown to a model: a map of all of it, the files that matter, and more on request.
+"""Select what a model sees of a repository: a map of all files, the most relevant files, and more on request.
 
-What is not shown is said. Files count the more the fewer imports lead to them from the script that the command runs.
+Omissions are stated. Files are ranked by the number of imports between them and the command's script.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from labwright.stages.repository.command_discovery import find_script
 from labwright.stages.repository.config_options import find_options
 
 MAX_MAP_CHARS, MAX_SHOWN_CHARS, MAX_REQUESTED_CHARS = 14_000, 48_000, 24_000
-"""Characters of the map, of the files that are shown unasked, and of those that one request brings."""
+"""Maximum characters of the map, of the files shown without a request, and of one request."""
 MAX_FILE_CHARS = 12_000
-"""Characters of a file that is shown whole."""
+"""Maximum characters of a file that is shown in full."""
 MAX_CALLERS = 3
 EXCERPT_LINES = 40
-"""Lines around a place that are shown."""
+"""Lines shown around a place."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class RepositoryContext:
     map: str
     shown: tuple[ShownFile, ...]
     left_out: int
-    """How many text files are not shown whole."""
+    """Number of text files not shown in full."""
 
 
 def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> RepositoryContext:
-    """The map, and the files nearest to the command; those of `first` before all others."""
+    """Build the map and select the files nearest to the command; those of `first_files` come first."""
     code = index_code(texts)
     order = list(dict.fromkeys((*(path for path in first_files if path in texts), *order_by_distance(code, argv))))
     shown = _take_fitting([one for one in order if len(texts[one]) <= MAX_FILE_CHARS], texts, MAX_SHOWN_CHARS)
@@ -45,7 +45,8 @@ def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: It
 
 
 def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[ShownFile, ...], tuple[str, ...]]:
-    """The files (`path`) and places (`path:symbol`, `path:line`) that are asked for, and what cannot be shown."""
+    """Return the requested files (`path`) and places (`path:symbol`, `path:line`), and messages about those that cannot
+    be shown."""
     code, found, missed, left = index_code(texts), list[ShownFile](), list[str](), MAX_REQUESTED_CHARS
     for want in dict.fromkeys(wants):
         path, _, place = want.partition(":")
@@ -61,7 +62,7 @@ def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tupl
             else excerpt_around(path, line, texts, lines=4 * EXCERPT_LINES)
         )
         if len(one.text) > left:
-            missed.append(f"{want} is left out: too much at once, ask for it again")
+            missed.append(f"{want} is left out because the request is too large: ask for it again")
             continue
         left -= len(one.text)
         found.append(one)
@@ -69,7 +70,7 @@ def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tupl
 
 
 def excerpt_around(path: str, line: int, texts: Mapping[str, str], *, lines: int = EXCERPT_LINES) -> ShownFile:
-    """A file's lines around one of them."""
+    """Return the lines of a file around one line."""
     every = texts.get(path, "").splitlines(keepends=True)
     first = max(0, line - 1 - lines)
     shown = every[first : line + lines]
@@ -77,14 +78,14 @@ def excerpt_around(path: str, line: int, texts: Mapping[str, str], *, lines: int
 
 
 def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code: CodeIndex) -> list[str]:
-    """Configuration files that a command names, or its parsers by default."""
+    """Return the configuration files named by a command or by its parsers' defaults."""
     defaults = (str(one.value) for one in find_options(code))
     return [name for name in dict.fromkeys((*argv, *defaults)) if name in texts and not name.endswith(".py")]
 
 
 def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
-    """The files that a command runs, the nearest first: its script, what that imports, and so on; then what its
-    configuration names."""
+    """Return the files that a command runs, nearest first: its script, its imports transitively, then modules named by
+    the configuration."""
     script, near = find_script(argv, code.texts), dict[str, None]()
     modules = {find_module_name(path): path for path in code.trees}
     waiting = [script] if script is not None else []
@@ -103,7 +104,7 @@ def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
 
 
 def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
-    """All files: the script, what it imports, what that imports; then configuration, other code, and the rest."""
+    """Return all files: the script and its imports transitively, then configuration, other code and the rest."""
     rest = sorted(code.texts, key=lambda path: (_rank_path(path), path.count("/"), path))
     return list(
         dict.fromkeys((*list_reached_files(code, argv), *list_configuration_files(argv, code.texts, code), *rest))
@@ -111,7 +112,7 @@ def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
 
 
 def format_map(code: CodeIndex, order: Sequence[str]) -> str:
-    """Every file, with the symbols of Python files and who calls them, as far as they fit."""
+    """Format the list of all files, with the symbols of Python files and their callers as far as they fit."""
     callers = _index_callers(code)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]
@@ -128,7 +129,7 @@ def format_map(code: CodeIndex, order: Sequence[str]) -> str:
         more = f" and {len(names) - 12} more" if len(names) > 12 else ""
         lines.append(f"{'' if folder == '.' else folder + '/'}: {', '.join(names[:12])}{more}".lstrip(": "))
     text = "\n".join(lines)
-    return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is cut here)"
+    return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is truncated)"
 
 
 def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]) -> list[str]:
@@ -153,7 +154,7 @@ def _format_callers(name: str, path: str, callers: Mapping[str, list[str]]) -> s
 
 
 def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
-    """Name -> the places (path:symbol) that call it, or name it as an argument."""
+    """Map each name to the places (path:symbol) that call it or pass it as an argument."""
     found: dict[str, dict[str, None]] = {}
     for path, tree in code.trees.items():
         for node in tree.body if _rank_path(path) < 2 else ():
@@ -170,7 +171,7 @@ def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
 
 
 def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:
-    """The repository's files that a file imports, in the order of the text."""
+    """Return the repository's files that a file imports, in source order."""
     found: list[str] = []
     for node in ast.walk(code.trees[path]) if path in code.trees else ():
         if isinstance(node, ast.Import):
@@ -192,7 +193,7 @@ def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> lis
 
 
 def _list_named_modules(text: str, modules: Mapping[str, str]) -> list[str]:
-    """The repository's files that a configuration names by their modules, as Hydra's `_target_` does."""
+    """Return the repository's files whose modules a configuration names, like Hydra's `_target_`."""
     found = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text)
     return [modules[stem] for name in found for stem in (name, name.rpartition(".")[0]) if stem in modules]
 

@@ -1,7 +1,7 @@
-"""What the files that a run left say: values by name, and which of two arms is higher on a metric, by its own numbers.
+"""Read the result files of a run: values by name, and how two arms compare on a metric.
 
-Result files are JSON or CSV that the run wrote. A mapping of names to numbers, or to lists of them, is taken for arms;
-lists of one length are paired. Two arms are told apart by a 95 % interval of their differences that leaves out zero.
+Result files are JSON or CSV written by the run. A mapping from names to numbers, or to lists of numbers, is read as
+arms; lists of equal length are paired. Two arms differ if the 95% interval of their differences excludes zero.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from labwright.stages.repository.claim_support import ArmComparison, EffectDirec
 MAX_BYTES = 5_000_000
 MAX_FILES = 200
 MAX_SAME_SHARE = 0.01
-"""Of the larger mean: a difference below it, whose interval holds zero, is none."""
+"""Share of the larger mean below which a difference whose interval contains zero counts as none."""
 RESULT_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv")
 
 
 class ArmValues(NamedTuple):
-    """Values by arm of one metric, in one file."""
+    """The values of one metric in one file, by arm."""
 
     metric: str
     values: dict[str, tuple[float, ...]]
 
 
 def list_result_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Files of results that a run wrote or changed, of all files with their hashes before and after it."""
+    """Return the result files that a run wrote or changed; the arguments map all files to their hashes before and after
+    it."""
     written = sorted(name for name, digest in now.items() if before.get(name) != digest)
     return [name for name in written if name.lower().endswith(RESULT_SUFFIXES)][:MAX_FILES]
 
 
 def read_result(folder: Path, name: str) -> Any:
-    """The content of a result file below a folder as JSON has it; None where it is none."""
+    """Return the content of a result file as JSON data; None if it is not readable."""
     try:
         with open_regular(folder, name, MAX_BYTES) as file:
             text = file.read().decode("utf-8")
@@ -69,7 +70,7 @@ def _parse_number(text: Any) -> float | None:
 
 
 def list_measured(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """Every number of a result file by its path, and the mean of each list of numbers."""
+    """Yield every number of a result file by its path, and the mean of each list of numbers."""
     if isinstance(content, bool) or content is None:
         return
     if isinstance(content, int | float):
@@ -87,7 +88,7 @@ def list_measured(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 def to_numbers(value: Any) -> tuple[float, ...] | None:
-    """A number, or a list of nothing else, as a tuple; None of anything else."""
+    """Return a number, or a list of only numbers, as a tuple; None for anything else."""
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not values or any(
         isinstance(one, bool) or not isinstance(one, int | float) or not isfinite(one) for one in values
@@ -97,7 +98,7 @@ def to_numbers(value: Any) -> tuple[float, ...] | None:
 
 
 def find_arms(content: Any, metric: str = "") -> Iterator[ArmValues]:
-    """Mappings of names to numbers, each taken for the arms of a metric: what `metric` beside it says, or its key."""
+    """Yield mappings from names to numbers as the arms of a metric, named by a neighboring `metric` or by the key."""
     if isinstance(content, list):
         for one in cast("list[Any]", content):
             yield from find_arms(one, metric)
@@ -117,13 +118,13 @@ def find_arms(content: Any, metric: str = "") -> Iterator[ArmValues]:
 
 
 def list_counts(contents: Iterable[Any]) -> set[int]:
-    """How many arms there are, and values of an arm."""
+    """Return the possible counts: the number of arms, and of values per arm."""
     every = [arms for content in contents for arms in find_arms(content)]
     return {len(arms.values) for arms in every} | {len(one) for arms in every for one in arms.values.values()}
 
 
 def build_comparisons(contents: Iterable[Any]) -> list[ArmComparison]:
-    """Every pair of arms of every metric: how the second is against the first."""
+    """Compare every pair of arms of every metric, the second with the first."""
     return [
         ArmComparison(arms.metric, first, second, direction_of_effect(arms.values[first], arms.values[second]))
         for content in contents
@@ -133,8 +134,8 @@ def build_comparisons(contents: Iterable[Any]) -> list[ArmComparison]:
 
 
 def direction_of_effect(first: tuple[float, ...], second: tuple[float, ...]) -> EffectDirection:
-    """How the second is against the first: by the interval of paired differences, or by the numbers where there is one
-    of each."""
+    """Compare the second sample with the first: by the interval of paired differences, or directly if both are single
+    numbers."""
     size = max(abs(fmean(first)), abs(fmean(second)), 1e-300)
     gap = fmean(second) - fmean(first)
     if abs(gap) <= 1e-9 * size:

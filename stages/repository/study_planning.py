@@ -1,4 +1,4 @@
-"""A study of a user's repository as it is planned: what a planner is told, and what is wrong with a plan of it."""
+"""Plan a study of a user's repository: the planner's inputs and the checks of its plans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labwright.stages.run_context import StudiedRepository
 
 
 def add_tuning_reasons(plan: DataPlan) -> DataPlan:
-    """The plan of a repository's study; arms without hyperparameters run as its authors set them."""
+    """Return the plan with a reason for every arm without hyperparameters: it runs with its authors' settings."""
     return plan.model_copy(
         update={
             "arms": tuple(
@@ -34,9 +34,9 @@ def add_tuning_reasons(plan: DataPlan) -> DataPlan:
 
 
 def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand, code: CodeIndex) -> Iterator[str]:
-    """What makes a plan none of a repository whose data it calls `data`, one sentence each."""
+    """Yield the faults of a plan for a repository whose data is named `data`, one sentence each."""
     if [use.name for use in plan.datasets] != [data]:
-        yield f"a study of a repository has one dataset, its own, which the plan calls {data}"
+        yield f"a study of a repository has one dataset, its own: the plan must name it {data}"
     if plan.primary_metric.higher_is_better != (command.direction == "max"):
         yield (
             f"the plan's {plan.primary_metric.name} is better when "
@@ -44,7 +44,7 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
             "make them agree"
         )
     if not any(arm.role == "baseline" and not arm.words for arm in plan.arms):
-        yield "no baseline is the repository as it is: one of them has no words"
+        yield "no baseline is the unmodified repository: one baseline must have no command words"
     alike = Counter(arm.words for arm in plan.arms if arm.words or arm.role == "baseline")
     yield from (
         f"two arms are the same: both have {'the words ' + ' '.join(words) if words else 'no words'}"
@@ -56,16 +56,16 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
 
 @dataclass(frozen=True)
 class RepositoryPlanning:
-    """What a planner is told of a repository, and what becomes of the plans that it hands in."""
+    """Prepares the inputs of a planner of a repository study, and completes and checks its plans."""
 
     repository: StudiedRepository
     data: str
-    """What a plan calls its data."""
+    """Name of the repository's data in a plan."""
 
     def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
         texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
         code = index_code(texts)
-        end = "" if takes_overrides(command.argv, code) else ": no word sets it"
+        end = "" if takes_overrides(command.argv, code) else ": no command word sets it"
         return RepositoryPlanInputs(
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
             dataset=self.data,
@@ -82,10 +82,10 @@ class RepositoryPlanning:
         )
 
     def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
-        """The plan with what the person gave, and what is wrong with it."""
+        """Return the plan with the user's settings applied, and its faults."""
         plan, faults = apply_space(plan, self.repository.space)
         plan = add_tuning_reasons(plan)
-        if not self.repository.code.predictions:  # no value is known by example
+        if not self.repository.code.predictions:  # there are no values per example
             plan = plan.model_copy(
                 update={
                     "hypotheses": tuple(
@@ -102,11 +102,11 @@ class RepositoryPlanning:
 
 
 def _find_planner_faults(plan: DataPlan, *, scored: bool) -> Iterator[str]:
-    """What a person may leave open, and a planner may not."""
+    """Yield faults that are allowed in a user's plan but not in a planner's."""
     if len(plan.metrics) > 1 and not scored:
-        yield f"the repository gives one number a run: take {', '.join(one.name for one in plan.metrics[1:])} out"
+        yield f"the repository gives one number per run: remove {', '.join(one.name for one in plan.metrics[1:])}"
     yield from (
-        f"arm {arm.name!r} has neither words nor a description: say what changes in the code"
+        f"arm {arm.name!r} has neither words nor a description: state what changes in the code"
         for arm in plan.arms
         if arm.role != "baseline" and not arm.words and not arm.description.strip()
     )

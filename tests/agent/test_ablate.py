@@ -58,7 +58,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     assert results["centre"]["called"] in ("no measurable difference", "no effect")
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
     assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
-    assert "| tilt | tilt gives back zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
+    assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
     key = "ablation/tilt/test.r2/d.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
@@ -69,7 +69,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert traced.returncode == 0 and f"{key}: tilt gives back zeros" in traced.stdout
+    assert traced.returncode == 0 and f"{key}: tilt returns zeros" in traced.stdout
     patch = next(line.partition("patch")[2] for line in traced.stdout.splitlines() if line.startswith("  patch"))
     shown = subprocess.run(patch, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "+    return _taken_out([x[:, 0]])" in shown
@@ -181,9 +181,9 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     ran = ablate(code, "--metric", metric, "--command", given, "--top", 1, "--budget-runs", 60, "--out", out)
     assert ran.returncode == 0, ran.stderr
     found, report = told(out), (out / "report.md").read_text()
-    assert f"\n    {given}\n" in report and "Named by the person.\nMetric" in report and "person: python" in ran.stdout
+    assert f"\n    {given}\n" in report and "Named by the user.\nMetric" in report and "person: python" in ran.stdout
     assert (
-        "3 seeds gave the same value, 100.0: the seed changes nothing, or less than the metric shows"
+        "3 seeds gave the same value, 100.0: the seed has no effect, or an effect below the metric's resolution"
         in (found["baseline"]["why"])
     )
     rows = found["ablations"]["results"]
@@ -224,9 +224,11 @@ def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told
     )
     ran = ablate(code, "--metric", "stdout:value ([0-9.]+)", "--command", "python run.py", "--out", tmp_path / "out")
     report = (tmp_path / "out" / "report.md").read_text()
-    assert ran.returncode == 5 and "nothing was ablated: no part was found that a run can be made without" in ran.stdout
+    assert ran.returncode == 5 and "nothing was ablated: no part was found that a run can do without" in ran.stdout
     assert "**Nothing was ablated**: no part was found" in report and "| part |" not in report
-    assert "it is given no seed, though it takes --seed {seed}" in report and "No seed can be given" not in report
+    assert (
+        "no seed is set, although the command accepts --seed {seed}" in report and "No seed can be given" not in report
+    )
 
 
 BREAKING = {
@@ -304,7 +306,11 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
         ("", (*METRIC, "--mount", "x=nowhere"), "which does not exist"),
         ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
         ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
-        ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it has"),
+        (
+            "",
+            (*METRIC, "--command", "python nope.py --name 'a b'"),
+            "there is no nope.py in the repository; it contains",
+        ),
         ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
         ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
         ("dirty", METRIC, "has uncommitted changes (train.py)"),

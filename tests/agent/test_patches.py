@@ -248,7 +248,7 @@ def test_a_method_is_written_as_a_patch(
     assert [one.path for one in wished.requested] == ["fit/model.py"]
     assert wished.requests_left == asked.requests_left - 1
     assert wished.complaints == ("there is no text file nowhere.py",)
-    assert "it changes a line that writes the result" in measured.complaints[0]
+    assert "changes a line that writes the result" in measured.complaints[0]
     assert "is the baseline" in baseline.complaints[0]
     debug = author.of("debug")[0]
     assert debug.changed[0].path == "fit/model.py (in lifted)" and "LIFT" in debug.changed[0].text

@@ -142,9 +142,9 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     )
     assert first.options[1] == "--lift, default 0.1 (train.py:8): how much is added"
     assert second.complaints == (
-        "arm 'flat' has the words --no-bent: the command knows no option --no-bent, but --no-bend",
+        "arm 'flat' has the words --no-bent: the command has no option --no-bent, but --no-bend",
     )
-    assert third.complaints == ("the repository gives one number a run: take speed out",)
+    assert third.complaints == ("the repository gives one number per run: remove speed",)
     assert amending.findings == (FINDING,) and planner.reviewed[0].catalogue[0].command
     state = read_state(tmp_path / "run")
     plan = state.data_plan

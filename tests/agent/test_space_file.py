@@ -62,24 +62,20 @@ def test_what_a_file_does_not_say_the_repository_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "files", "said"),
     [
-        (["--no-bent"], {"train.py": TRAIN}, "knows no option --no-bent, but --no-bend"),
+        (["--no-bent"], {"train.py": TRAIN}, "has no option --no-bent, but --no-bend"),
         (["--no-be"], {"train.py": TRAIN}, ""),
-        (["lr=2"], {"train.py": TRAIN}, "takes no 'lr=2'"),
+        (["lr=2"], {"train.py": TRAIN}, "does not accept 'lr=2'"),
         (["--x"], {"train.py": TRAIN.replace("parse_args", "parse_known_args")}, ""),
-        (
-            ["--x"],
-            {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN},
-            "knows no option --x",
-        ),
+        (["--x"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, "has no option --x"),
         (["--lr", "2"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, ""),
-        (["model.depht=2"], HYDRA, "knows no key model.depht, but model.depth"),
+        (["model.depht=2"], HYDRA, "has no key model.depht, but model.depth"),
         (["+model.x=2"], HYDRA, ""),
         (
             ["model=wide", "model.width=3", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"],
             HYDRA,
             "",
         ),
-        (["--depth", "2"], HYDRA, "knows no option --depth"),
+        (["--depth", "2"], HYDRA, "has no option --depth"),
         (["--config-name=base"], HYDRA, ""),
         (["x=1"], {**HYDRA, "train.py": HYDRA["train.py"] + "ConfigStore.instance()\n"}, ""),
     ],
@@ -98,13 +94,13 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
         ("lr: {low: 1}", "hyperparameter 'lr': low must be below high"),
         ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
         ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
-        ("depth: {low: 1, high: 2, default: 1}", "takes no 'depth={value}'"),
-        ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command knows no option --depth"),
-        ("lr: {word: '--lr', low: 0, high: 2}", "without {value}"),
+        ("depth: {low: 1, high: 2, default: 1}", "does not accept 'depth={value}'"),
+        ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command has no option --depth"),
+        ("lr: {word: '--lr', low: 0, high: 2}", "which lacks {value}"),
         ("arms: [{name: flat, role: method, words: [--bent]}]", "arm 'flat' has the words --bent"),
         (
             "arms: [{name: flat, role: method, words: [--seed, '3']}]",
-            "arm 'flat' sets --seed, which the program fills in",
+            "arm 'flat' sets --seed, which the program sets for each run",
         ),
         ("levels: [{name: high, words: [--loud]}]", "level 'high' has the words --loud"),
     ],
@@ -154,11 +150,11 @@ def test_the_command_line_takes_it_at_once_and_into_a_given_plan(
     Path("space.yaml").write_text("noise: {word: '--noise {value}', low: 0, high: 1, default: 0}")
     assert main([*asked, "--code", "fit", *KNOWN]) == 2
     said = capsys.readouterr().err
-    assert "knows no option --noise" in said and said.count("\n") == 1
+    assert "has no option --noise" in said and said.count("\n") == 1
     Path("space.yaml").write_text("arms: [{name: flat, role: ablation, words: [--no-bend]}]")
     assert main([*asked, "--code", "fit", *KNOWN]) == 2
     assert "arm 'flat' has role 'method' in the plan" in capsys.readouterr().err
     Path("plan.yaml").write_text(yaml.safe_dump(PLAN).replace("--no-bend", "--no-bent"))
     Path("space.yaml").write_text("lr: {low: 0.001, high: 0.1, log: true}")
     assert main([*asked, "--code", "fit", *KNOWN]) == 2
-    assert "knows no option --no-bent, but --no-bend" in capsys.readouterr().err
+    assert "has no option --no-bent, but --no-bend" in capsys.readouterr().err

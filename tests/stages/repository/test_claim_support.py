@@ -52,10 +52,10 @@ def test_what_was_measured_is_stated(conclusion: str, numbers: tuple[StatedNumbe
         (
             "The wide net is 30 % better than the published 0.91 of Smith et al.",
             (number("30 %", "percent", against="plain"), number("0.91", "value")),
-            "0.91 is not what",
+            "0.91 is not the number",
         ),
-        ("Others publish 0.95.", (number("0.95", "value", "plain", metric="loss"),), "does not name the arm"),
-        ("The wide net has 0.78.", (number("0.78", "ratio", against="plain"),), "0.78 is not what"),
+        ("Others publish 0.95.", (number("0.95", "value", "plain", metric="loss"),), "does not name its arm"),
+        ("The wide net has 0.78.", (number("0.78", "ratio", against="plain"),), "0.78 is not the number"),
         ("The wide net is twice as good.", (), "'twice': print numbers as digits"),
         ("The wide net is thirty percent better.", (), "'thirty': print numbers as digits"),
     ],

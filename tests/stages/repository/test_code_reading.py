@@ -69,7 +69,7 @@ def test_what_is_outdated_gives_way_to_what_the_code_offers() -> None:
     assert (
         found[0].argv == ("python", "fit.py", "train", "--seed", "{seed}") and found[0].location == "the code of fit.py"
     )
-    assert {one.wrong for one in found[1:]} == {"there is no main.py", "its parser knows no --out"}
+    assert {one.wrong for one in found[1:]} == {"there is no main.py", "the parser has no option --out"}
 
 
 @pytest.mark.parametrize(

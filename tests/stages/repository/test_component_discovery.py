@@ -172,7 +172,7 @@ def test_a_linear_model_with_an_option_terms_and_decoys(tmp_path: Path) -> None:
     ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
     assert ways["bend"] == ["option", "zero", "drop"] and ways["centre"] == ["identity", "zero"]
     assert [(one.name, one.kind) for one in found.rest] == [("banner", "decoy")]
-    assert found.floors and found.floors[0].what == "design gives back zeros"
+    assert found.floors and found.floors[0].what == "design returns zeros"
     for part in found.parts:
         for way in part.mutations:
             for edit in way.edits:
@@ -191,7 +191,7 @@ def test_a_torch_model_its_losses_and_its_augmentation(tmp_path: Path) -> None:
         "aux_loss": "one of several",
     }
     assert "log_scalar" in {one.name for one in found.rest if one.kind == "decoy"}
-    assert found.floors[0].what == "Net.forward gives back zeros"
+    assert found.floors[0].what == "Net.forward returns zeros"
 
 
 def test_what_objects_hold_what_is_joined_and_skip_connections(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_what_objects_hold_what_is_joined_and_skip_connections(tmp_path: Path) -
     }
     skip = next(part for part in found.parts if part.name == "Block skip")
     assert "        return h\n" in apply_edit(HELD.lstrip(), skip.mutations[0].edits[0])
-    assert found.floors[0].what == "Model.__call__ gives back zeros"
+    assert found.floors[0].what == "Model.__call__ returns zeros"
 
 
 ADDED = """
@@ -278,7 +278,8 @@ def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_v
     assert ways["Norm"] == ["identity", "zero"] and ways["Mix"] == ways["Wide"] == ["zero", "identity"]
     assert (
         "get_lr" not in ways
-        and next(part for part in found.parts if part.name == "half").mutations[0].what == "gives back its argument lr"
+        and next(part for part in found.parts if part.name == "half").mutations[0].what
+        == "returns its argument lr unchanged"
     )
 
 

@@ -94,17 +94,17 @@ SMALL = RepositoryEdit(path="train.py", old="banner(opts)\nF", new="F")
         ),
         (
             RepositoryRepair(kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "F = ("}),)),
-            "does not parse",
+            "no longer parses",
         ),
         (
             RepositoryRepair(
                 kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "# x\nbanner(opts)\nF"}),)
             ),
-            "is the same",
+            "is unchanged",
         ),
         (
             RepositoryRepair(kind="argv", reason="", argv=("python", "train.py", "--seed", "3")),
-            "--seed has another value",
+            "--seed has a different value",
         ),
         (RepositoryRepair(kind="pins", reason=""), "pins is empty"),
         (RepositoryRepair(kind="patch", reason="", edits=(SMALL,)), ""),
@@ -120,7 +120,7 @@ def test_code_that_measures_may_not_change() -> None:
     given = RepositoryRepair(
         kind="patch", reason="", edits=(RepositoryEdit(path="m.py", old="(p == y).mean()", new="1.0"),)
     )
-    assert check_repair(given, COMMAND, texts) == "m.py: it changes accuracy, which measures"
+    assert check_repair(given, COMMAND, texts) == "m.py: changes accuracy, which computes a metric"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_code_that_measures_may_not_change() -> None:
             "changes bend, which is neither tilt",
         ),
         ((RepositoryEdit(path="metrics.json", new="{}"),), "the file that the metric is read from"),
-        (tuple(RepositoryEdit(path=f"new{n}.txt", new="x") for n in range(5)), "at most 4"),
-        ((RepositoryEdit(path="a.txt", new="x\n" * 41),), "at most 4 and 40"),
+        (tuple(RepositoryEdit(path=f"new{n}.txt", new="x") for n in range(5)), "limits are 4 and"),
+        ((RepositoryEdit(path="a.txt", new="x\n" * 41),), "limits are 4 and 40"),
     ],
 )
 def test_patches_stay_with_their_part(edits: tuple[RepositoryEdit, ...], why: str) -> None:
@@ -145,12 +145,12 @@ async def test_a_refused_repair_is_asked_for_once_more_and_then_given_up(tmp_pat
     bad, good = repair(kind="patch", edits=(SWALLOW,)), repair(kind="patch", edits=(SMALL,))
     asked = Asked(tmp_path, repair=[bad, good])
     assert await asked.asking.propose_repair("other:x", RUN, SETUP, FILES) == good.repair
-    assert asked.model.requests[1].inputs.complaints == ("train.py: it swallows an exception",)  # pyright: ignore
+    assert asked.model.requests[1].inputs.complaints == ("train.py: swallows an exception",)  # pyright: ignore
     assert [one.path for one in asked.model.requests[0].inputs.shown] == ["train.py"]  # pyright: ignore
     again = ModelQueries(
         Models(ScriptedModel.from_role_functions(), asked.log, ModelSettings(), lambda: 0.0), asked.log
     )
-    assert await again.propose_repair("other:x", RUN, SETUP, FILES) == good.repair  # from the ledger: nobody is asked
+    assert await again.propose_repair("other:x", RUN, SETUP, FILES) == good.repair  # from the ledger: no model is asked
     (tmp_path / "b").mkdir()
     assert await Asked(tmp_path / "b", repair=[bad, bad]).asking.propose_repair("other:x", RUN, SETUP, FILES) is None
 
