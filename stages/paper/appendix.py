@@ -1,11 +1,8 @@
-"""What a paper tells of its run, generated from the record: an appendix of a few pages, a supplement with everything
-that ran, whether or not it helped, and the sentences that its text must tell.
+"""Generate a paper's appendix, its supplement with everything that ran, and the disclosures that its text must contain.
 
-All text of the record in them is escaped, all its numbers stand in `\\rec{}`; no model writes any of it. The words
-themselves are in `appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`.
-
-How many branches of a run were tried, and whether this one was chosen for its result, no record knows, and the paper
-says so.
+All text of the record is escaped, all numbers are in `\\rec{}`, and no model writes any of it. The wording is in
+`appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`. No record states how
+many branches of a run were tried, or whether this one was chosen for its result; the paper says so.
 """
 
 from __future__ import annotations
@@ -52,9 +49,9 @@ from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.paper.tuning_effort import build_effort_context
 
 MAX_ITEMS, MAX_LINE_CHARS = 4, 170
-"""Items of a list of incidents in the appendix, and characters of each: of lists and lines the supplement has all."""
+"""Limits of an incident list in the appendix: items, and characters per item. The supplement has the full lists."""
 MAX_STEPS = 8
-"""Nodes on the way to the reported one that the appendix names."""
+"""Maximum number of nodes on the path to the reported one that the appendix lists."""
 
 LATE_ABLATIONS_NOTE = (
     "After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
@@ -90,10 +87,10 @@ def render_appendix(
     used: Collection[str] = (),
     checklist: bool = False,
 ) -> str:
-    """The appendix as TeX, bounded in length whatever a run holds: what it leaves out stands in the supplement.
+    """Render the appendix as TeX, bounded in length; the supplement has what it omits.
 
-    `isolation` says what kept the code from the labels, `figures` are those that stand here, `used` the keys of the
-    comparisons that the text uses.
+    `isolation` states what kept the code from the labels, `figures` are the figures of the appendix, `used` the keys of
+    the comparisons that the text uses.
     """
     best = find_winner(state)
     shown = [one for one in _order_differences(claims) if one.key in used]
@@ -128,7 +125,7 @@ def render_appendix(
 def render_supplement(
     state: RunState, claims: Sequence[Claim], *, title: str, authors: str, figures: Sequence[str] = ()
 ) -> str:
-    """The supplement as a document of its own: everything that ran, was measured or compared, in full."""
+    """Render the supplement as its own document: everything that ran, was measured or compared, in full."""
     made = {one.name: one.tex for one in build_supplement_tables(state, claims)}
     return (
         render_template(
@@ -151,7 +148,7 @@ def render_supplement(
 
 
 def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
-    """What both are filled in from."""
+    """Build the values for both templates."""
 
     def scored(node: Node) -> str:
         return "--" if (found := compute_node_score(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
@@ -167,7 +164,7 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
 
 
 def _order_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
-    """The comparisons, those of the primary family first."""
+    """Return the comparisons, the primary family first."""
     found = [one for one in claims if isinstance(one, ClaimDifference)]
     groups = dict.fromkeys((one.family, one.dataset) for one in found)
     places = {group: (group[0] != "primary", place) for place, group in enumerate(groups)}
@@ -175,7 +172,7 @@ def _order_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
 
 
 def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[str, Any]:
-    """What a table of these comparisons is filled in from."""
+    """Build the values for a table of these comparisons."""
     over_examples = any(one.resampled_interval is not None for one in differences)
     without_interval: dict[str, dict[str, None]] = {}
     for one in differences:
@@ -197,12 +194,12 @@ def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[st
 
 
 def format_by_seed(claim: Claim) -> str:
-    """The replicates behind a mean."""
+    """Format the replicates behind a mean."""
     return ", ".join(f"{seed}: {value:.4g}" for seed, value in zip(claim.seeds, claim.values, strict=True))
 
 
 def _render_sentence(text: str) -> str:
-    """A sentence with macros of values as TeX of the appendix."""
+    """Render a sentence with value macros as TeX of the appendix."""
     at, parts = 0, list[str]()
     for use in MACRO_USE_PATTERN.finditer(text):
         parts += [mark_recorded(text[at : use.start()]), use[0]]
@@ -211,12 +208,12 @@ def _render_sentence(text: str) -> str:
 
 
 def render_incidents(state: RunState) -> str:
-    """What happened that a reader must know, as TeX, a list a kind of incident; empty where nothing happened."""
+    """Render the incidents that a reader must know as TeX, one list per kind; empty if there are none."""
     return render_template("incidents.tex.jinja", build_incident_context(state))
 
 
 def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
-    """What the templates on incidents are filled in from; lists of `most` items at most, where it is given."""
+    """Build the values for the incident templates; `limit` bounds the items of each list if it is set."""
     failures: list[tuple[Node, str]] = []
     for node in state.nodes.values():
         why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
@@ -256,13 +253,13 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
 
 
 def _describe_origins(cells: Iterable[CellStatus]) -> str:
-    """Where a node's cells were taken over from, as `4 of n0003, 2 of n0005`; empty where none was."""
-    nodes = [one.node or "a node that is not there" for one in cells if one.outcome == "taken over"]
+    """Return where a node's cells were reused from, as `4 of n0003, 2 of n0005`; empty if none was reused."""
+    nodes = [one.node or "a missing node" for one in cells if one.outcome == "taken over"]
     return ", ".join(f"{nodes.count(node)} of {node}" for node in dict.fromkeys(nodes))
 
 
 def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
-    """Of a node: how cells failed or were left out, and why -> those of which it is so."""
+    """Group the failed and left-out cells of a node by outcome and reason."""
     found: dict[str, list[str]] = {}
     for one in cells:
         if one.outcome in ("failed", "left out"):
@@ -288,14 +285,14 @@ def _render_item(most: int, name: str, *, caller: Callable[[], str]) -> str:
 
 
 def format_cost(used: RoleUsage, unit: str = "") -> str:
-    """What calls cost, in US dollars."""
+    """Format the cost of model calls in US dollars."""
     if used.unpriced == used.calls and (used.calls or not unit):
         return "a price that is not known" if unit else "unknown"
     return f"{round(used.usd, 6):.2f}{unit}" + (f" and {used.unpriced} calls of unknown price" if used.unpriced else "")
 
 
 def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
-    """What a reader must learn of this run, a sentence each, in words without numbers."""
+    """Return the disclosures of a run, one sentence each, without numbers."""
     best = find_winner(state)
     ablated: dict[str, list[str]] = {}
     for one in collect_ablation_results(state):
@@ -322,8 +319,8 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
 
 
 def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
-    """Name and fate of every ablation that was planned, or asked for after the draft; and why there was no plan, or
-    what was said with the demand."""
+    """Yield name and outcome of every ablation that was planned, or requested after the draft, and the reason for a
+    missing plan or for the request."""
     if requested_by == "author" and state.planned_ablations is not None and state.planned_ablations.why:
         yield "none", state.planned_ablations.why
     if requested_by == "reviewer" and state.missing_ablations is not None:
@@ -336,11 +333,7 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
             "add": f"{one.ablation.replacement} added to {part}",
         }[one.ablation.action]
         if one.outcome == "measured":
-            again = (
-                f"{one.replicates} replicates"
-                if one.replicates
-                else ("no replicates, so that nothing is claimed of it")
-            )
+            again = f"{one.replicates} replicates" if one.replicates else ("no replicates, so no claim can be made")
             fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
         if one.by == requested_by:
             yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")

@@ -1,15 +1,15 @@
-"""The works that a paper may cite: the library that the run was given, and what the draft still needs.
+"""Manage the works that a paper may cite: the given library, and works that the draft still needs.
 
-**The given library** is verified when the run begins. Entries whose record of verification still holds count as they
-are, and nobody is asked; the others, and the PDFs of a folder, are looked up where catalogues are in reach. What cannot
-be verified then is not offered to the writer, and the user learns it.
+**The given library** is verified when the run begins. Entries with a valid verification record are accepted without a
+lookup; the others, and the PDFs of a folder, are looked up if catalogues are reachable. Entries that cannot be verified
+are not offered to the writer, and the user is informed.
 
-**Gathering.** A round reads the first draft, asks for works sentence by sentence, searches, has works chosen, and
-verifies each like any other entry. What a catalogue gave and what was chosen are events; entries lie in a file of the
-run whose hash the event holds. A kill costs the searches in flight. With no catalogue in reach nothing changes.
+**Gathering.** A round reads the first draft, proposes queries sentence by sentence, searches, selects works, and
+verifies each like any other entry. Search results and selections are events; entries are in a file of the run whose
+hash is in the event. An interruption loses only the searches in flight. Without a reachable catalogue nothing changes.
 
-What it does not guarantee: that the works that matter are found; that a chosen work says what it is cited for (the
-reason is the model's, from title and abstract); the same works on another day.
+Limits: relevant works may be missed; a work may not support what it is cited for (the reason is the model's, from title
+and abstract); another day may give other works.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from labwright.stages.settings import MAX_CITATION_QUERIES
 UNPRINTED_FIELDS = frozenset({"verified", "abstract"})
 """Fields that no style prints."""
 VERIFIED_FIELDS = frozenset({"title", "author", "year"})
-"""Fields that were held against a catalogue."""
+"""Fields checked against a catalogue."""
 ADDRESS_FIELDS = frozenset({"url", "doi", "eprint"})
 MAX_FIELD_LENGTH = 10_000
-"""Characters of a field that is printed."""
+"""Maximum characters of a printed field."""
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 async def check_library(context: RunContext) -> None:
-    """Record what of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
+    """Record which entries of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
     given, papers = context.folder.library, context.paper.papers
     if context.state.library is not None or not (given.is_file() or papers is not None):
         return
@@ -90,9 +90,10 @@ async def check_library(context: RunContext) -> None:
 
 
 def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | None = None) -> tuple[BibEntry, ...]:
-    """The run's verified entries: of the given library, then gathered ones, of this writing from rounds `before`.
+    """Return the run's verified entries: the given library, then entries gathered for this version, up to
+    `before_round`.
 
-    Raises: `literature.errors.LibraryError`, also for a file that is not as it was recorded.
+    Raises `literature.errors.LibraryError`, also for a file that differs from the record.
     """
     gathered = [
         one
@@ -104,20 +105,20 @@ def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | 
     files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
     for bib, digest in files:
         if not bib.is_file() or hash_file(bib) != digest:
-            raise LibraryError(f"{bib} is not as it was recorded: put it back, or start a new run")
+            raise LibraryError(f"{bib} was changed since it was recorded: restore it, or start a new run")
     return tuple(entry for bib, _ in files for entry in read_verified_entries(bib))
 
 
 def read_verified_entries(path: Path) -> tuple[BibEntry, ...]:
-    """The entries of a library whose record of verification holds, in its order.
+    """Return the entries of a library with a valid verification record, in order.
 
-    Raises: `literature.errors.LibraryError`.
+    Raises `literature.errors.LibraryError`.
     """
     return tuple(entry for entry in read_library(path) if read_verification(entry))
 
 
 def to_reference(entry: BibEntry) -> Reference:
-    """An entry as a writer sees it."""
+    """Convert an entry to the form shown to a writer."""
     names, cut = parse_authors(entry.fields.get("author", ""))
     return Reference(
         key=entry.key,
@@ -130,15 +131,15 @@ def to_reference(entry: BibEntry) -> Reference:
 
 
 def format_bibliography(entries: Iterable[BibEntry], cited: Sequence[str]) -> str:
-    """A references.bib with the cited entries alone, sorted by key, without what is not printed."""
+    """Format a references.bib with only the cited entries, sorted by key, without unprinted fields."""
     wanted = {entry.key: entry for entry in entries if entry.key in set(cited) and entry.fields.get("verified")}
     return format_bibtex([_escape_entry(wanted[key]) for key in sorted(wanted)], excluded_fields=UNPRINTED_FIELDS)
 
 
 def _escape_entry(entry: BibEntry) -> BibEntry:
-    """The entry with fields that hold text, letters with marks and formulas, whoever wrote them.
+    """Return the entry with safe fields: text, accented letters and formulas only.
 
-    A field with any other TeX is plain text. Left out are addresses that are none, long fields, and notes that compare.
+    A field with other TeX becomes plain text. Invalid addresses, long fields, and notes that compare works are removed.
     """
     kept: dict[str, str] = {}
     for name, value in entry.fields.items():
@@ -158,11 +159,11 @@ def _escape_entry(entry: BibEntry) -> BibEntry:
 
 NO_MORE_NOTE = "no further works are gathered"
 RESULTS_PER_QUERY = 6
-"""Works that a search gives at most."""
+"""Maximum works per search."""
 
 
 async def gather_citations(context: RunContext) -> None:
-    """Let the library of the run grow by what the first draft needs, in bounded rounds."""
+    """Add works that the first draft needs to the run's library, in a bounded number of rounds."""
 
     async def work(client: ModelClient) -> None:
         if context.literature is None or context.state.limit_reason is not None:
@@ -180,7 +181,7 @@ async def gather_citations(context: RunContext) -> None:
 
 
 def list_version_works(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
-    """What was found and what was chosen for this writing of the paper."""
+    """Return the works found and chosen for this version of the paper."""
     return (
         [one for one in state.works_found if one.version == state.paper_version],
         [one for one in state.works_chosen if one.version == state.paper_version],
@@ -188,7 +189,7 @@ def list_version_works(state: RunState) -> tuple[list[WorksFound], list[WorksCho
 
 
 async def _run_round(context: RunContext, client: ModelClient, literature: LiteratureClient, number: int) -> bool:
-    """One round; False when no other one is worth it."""
+    """Run one round; return False if no further round is worthwhile."""
     draft = context.state.drafts[0].draft
     library = read_run_library(context.state, context.folder, before_round=number)
     references = tuple(to_reference(one) for one in library)
@@ -223,7 +224,7 @@ async def _run_round(context: RunContext, client: ModelClient, literature: Liter
 def filter_queries(
     queries: Sequence[CiteQuery], draft: PaperDraft, earlier: Sequence[CitationSearch], *, limit: int
 ) -> tuple[CiteQuery, ...]:
-    """Queries that name a sentence of the draft and were not made before."""
+    """Return queries that quote a sentence of the draft and were not made before."""
 
     def even(text: str) -> str:
         return " ".join(text.split())
@@ -267,7 +268,8 @@ async def _verify_choices(
     answer: CiteSelection,
     library: Sequence[BibEntry],
 ) -> WorksChosen:
-    """Each chosen work as a verified entry, in a file of the round; why the others may not be cited."""
+    """Verify the chosen works and write their entries to the round's file, with reasons for those that may not be
+    cited."""
     works = {one.number: one for one in found.works}
     entries: list[BibEntry] = []
     supports: list[CitationSupport] = []

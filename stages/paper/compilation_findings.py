@@ -1,6 +1,6 @@
-"""What a compilation says of a paper, as short lines that a writer can act on.
+"""Turn the output of a compilation into short findings that a writer can act on.
 
-How long the parts of a draft are, and whether it keeps to its pages. By an estimate, scaled to what was counted.
+Also estimate how long the parts of a draft are, scaled to the counted pages, and check the page limit.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from labwright.review.evidence import Evidence, find_sentence_spans, numbers, sc
 from labwright.stages.paper.template import PaperTemplate
 
 MIN_OVERFULL_POINTS = 10.0
-"""Points that a line may stick out before it is a finding."""
+"""Points by which a line must be overfull to be a finding."""
 MIN_TABLE_PERCENT = 70
-"""Percent of its size below which a table is a finding."""
+"""Scale in percent below which a shrunk table is a finding."""
 MAX_EXCERPT_CHARS = 100
-"""Characters of a source line that a finding shows."""
+"""Characters of a source line shown in a finding."""
 CHKTEX_MESSAGES = {
     "16": "a formula is still open at the end of the paragraph",
     "18": "typed quotes: write ``...''",
-    "26": "a space stands before a punctuation mark",
+    "26": "space before a punctuation mark",
 }
-"""The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
+"""Warnings of chktex that matter for text written by a model; the others are a matter of taste."""
 
 
 def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
-    """Findings in a LaTeX log: references, citations, overfull boxes, missing characters. `source` is paper.tex."""
+    """Return the findings in a LaTeX log: references, citations, overfull boxes, missing characters. `source` is
+    paper.tex."""
     found = [
         PaperFinding(text=f"{kind.lower()} {name!r} is undefined and prints ??", blocks=True)
         for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log)
@@ -44,27 +45,27 @@ def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
                 PaperFinding(
                     by_edit=not appendix,
                     text=(
-                        f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
+                        f"{where}{': ' if where else ''}a line is too wide by {float(match[1]):.0f} pt"
                         f"{match[2].replace(' in paragraph', ',')}: reword it"
                     ),
                 )
             )
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > MIN_OVERFULL_POINTS:
-            found.append(PaperFinding(text=f"a page is too full by {float(match[1]):.0f} pt: shorten a float"))
+            found.append(PaperFinding(text=f"a page is overfull by {float(match[1]):.0f} pt: shorten a float"))
     lines = [
         f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page"
         for name, percent in re.findall(r"paper: table (\S+) is set at (\d+) percent", log)
         if int(percent) < MIN_TABLE_PERCENT
     ]
     lines += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
-    lines += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
+    lines += [f"the label {name!r} is defined twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
     return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
 
 
 def measure_pages(folder: Path, floats: tuple[str, ...]) -> float | None:
-    """Pages of main text, with the used part of the last: up to its end or its last float, from the .aux; references
-    and appendix do not count."""
+    """Return the pages of main text, counting the used part of the last page up to the end of the text or its last
+    float, from the .aux file. References and appendix do not count."""
     aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
     pages = {
         name: int(page) for name, page in re.findall(r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)
@@ -78,7 +79,7 @@ def measure_pages(folder: Path, floats: tuple[str, ...]) -> float | None:
 
 
 def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, ...]:
-    """A finding where the main text is longer than the template allows."""
+    """Return a finding if the main text exceeds the template's page limit."""
     if ceil(pages) <= template.page_limit:
         return ()
     return (
@@ -93,7 +94,8 @@ def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, .
 
 
 def parse_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
-    """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
+    """Convert chktex's lines `number:line` to findings, each with its section and the text of that line of
+    paper.tex."""
     lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
     found = dict.fromkeys(
         f"{find_section(source, int(line))}: {CHKTEX_MESSAGES[number]}"
@@ -109,7 +111,7 @@ def parse_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
 
 
 def find_section(source: str, line: int) -> str:
-    """The part of the draft that a line of paper.tex is of, as a writer knows it."""
+    """Return the part of the draft that a line of paper.tex belongs to, as the writer knows it."""
     before = "\n".join(source.splitlines()[:line])
     titles = re.findall(r"^\\section\{(.*)\}$", before, re.MULTILINE)
     if titles:
@@ -119,16 +121,16 @@ def find_section(source: str, line: int) -> str:
 
 WORDS_PER_PAGE = 550
 PAGES_PER_FLOAT = 0.25
-"""Pages of a figure or table."""
+"""Pages per figure or table."""
 MIN_FILLED_SHARE = 0.6
-"""Share of the limit below which a paper is too thin."""
+"""Share of the page limit below which a paper is too short."""
 
 _FLOAT = re.compile(r"\\paper(?:figure|table)\{[^}]*\}")
 _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 
 
 def measure_sections(draft: PaperDraft, pages: float | None) -> tuple[SectionLength, ...]:
-    """Abstract and sections in order. `pages` of main text in all, where they were counted."""
+    """Measure abstract and sections in order. `pages` is the counted length of the main text, if known."""
     texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
     found = [
         (title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))
@@ -143,23 +145,22 @@ def measure_sections(draft: PaperDraft, pages: float | None) -> tuple[SectionLen
 
 
 def check_thinness(pages: float | None, limit: int) -> tuple[str, ...]:
-    """A complaint on a paper that leaves much of its space unused."""
+    """Return a complaint if a paper leaves much of its space unused."""
     if pages is None or pages >= MIN_FILLED_SHARE * limit:
         return ()
     return (
-        f"the main text fills {pages:.1f} of {limit} pages: say more of method, settings, results and failures "
-        "that the record holds",
+        f"the main text fills {pages:.1f} of {limit} pages: report more of the method, settings, results and failures "
+        "in the record",
     )
 
 
 MAX_ABSTRACT_SENTENCES, MAX_ABSTRACT_NUMBERS = 6, 4
-"""What an abstract has at most: a reader keeps no more. One number for each confirmatory effect is allowed in any case.
-"""
+"""Limits of an abstract. One number per confirmatory effect is always allowed."""
 
 
 def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
-    """Complaints on an abstract that is longer, or prints more numbers, than a reader keeps; but for what the program
-    itself says in it."""
+    """Return complaints about an abstract with too many sentences or numbers; statements added by the program do not
+    count."""
     for statement in evidence.statements:
         abstract = abstract.replace(statement, "")
     count = sum(1 for _ in find_sentence_spans(scan(abstract)))
@@ -174,9 +175,9 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     found = [text for _, text in numbers.find_numbers(typed)]
     registered = evidence.plan.hypotheses if evidence.plan is not None else ()
     most = max(MAX_ABSTRACT_NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
-    long = f"the abstract has {count} sentences: make it {MAX_ABSTRACT_SENTENCES} at most, the finding first"
+    long = f"the abstract has {count} sentences: use at most {MAX_ABSTRACT_SENTENCES}, the finding first"
     full = (
-        f"the abstract prints {len(found)} numbers ({', '.join(found)}): {most} at most; "
-        r"\verdict{key.short} prints the estimate alone, tables have the rest"
+        f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}; "
+        r"\verdict{key.short} prints only the estimate, and tables have the rest"
     )
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))

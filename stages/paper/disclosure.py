@@ -1,7 +1,7 @@
-"""`review/disclosure.json`: everything that was tried, looked at and chosen in a run, made from the record at release.
+"""Build `review/disclosure.json` at release: everything that a run tried, measured and selected.
 
-It is a function of the record up to the release, so that an audit can make it again; what comes later (the judgement
-and what it costs) is not in it. Values with a step are not repeated here: each attempt's measurements.jsonl has them.
+It depends only on the record up to the release, so an audit can rebuild it; the later judgement and its cost are not
+included. Stepwise values are in each attempt's measurements.jsonl.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ SELECTION_RULES = {
 
 
 def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> str:
-    """The text of the disclosure of a run that is about to be released, with the draft of round `text`.
+    """Return the disclosure of a run that is about to release the draft of round `text_round`.
 
-    Seconds, bytes, USD and tokens, as the fields are named.
+    Units are seconds, bytes, USD and tokens, as in the field names.
     """
     assert state.started is not None
-    drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
+    drafts = {one.round: one for one in state.drafts}  # the last draft is recorded again when it is done
     cells, first = compute_all_cells(state), find_reference_tuning_node(state)
     primary = state.data_plan.primary_metric.name if state.data_plan else ""
     return (
@@ -132,7 +132,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "limited": state.limit_reason or "",
                 "tuning": build_tuning_report(state),
                 "parity": compute_parity(state),
-                # the judge comes after the paper; of an earlier writing it is not this paper's
+                # the judge runs after the paper; usage of an earlier version does not belong to this paper
                 "subjects": state.llm_usage,
                 "campaign": state.campaign,
                 "cost": [
@@ -140,7 +140,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                     for role, used in sorted(state.usage_by_role.items())
                     if role not in JUDGING_ROLES
                 ],
-                # set aside for calls that a kill cut off, or that failed with an open bill
+                # reserved for calls that were interrupted, or failed with unknown cost
                 "lost_usd": round(sum((one.usd for one in state.lost_costs.values()), 0.0), 6),
                 "seconds_of_code": round(state.experiment_seconds, 1),
                 "seconds_of_run": round(state.active_seconds, 1),
@@ -168,26 +168,26 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
 
 
 def find_disclosure_file(folder: RunFolder) -> str:
-    """Its path in the run: each writing of the paper has its own."""
+    """Return the path of the disclosure relative to the run; each version of the paper has its own."""
     name = "disclosure.json" if folder.paper_version == 1 else f"disclosure-{folder.paper_version}.json"
     return str((folder.review / name).relative_to(folder.root))
 
 
 def rebuild_release_state(events: Iterable[tuple[Event, float]]) -> RunState:
-    """The state from which the last release was disclosed: all events before it."""
+    """Return the state at the last release: the fold of all events before it."""
     every = list(events)
     last = max((at for at, (event, _) in enumerate(every) if isinstance(event, PaperReleased)), default=len(every))
     return fold_events(every[:last])
 
 
 def _describe_action(action: SearchAction) -> dict[str, object]:
-    """What was decided, without what is not said of such a node."""
+    """Return an action without fields that do not apply to it."""
     few = [name for name in ("repairs_children", "trials", "arm") if not getattr(action, name, "")]
     return action.model_dump(mode="json", exclude=set(few))
 
 
 def _count_records(state: RunState) -> dict[str, int]:
-    """What there is of everything that a reader would ask for first."""
+    """Count the records that a reader asks for first."""
     nodes = list(state.nodes.values())
     attempts = [attempt for node in nodes for attempt in node.attempts]
     by_status = {
@@ -266,7 +266,7 @@ def _describe_node(node: Node, state: RunState) -> dict[str, object]:
 
 
 def _describe_cell_totals(totals: CellTotals | None, gpus: int) -> dict[str, object]:
-    """The cells of the run in numbers; nothing where no node owes any."""
+    """Return the totals of the run's cells; empty if no node has cells."""
     if totals is None:
         return {}
     hours = {"gpu_hours": round(totals.seconds * gpus / 3600, 4)} if gpus else {}
@@ -274,7 +274,7 @@ def _describe_cell_totals(totals: CellTotals | None, gpus: int) -> dict[str, obj
 
 
 def _describe_cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
-    """What a node owed and what became of each, in that order; nothing for a program that does all at once."""
+    """Return the cells of a node with their outcomes, in order; empty for a program without cells."""
     found = [
         {
             **one.cell.model_dump(),
@@ -292,7 +292,7 @@ def _describe_cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]
 
 
 def _describe_metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
-    """Every metric as it was looked at; nodes were chosen by the primary one, on validation data."""
+    """Yield every metric with its use; nodes were selected by the primary metric on validation data."""
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
         values = [one for attempt in node.attempts for one in attempt.measurements]
@@ -355,7 +355,7 @@ def _describe_ablations(state: RunState) -> dict[str, object] | None:
 
 
 def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
-    """What people asked of the search while it went on. A pause and a stop had no bearing on it."""
+    """Yield the user actions that affected the search; pausing and stopping did not."""
     for one in state.user_commands:
         verb = one.command.verb
         if verb in ("kill", "mark", "note"):
@@ -369,7 +369,7 @@ def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
 
 
 def _describe_ancestor(one: AncestorRun) -> dict[str, object]:
-    """A run that this one branched off. Costs are what was taken there up to the point, and count for no cap here."""
+    """Describe an ancestor run. Its costs up to the branch point do not count towards this run's limits."""
     event, used = one.branching, sum_usage(one.usage.values())
     return {
         "run": event.parent,

@@ -1,6 +1,4 @@
-"""The versions of a paper's text: each assessed as a whole, ranked by what is wrong with it; the best one is
-released.
-"""
+"""Assess versions of a paper's text as a whole, and rank them by their faults; the best one is released."""
 
 from __future__ import annotations
 
@@ -17,15 +15,13 @@ from labwright.stages.run_context import RunContext
 
 
 def build_paper_context(context: RunContext, decision_id: int | None = None) -> PaperContext:
-    """The run's record as a paper is made from it: as it is now, or as decision k saw it, which prompts are
-    made from.
-    """
+    """Return the record as a paper is built from it, as it is now or as of a decision; prompts use the latter."""
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
     return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state))
 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
-    """A version of the text with all that is found in it, built in a folder of its own. It is not recorded yet."""
+    """Assess a version of the text, built in its own folder. The result is not yet recorded."""
     material = build_paper_context(context)
     found = await assess_draft(context, material, draft, f"round{number}")
     limit, inputs = material.template.page_limit, build_write_inputs(material)
@@ -55,8 +51,8 @@ async def assess_draft(
     refused: Sequence[str] = (),
     whole: bool = False,
 ) -> PaperAssessment:
-    """A draft checked and built into that folder of the paper's rounds; for the reasons in `refused` it is stamped as a
-    DRAFT, `whole` makes the supplement, too."""
+    """Check a draft and build it into a folder of the paper's rounds. With reasons in `refused` it is stamped as a
+    DRAFT; `whole` adds the supplement."""
     return await assess_paper(
         build_paper_parts(material, draft, refused=refused, whole=whole),
         material.template,
@@ -66,17 +62,17 @@ async def assess_draft(
 
 
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:
-    """The version to release: least untied or left out, then least to fix; of equals the latest."""
+    """Return the version to release: fewest violations and omissions, then fewest faults; among equals the latest."""
     return min(reversed(list_current(drafts)), key=rank_version)
 
 
 def list_current(drafts: Sequence[DraftAssessed]) -> Sequence[DraftAssessed]:
-    """The versions that were assessed against the record as it is: those since it changed last."""
+    """Return the versions assessed since the record last changed."""
     return drafts[max((at for at, one in enumerate(drafts) if one.anew), default=0) :]
 
 
 def rank_version(version: DraftAssessed) -> tuple[float, ...]:
-    """What is wrong with a version, what weighs most first: less is better."""
+    """Return the faults of a version as a sort key, most important first; lower is better."""
     return (
         len(version.violations) + len(version.left_out),
         sum(finding.blocks for finding in version.findings),
@@ -86,6 +82,6 @@ def rank_version(version: DraftAssessed) -> tuple[float, ...]:
 
 
 def list_obstacles(assessment: PaperAssessment) -> tuple[str, ...]:
-    """Why a paper is not released; empty when it is."""
+    """Return the reasons against a release; empty if there are none."""
     untied = tuple(str(violation) for violation in assessment.violations)
     return untied + tuple(finding.text for finding in assessment.findings if finding.blocks)

@@ -1,11 +1,10 @@
-"""The figures of a draft, reviewed as they stand in its PDF: picture, caption, and the text that refers to them.
+"""Review the figures of a draft as printed in its PDF: image, caption, and the text that refers to them.
 
-`scientist-paper.sty` writes each figure's corners into TeX's log when its page is shipped; poppler cuts them out. Only
-figures whose picture, caption or text has changed since they were reviewed are shown again; the others keep their
-review. Where no model takes pictures, nobody looks, and the record says so.
+`scientist-paper.sty` writes the corners of each figure into TeX's log when its page is shipped; poppler crops the
+figures. Only figures whose image, caption or text has changed since their last review are shown again; the others keep
+their review. If no model accepts images, no review is made, and the record says so.
 
-What it does not guarantee: a place for a figure that a style sets in a way of its own, without `\\figurefloat`.
-
+Limits: the position of a figure is unknown if a style does not set it with `\\figurefloat`.
 Source: AI-Scientist-v2, section 3.4 (a vision model in the writing stage: image, caption, reference, duplicates).
 """
 
@@ -41,12 +40,12 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.worst_case_cost import format_figure_review_task
 
 DPI = 160
-"""Of the pictures that a reviewer sees: text of 7 points is 16 pixels high."""
+"""Resolution of the images for a reviewer: 7-point text is 16 pixels high."""
 MARGIN_INCHES = 0.06
-"""Inches around a figure that are cut out with it, so that what sticks out is seen."""
+"""Margin in inches around a cropped figure, so that overflowing parts are visible."""
 MIN_PRINTED_SCALE = 0.9
-"""Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""
-NO_VISION_REASON = "no model here takes pictures"
+"""Ratio of printed to drawn width below which text is too small; the smallest text is drawn at 7 points."""
+NO_VISION_REASON = "no configured model accepts images"
 
 _SP_PER_INCH = 65536 * 72.27
 _CORNER_LINE = re.compile(r"^paper: figure (\S+) (from|to) (\d+) (-?\d+) (-?\d+) of (\d+)$", re.MULTILINE)
@@ -56,20 +55,20 @@ _FIGURE_REFERENCE = re.compile(r"\\ref\{fig:([^{}]*)\}")
 
 @dataclass(frozen=True)
 class FigureCrop:
-    """A figure of the compiled paper, with its picture."""
+    """A figure of the compiled paper, with its image."""
 
     figure: PlacedFigure
     picture: bytes
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of all that its review is about; on which page it stands does not count."""
+        """sha256 of everything that its review depends on; the page number is not included."""
         text = self.figure.model_dump(mode="json", include={"caption", "mentions", "placement"})
         return hashlib.sha256(self.picture + json.dumps(text, sort_keys=True).encode()).hexdigest()
 
 
 async def review_paper_figures(context: RunContext, draft: DraftAssessed) -> None:
-    """Record what is seen in the figures of a draft; once for each round."""
+    """Record a review of the figures of a draft, once per round."""
 
     async def work(client: ModelClient) -> None:
         if draft.round not in context.state.figure_reviews:
@@ -88,7 +87,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         return FiguresReviewed(round=draft.round, looked=False, why=str(missing))
     if not shown:
         return FiguresReviewed(round=draft.round, looked=False, why="the draft has no PDF with figures")
-    # what was seen just as it is now, the latest review of each
+    # latest reviews of figures that have not changed
     reviews = {
         review.name: review
         for event in context.state.figure_reviews.values()
@@ -118,7 +117,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         if answer is None:
             why = "the model gave no usable review"
         else:
-            why = "" if answer.looked else "the model saw no pictures"
+            why = "" if answer.looked else "the model saw no images"
             reviews = {one.name: one for one in answer.reviews} | reviews
     except (BudgetSpent, ImagesRefused) as error:
         why = str(error)
@@ -133,7 +132,8 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
 
 
 async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str, FigureCrop]:
-    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex_runner.TexMissing`."""
+    """Return the figures of a draft as they appear in its PDF, by name. Raises
+    `review.evidence.tex_runner.TexMissing`."""
     folder = material.folder.paper_folder / "rounds" / f"round{draft.round}"
     if not (folder / "paper.pdf").is_file():
         return {}
@@ -152,9 +152,7 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
         small = (
             ()
             if scale >= MIN_PRINTED_SCALE
-            else (
-                f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",
-            )
+            else (f"it is printed at {scale:.0%} of its drawn size: 7-point text becomes {7 * scale:.1f} points",)
         )
         issues = [issue for review in reviews if review.name == f"{one.name}.png" for issue in review.issues]
         shown[one.name] = FigureCrop(
@@ -177,7 +175,7 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
 
 @dataclass(frozen=True)
 class FigurePosition:
-    """A figure on its page. `page` counts from 1; inches from the page's upper left corner."""
+    """Position of a figure. `page` counts from 1; inches from the upper left corner of the page."""
 
     page: int
     left: float
@@ -187,7 +185,7 @@ class FigurePosition:
 
 
 def parse_positions(log: str) -> dict[str, FigurePosition]:
-    """Figure -> where it stands, from TeX's log; a figure whose two corners are not on one page is left out."""
+    """Map each figure to its position, from TeX's log; figures whose corners are not on one page are left out."""
     corners: dict[str, dict[str, tuple[int, float, float]]] = {}
     for name, which, page, x, y, height in _CORNER_LINE.findall(log):
         corners.setdefault(name, {})[which] = (int(page), int(x) / _SP_PER_INCH, (int(height) - int(y)) / _SP_PER_INCH)
@@ -202,7 +200,7 @@ def parse_positions(log: str) -> dict[str, FigurePosition]:
 async def render_crops(
     pdf: Path, positions: Mapping[str, FigurePosition], *, dpi: int = DPI, timeout: float = 60.0
 ) -> dict[str, bytes]:
-    """Figure -> its picture as PNG, as it is printed. `timeout` is seconds for each; one that fails is left out.
+    """Render each figure as printed, as PNG. `timeout` is seconds per figure; figures that fail are left out.
 
     Raises `review.evidence.tex_runner.TexMissing`.
     """
@@ -243,7 +241,7 @@ async def render_crops(
 
 
 def find_mentions(draft: PaperDraft, evidence: Evidence) -> dict[str, tuple[FigureMention, ...]]:
-    """Figure -> the paragraphs of text and captions that refer to it, their values printed."""
+    """Map each figure to the paragraphs and captions that refer to it, with their values printed."""
     parts = [
         ("abstract", draft.abstract),
         *((one.title, one.body) for one in draft.sections),
@@ -258,7 +256,7 @@ def find_mentions(draft: PaperDraft, evidence: Evidence) -> dict[str, tuple[Figu
 
 
 def expand_macros(text: str, evidence: Evidence) -> str:
-    """Text of a draft as a reader sees it: values printed, figures by name in brackets."""
+    """Return a draft's text as a reader sees it: values printed, figures by name in brackets."""
 
     def value(use: ResultMacroUse) -> str:
         found = evidence.find_value(use)

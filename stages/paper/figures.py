@@ -1,10 +1,9 @@
-"""The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code. Those
-of what was decided the program draws itself, first (decided.py).
+"""Draw the paper's figures from recorded arrays and statistics only. The program draws the figures of the hypotheses
+itself, first (`hypothesis_figures`).
 
-Each is drawn in a kernel and a folder of its own: one that fails takes no other with it. What failed is asked for
-again, with what was wrong with it; what worked stays as it is. Which figures the paper has, and where, is decided by
-rule: the same figures give the same paper.
-
+Each figure is drawn in its own kernel and folder, so a failure affects no other figure. Failed figures are requested
+again with what was wrong; finished ones stay unchanged. Rules decide which figures the paper has and where they go, so
+the same figures give the same paper.
 Source: AI-Scientist-v2, section 3.2 (at most twelve figures after the aggregation of plots).
 """
 
@@ -45,17 +44,17 @@ from labwright.stages.stage_runner import find_trusted_winner
 
 SOURCE_FOLDER = Path(__file__).parent
 STYLE_MODULE_FILE, STYLE_SHEET_FILE = "figure_style.py", "paper.mplstyle"
-"""What a script finds in its folder."""
+"""Style files in a script's folder."""
 FIGURE_SUFFIXES = (".pdf", ".png")
 MAX_FIGURES = 12
-"""Figures that a paper may have."""
+"""Maximum number of figures in a paper."""
 MAX_FIGURES_IN_TEXT = 4
-"""Of these in the main text; the others go to the appendix."""
+"""Maximum number of figures in the main text; the others go to the appendix."""
 
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """One figure as it came out. `figures` are its two files, empty where it failed."""
+    """The result of drawing one figure. `figures` has its two files; it is empty if drawing failed."""
 
     part: FigurePart
     script: str
@@ -69,7 +68,7 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class DrawingContext:
-    """What every figure is drawn with. `folder` gets figures/ with the files of all figures."""
+    """Everything needed to draw figures. The files of all figures go to `folder`/figures/."""
 
     executor: Executor
     folder: Path
@@ -80,26 +79,26 @@ class DrawingContext:
     seconds: float = PLOT_SECONDS
     """Wall-clock limit of one figure."""
     hypothesis_data: str = ""
-    """JSON that the program's own figures are drawn from."""
+    """JSON data of the program's own figures."""
 
 
 @dataclass
 class _FigureProgress:
-    """What there is of the figures so far."""
+    """The state of all figures so far."""
 
     kept: dict[str, DrawnFigure] = field(default_factory=dict[str, DrawnFigure])
     reviews: dict[str, FigureReview] = field(default_factory=dict[str, FigureReview])
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Figure -> what is wrong with it, one complaint a line."""
+    """Figure -> its faults, one complaint per line."""
     codes: dict[str, str] = field(default_factory=dict[str, str])
     undrawn: dict[str, str] = field(default_factory=dict[str, str])
-    """Figures of the program's own that could not be drawn -> why."""
+    """Figures of the program that could not be drawn -> the reason."""
     plottings: list[PlotRun] = field(default_factory=list[PlotRun])
     by_model: bool = True
 
 
 async def draw_figures(context: RunContext) -> None:
-    """Draw the final figures, review them, keep those that are readable, and record them."""
+    """Draw the final figures, review them, keep the readable ones, and record them."""
 
     async def work(client: ModelClient) -> None:
         node, drawn = find_trusted_winner(context), _FigureProgress()
@@ -120,7 +119,7 @@ async def draw_figures(context: RunContext) -> None:
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
         await _draw_hypothesis_figures(context, studio, drawn)
-        lacking = "the model gave no figures that can be used"
+        lacking = "the model gave no usable figures"
         try:
             for turn in range(context.paper.replots + 1):
                 if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
@@ -138,7 +137,7 @@ async def draw_figures(context: RunContext) -> None:
 
 
 async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Draw the program's own figures; one that fails is told of, and takes no other with it."""
+    """Draw the program's own figures; a failure is recorded and affects no other figure."""
     data = build_figure_data(context.state, context.folder)
     script = build_figure_script(data, context.plan)
     if script is not None:
@@ -152,7 +151,7 @@ async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, 
 async def _run_turn(
     context: RunContext, client: ModelClient, studio: DrawingContext, drawn: _FigureProgress, *, turn: int, node: Node
 ) -> bool:
-    """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
+    """Request the missing figures, draw them and review them. Return False if the model gave none."""
     script = await client.ask_or_none(
         FIGURES,
         FiguresInputs(
@@ -171,7 +170,7 @@ async def _run_turn(
             complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
             previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed),
         ),
-        instead="the paper goes without the figures that are not drawn yet",
+        instead="the paper is written without the missing figures",
     )
     if script is None:
         return False
@@ -180,7 +179,7 @@ async def _run_turn(
     drawings = await draw_script(studio, asked, turn=turn)
     try:
         reviews = await _review_drawings(context, client, studio, drawn, drawings=drawings, node=node)
-    except Exception as error:  # noqa: BLE001  a worker's edge: figures that cannot be looked at are drawn again
+    except Exception as error:  # noqa: BLE001  boundary of a worker: figures that cannot be reviewed are drawn again
         failure, reviews = as_node_failure(error), ()
         drawings = [replace(one, failure=one.failure or failure) for one in drawings]
     drawn.failed = {}
@@ -206,7 +205,7 @@ async def _review_drawings(
     drawings: Sequence[DrawnFigure],
     node: Node,
 ) -> tuple[FigureReview, ...]:
-    """The reviews of what was drawn in this turn, by file; what was kept is there to be compared with."""
+    """Review the figures drawn in this turn, by file; kept figures are shown for comparison."""
     if not any(one.figures for one in drawings):
         return ()
     figures: tuple[Figure, ...] = tuple(figure for one in (*drawn.kept.values(), *drawings) for figure in one.figures)
@@ -220,7 +219,7 @@ async def _review_drawings(
 
 
 def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Seal the figures that were drawn as .pdf and .png and found readable, each with the code that draws it."""
+    """Seal the figures drawn as .pdf and .png and found readable, each with its code."""
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
     figures, crowded_out = choose_figures(
         [one.part for one in drawn.kept.values()], context.plan, find_synthetic_datasets(context.state.datasets), widths
@@ -264,17 +263,17 @@ def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureP
 
 
 def find_synthetic_datasets(facts: Iterable[DatasetFacts]) -> frozenset[str]:
-    """The datasets whose examples were made by a program."""
+    """Return the datasets whose examples are generated."""
     return frozenset(one.name for one in facts if one.is_synthetic)
 
 
 def choose_figures(
     parts: Sequence[FigurePart], plan: DataPlan, synthetic: frozenset[str], widths: Mapping[str, float]
 ) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
-    """The figures of the paper in their order, at most `MOST`; and why others are not among them.
+    """Return the figures of the paper in order, at most `MAX_FIGURES`, and why the others are left out.
 
-    Those meant for the main text come first, and at most `MOST_IN_TEXT` stay there. A figure of generated examples
-    alone goes to the appendix, unless the study is about such: its main dataset is one. `widths` are inches, by name.
+    Figures meant for the main text come first; at most `MAX_FIGURES_IN_TEXT` stay there. A figure of only generated
+    examples goes to the appendix, unless the study's main dataset is generated. `widths` are inches, by name.
     """
     asked: list[FinalFigure] = []
     for part in parts:
@@ -295,12 +294,12 @@ def choose_figures(
         one.model_copy(update={"placement": "appendix"}) if number >= MAX_FIGURES_IN_TEXT else one
         for number, one in enumerate(ordered[:MAX_FIGURES])
     ]
-    why = f"a paper has at most {MAX_FIGURES} figures, those of the main text first, then in their order"
+    why = f"a paper has at most {MAX_FIGURES} figures; those of the main text come first, then by order"
     return tuple(chosen), {one.name: why for one in ordered[MAX_FIGURES:]}
 
 
 def build_style(template: PaperTemplate) -> FigureStyle:
-    """The style of figures at the widths of a template, with what its module says of itself."""
+    """Build the figure style for the widths of a template, with the reference text of its module."""
     tree = parse_python((SOURCE_FOLDER / STYLE_MODULE_FILE).read_text(encoding="utf-8"))
     lines = [ast.get_docstring(tree) or "", ""]
     for node in tree.body:
@@ -311,7 +310,7 @@ def build_style(template: PaperTemplate) -> FigureStyle:
 
 
 def build_style_files(style: FigureStyle) -> dict[str, str]:
-    """The module and the style that a script finds in its folder, with the widths of the page in them."""
+    """Return the style files for a script's folder, with the page widths filled in."""
     module = (SOURCE_FOLDER / STYLE_MODULE_FILE).read_text(encoding="utf-8")
     for name, width in (("TEXT_WIDTH", style.text_width), ("COLUMN_WIDTH", style.column_width)):
         module = re.sub(rf"(?m)^{name} = .*$", f"{name} = {width}", module)
@@ -319,7 +318,7 @@ def build_style_files(style: FigureStyle) -> dict[str, str]:
 
 
 async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int = 0) -> list[DrawnFigure]:
-    """Every figure of a script, drawn or failed, in its order."""
+    """Draw every figure of a script and return the results, drawn or failed, in order."""
 
     async def draw(part: FigurePart) -> DrawnFigure:
         source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script

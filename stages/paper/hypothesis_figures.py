@@ -1,5 +1,6 @@
-"""The figures that show what decides, and what they are drawn from: effects beside their smallest, effects over levels,
-validation curves. The program draws them itself, from values of the record; code's own plots stay with dev."""
+"""Define the figures that show what was decided, and their data: effects against their smallest effect of interest,
+effects over levels, validation curves. The program draws them itself from recorded values; plots by experiment code
+show dev data."""
 
 from __future__ import annotations
 
@@ -31,38 +32,34 @@ _FIGURES: dict[str, tuple[str, FigurePlacement, str]] = {
         "decided",
         "main",
         (
-            "Every effect that was registered, with its interval, in units of its own smallest effect of "
-            "interest: circles "
-            "are confirmatory, squares exploratory, the band would not matter, the dashed line was asked for."
+            "Every registered effect with its interval, in units of its own smallest effect of interest: circles "
+            "are confirmatory, squares exploratory; grey band: negligible effects; dashed line: smallest effect "
+            "of interest."
         ),
     ),
     "levels": (
         "effects-over-levels",
         "appendix",
-        (
-            "Effects level by level: mean over seeds with the confidence interval; a dashed line is the "
-            "smallest effect "
-            "of interest."
-        ),
+        ("Effects by level: mean over seeds with the confidence interval; dashed line: smallest effect of interest."),
     ),
     "curves": (
         "validation-curves",
         "appendix",
         (
             "The primary metric on validation data over training, at the last level: mean and standard "
-            "deviation over the "
-            "seeds that decide."
+            "deviation over the deciding seeds."
         ),
     ),
 }
-"""List of the data -> the name of its figure, where it stands, and what it shows."""
+"""Part of the data -> the figure's name, placement and description."""
 PROGRAM_FIGURES = frozenset(name for name, _, _ in _FIGURES.values())
-"""Figures that need no writer: not placed in the text they stand in the appendix; their description is a caption."""
+"""Figures made without a writer: unless placed in the text they go to the appendix, and their description is the
+caption."""
 MAX_CURVES = 6
 
 
 def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
-    """What the figures show; empty lists where there is nothing to draw."""
+    """Return the data of the figures; lists are empty if there is nothing to draw."""
     plan = state.data_plan
     if plan is None:
         return {}
@@ -93,7 +90,7 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
 
 
 def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:
-    """The figures for which there is something to draw; None where there is nothing."""
+    """Build the script for the figures that have data; None if there are none."""
     figures: list[FigurePart] = []
     for what, (name, place, text) in _FIGURES.items():
         if found := data.get(what):
@@ -115,7 +112,7 @@ def format_json(data: dict[str, Any]) -> str:
 
 
 def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator[dict[str, Any]]:
-    """Of each effect that goes over levels, what it comes to at each."""
+    """Yield the values of each effect at each of its levels."""
     titles = {one.name: (one.title or one.name, one.value) for one in plan.levels}
     for one in plan.hypotheses:
         for number, effect in enumerate(one.effects, 1):
@@ -147,7 +144,8 @@ def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator
 
 
 def _build_curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """The compared arms at the last level, a dataset each, from the values with a step of the runs that decide."""
+    """Yield the curves of the compared arms at the last level, one entry per dataset, from stepwise values of the
+    deciding runs."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for node in find_deciding_nodes(state)[0]:
         path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
@@ -181,5 +179,5 @@ def _read_measurements(path: Path) -> Iterator[Measurement]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
             yield Measurement.model_validate_json(line)
-        except ValidationError:  # a line that was cut off
+        except ValidationError:  # a truncated line
             continue

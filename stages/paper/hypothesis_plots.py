@@ -1,4 +1,4 @@
-"""The figures of what was decided, drawn by the program itself: run in a kernel like those of a model, from
+"""Plots of the outcomes of the hypotheses. The program runs this script in a kernel, like a model's plots, on
 `inputs/decided.json` (`stages.paper.hypothesis_figures`)."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 
 MAX_LABEL_CHARS = 36
-"""Characters on a line of an axis' label, as wide as a panel."""
+"""Characters per line of an axis label that is as wide as a panel."""
 
 
 def parts(name: str) -> None:
-    """Every effect with its interval, in units of its own smallest effect of interest."""
+    """Plot every effect with its interval, in units of its own smallest effect of interest."""
     effects = FIGURE_DATA["parts"]
     figure, (axes,) = panels(1, height=0.7 + 0.32 * len(effects), width=4.4)
     axes.axvspan(-1, 1, color="0.93", zorder=0)
@@ -44,7 +44,7 @@ def parts(name: str) -> None:
 
 
 def levels(name: str) -> None:
-    """Each effect level by level, with intervals over seeds."""
+    """Plot each effect by level, with intervals over seeds."""
     found = FIGURE_DATA["levels"][:3]
     figure, axes = panels(len(found), height=2.0)
     for axis, one in zip(axes, found, strict=True):
@@ -58,7 +58,7 @@ def levels(name: str) -> None:
             [(m if p["high"] is None else p["high"]) - m for m, p in zip(mean, points, strict=True)],
         ]
         axis.axhline(0, color="0.4", linewidth=0.8)
-        if one["smallest"] is not None:  # a slope's is in another unit
+        if one["smallest"] is not None:  # a slope has another unit
             axis.axhline(one["smallest"], color="0.2", linewidth=0.8, linestyle="--")
         axis.errorbar(x, mean, yerr=ends, capsize=2.5, **look(0))
         if not numeric:
@@ -70,7 +70,8 @@ def levels(name: str) -> None:
 
 
 def curves(name: str) -> None:
-    """The primary metric on validation data over training, each arm with its standard deviation over seeds."""
+    """Plot the primary metric on validation data over training, with its standard deviation over seeds, for each
+    arm."""
     found = FIGURE_DATA["curves"][:3]
     figure, axes = panels(len(found), height=2.0)
     for axis, one in zip(axes, found, strict=True):

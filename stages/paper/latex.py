@@ -1,4 +1,4 @@
-"""Pieces of LaTeX: characters that a template can print, text of the record, columns lined up, tables over pages."""
+"""Produce LaTeX fragments: printable characters, escaped text of the record, aligned columns, tables across pages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹�
 _DROPPED_CHARACTERS = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK_MACRO = r"\unknowncharacter{}"
 MAX_REASON_CHARS = 260
-"""Characters of one reason."""
+"""Maximum characters of one reason."""
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
 class PrintableCharacters:
-    """What a template can print beyond ASCII. `replaced` has a line for each character that it could not."""
+    """The non-ASCII characters that a template can print. `replacements` has a line for each character that it
+    cannot."""
 
     def __init__(self, known: frozenset[str]) -> None:
         self._known = known
@@ -34,7 +35,7 @@ class PrintableCharacters:
 
     @classmethod
     def from_styles(cls, styles: Iterable[Path]) -> PrintableCharacters:
-        """What T1 prints, and what the style files declare."""
+        """Collect the characters of T1 and those declared by the style files."""
         return cls(
             _T1
             | {
@@ -45,7 +46,7 @@ class PrintableCharacters:
         )
 
     def replace_unprintable(self, text: str) -> str:
-        """The text with every character that cannot be printed replaced by a visible box."""
+        """Return the text with every unprintable character replaced by a visible box."""
         text = unicodedata.normalize("NFC", text)
         for char in sorted(
             {char for char in text if not (char in "\n\t" or " " <= char <= "~" or char in self._known)}
@@ -57,8 +58,8 @@ class PrintableCharacters:
     @property
     def replacements(self) -> tuple[str, ...]:
         return tuple(
-            f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) has no glyph "
-            "here and was replaced by a box: spell it out"
+            f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) cannot be "
+            "printed and was replaced by a box: spell it out"
             for char in self._missing
         )
 
@@ -84,17 +85,18 @@ _ESCAPES = {
     "@": r"@\allowbreak{}",
     "[": "{[}",
     "]": "{]}",
-    "*": "{*}",  # after a row's end and in a label they would be arguments
+    "*": "{*}",  # after the end of a row, and in a label, these would be parsed as arguments
 }
 
 
 def escape(text: str) -> str:
-    """Plain text as TeX that prints it, on one line; breaks are allowed after signs in long names."""
+    """Escape plain text for TeX, on one line, with break points after signs in long names."""
     return "".join(_ESCAPES.get(char, char) for char in " ".join(text.split()))
 
 
 def mark_recorded(text: object) -> str:
-    """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
+    """Convert text of the record to TeX, with each number (also in words) in `\\rec{}`, which marks it as printed by
+    the program."""
     words = " ".join(str(text).split()).split(" ")
     return " ".join(
         rf"\rec{{{escape(word)}}}"
@@ -105,28 +107,28 @@ def mark_recorded(text: object) -> str:
 
 
 def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:
-    """A text on one line, cut at a word, without the folders of the machine that it names."""
+    """Return a text on one line, cut at a word boundary, without folders of this machine."""
     text = _FOLDERS.sub(".../", " ".join(str(text).split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
 
 def to_words(name: str) -> str:
-    """A name of the record in words: `log_loss` as `log loss`."""
+    """Convert a name of the record to words: `log_loss` becomes `log loss`."""
     return name.replace("_", " ")
 
 
 def format_row(cells: Iterable[str]) -> str:
-    """Cells of TeX as a row of a table."""
+    """Format TeX cells as a table row."""
     return " & ".join(cells) + r" \\"
 
 
 def format_recorded_row(*cells: object) -> str:
-    """Values of the record as a row of a table."""
+    """Format values of the record as a table row."""
     return format_row(map(mark_recorded, cells))
 
 
 def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
-    """The table with space beside the first number of each cell that has one, column by column."""
+    """Return the table with the first number of each cell aligned, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
     for column in range(max(map(len, rows))):
         found = {
@@ -148,7 +150,8 @@ def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
 
 
 def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
-    """Digits of a printed number left of its point, whether it has a sign, all digits from there on, and a point."""
+    """Measure a printed number: digits before the point, presence of a sign, digits from there on, presence of a
+    point."""
     keys = [use.key for use in find_macro_uses(cell)] if not cell.startswith(r"\multicolumn") else []
     first = ClaimKey.parse_key(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
@@ -161,17 +164,17 @@ def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int
 
 
 TABLE_WIDTH_INCHES = 5.6
-"""Inches of text width for which the columns of a table are designed."""
+"""Text width in inches that table columns are designed for."""
 MAX_UNBROKEN_ROWS = 14
-"""Rows at most of a table that no page break may divide."""
+"""Maximum rows of a table that no page break may divide."""
 _WIDTH = re.compile(r"\{([\d.]+)in\}")
 
 
 def format_longtable(name: str, columns: str, head: str, caption: str, *, caller: Callable[[], str]) -> str:
-    """The rows that a template gives, as a small table with its head on every page, labelled `tab:record-NAME`.
+    """Format a template's rows as a small table with its head on every page, labelled `tab:record-NAME`.
 
-    Widths in `columns` are inches on a page of `PAGE`; a table with such columns takes the whole width of the text,
-    and these columns take what another page is wider or narrower.
+    Widths in `columns` are inches on a page of `TABLE_WIDTH_INCHES`. A table with such columns fills the text width,
+    and these columns absorb the difference to another page width.
     """
     rows, caption = [one for one in _join_lines(caller()).split("\n") if one], _join_lines(caption).strip()
     if len(rows) <= MAX_UNBROKEN_ROWS:
@@ -198,7 +201,8 @@ def format_longtable(name: str, columns: str, head: str, caption: str, *, caller
 
 
 def render_template(name: str, values: Mapping[str, Any]) -> str:
-    """One of our own templates, filled in. Filters: `rec`, `words`, `short`. Indented lines go on with those before."""
+    """Render a template of this package. Filters: `rec`, `words`, `short`. An indented line continues the previous
+    one."""
     environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
     filters.update({"rec": mark_recorded, "words": to_words, "short": shorten})
@@ -207,7 +211,8 @@ def render_template(name: str, values: Mapping[str, Any]) -> str:
 
 
 def build_tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
-    """Templates with signs that TeX does not use. Whoever wrote them, they get values, and run no Python."""
+    """Build an environment for templates whose delimiters do not clash with TeX. Templates get values and cannot run
+    Python."""
     return SandboxedEnvironment(
         loader=loader,
         undefined=StrictUndefined,

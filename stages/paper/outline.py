@@ -1,12 +1,12 @@
-"""What a paper has to report, and its outline held to that and to the record: what is wrong, its repair, and what its
-sections see.
+"""Check the outline of a paper against the record, repair it, and build the inputs of its sections.
 
-To be reported is what came of every hypothesis, good or bad (of a plan without any, every outcome of the primary
-comparison), and what a reader must learn of the run. Checked is that all of it is planned somewhere, that all an
-outline names exists, and that every figure, the main table and that of hypotheses have their one place and no other
-table has two. The supplement prints what no table does. What of it a draft must not leave out: `obligations`.
+A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
+comparison), and what a reader must know about the run. The checks ensure that all of it is planned in some section,
+that every name in the outline exists, that every figure, the main table and the table of hypotheses are placed exactly
+once, and no other table twice. The supplement prints everything that no table shows. `required_statements` checks what
+a draft must contain.
 
-What it does not guarantee: that an outline makes a good paper, or that the sentences say it well.
+Limits: a valid outline need not make a good paper, nor do its sentences need to be well written.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.paper import Section
 
 RESERVED_TITLES = ("abstract", "title")
-"""What a section may not be called: edits name the parts of a draft by these."""
+"""Titles that no section may have: edits use them to address parts of a draft."""
 SHARE_BOUNDS = (0.8, 1.2)
-"""What the shares of all sections may come to."""
+"""Bounds of the sum of all shares."""
 
 
 def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
-    """The outline with all that is wrong put right by rule, and what was wrong, a line each.
+    """Return the outline with all faults repaired by rule, and the faults, one line each.
 
-    Unknown names go; a float stays where it is placed first; what has no place gets one in the longest section, and
-    what a reader must learn of the run in the last. An outline that is right comes back as it is.
+    Unknown names are removed. A float stays where it is placed first. Unplaced items go to the longest section, and
+    disclosures of the run to the last. A valid outline is returned unchanged.
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     verdicts = [one.key for one in (*inputs.decided, *inputs.comparisons)]
@@ -57,7 +57,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     }
     times = Counter(section.title.strip().lower() for section in outline.sections)
     faults = [
-        f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
+        f"section title {title!r} is empty, reserved or used {count} times: give each section its own title"
         for title, count in times.items()
         if not title or count > 1 or title in RESERVED_TITLES
     ]
@@ -87,18 +87,18 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             if placed[field][name] > 1 or (name in needed and not placed[field][name])
         ]
     faults += [
-        f"figures: {one.name!r} stands in the appendix: place it in no section"
+        f"figures: {one.name!r} is in the appendix: place it in no section"
         for one in inputs.figures
         if one.placement == "appendix" and placed["figures"][one.name]
     ]
     for one in inputs.statements:
         if not placed["tells"][one.id]:
-            faults.append(f"{one.id!r} is told in no section: {one.text}")
+            faults.append(f"{one.id!r} is reported in no section: {one.text}")
         if one.abstract and one.id not in outline.abstract.tells:
-            faults.append(f"{one.id!r} is not told in the abstract: {one.text}")
+            faults.append(f"{one.id!r} is not reported in the abstract: {one.text}")
     total = sum(section.share for section in sections)
     if not SHARE_BOUNDS[0] <= total <= SHARE_BOUNDS[1]:
-        faults.append(f"the shares come to {total:.2f} in all: make it 1")
+        faults.append(f"the shares add up to {total:.2f}: make the sum 1")
     if not faults:
         return outline, ()
     abstract = outline.abstract.model_copy(
@@ -112,7 +112,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
 
 
 def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
-    """The outline with a place for all that has none, and shares that come to 1."""
+    """Return the outline with a place for every unplaced item, and shares that sum to 1."""
     sections = list(outline.sections)
     total = sum(section.share for section in sections)
     longest = max(range(len(sections)), key=lambda k: sections[k].share)
@@ -137,7 +137,7 @@ def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutlin
 
 
 def _list_needed_tables(inputs: WriteInputs) -> list[str]:
-    """The tables that the main text has in any case: what was registered, and the primary metric."""
+    """Return the tables that the main text always has: hypotheses and the primary metric."""
     return [name for name in inputs.tables if name in ("hypotheses", "main")] or list(inputs.tables[:1])
 
 
@@ -145,11 +145,13 @@ def _find_unknown(where: str, field: str, names: Sequence[str], known: Collectio
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-            yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
+            yield f"{where}: unknown name {name!r} in {field}" + (
+                f"; the closest are {', '.join(near)}" if near else ""
+            )
 
 
 def group_sections(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
-    """Titles of the sections that one call writes, in order; all in one where `size` is 0."""
+    """Group section titles, in order, into one group per call; `size` 0 means one group for all."""
     titles = tuple(section.title for section in outline.sections)
     size = size or len(titles)
     return [titles[at : at + size] for at in range(0, len(titles), size)]
@@ -158,9 +160,7 @@ def group_sections(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
 def build_section_inputs(
     inputs: WriteInputs, outline: PaperOutline, titles: tuple[str, ...], written_sections: tuple[Section, ...]
 ) -> SectionInputs:
-    """What the writer of these sections gets; the last ones come with the abstract, which none of them asks
-    for alone.
-    """
+    """Build the inputs for writing these sections; the abstract is written with the last ones."""
     planned = [section for section in outline.sections if section.title in titles]
     last = not titles or outline.sections[-1].title in titles
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
@@ -171,8 +171,8 @@ def build_section_inputs(
         field: {name for section in planned for name in getattr(section, field)}
         for field in ("figures", "tables", "references")
     }
-    # A figure of the appendix may be referred to from anywhere.
-    if not any(key.startswith("code.") for key in keys):  # the code is for who says how it was done
+    # Any section may refer to a figure in the appendix.
+    if not any(key.startswith("code.") for key in keys):  # only sections that describe the implementation get the code
         inputs = inputs.model_copy(update={"winner_code": {}})
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
@@ -193,7 +193,8 @@ def build_section_inputs(
 
 
 def match_sections(titles: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
-    """The asked sections, by title, else by place where as many came; empty where none fits: a complaint follows."""
+    """Match answered sections to the requested titles, by title, or by position if their number agrees. A section
+    without a match is empty, which leads to a complaint."""
     found = {" ".join(one.title.split()).lower(): one.body for one in answered}
     if len(answered) == len(titles):
         found = {title.lower(): one.body for title, one in zip(titles, answered, strict=True)} | found
@@ -206,7 +207,7 @@ def list_reportable_outcomes(
     comparisons: Sequence[ExploratoryComparison],
     disclosures: Iterable[str],
 ) -> tuple[RequiredStatement, ...]:
-    """What has to be reported, what was registered first."""
+    """Return the outcomes that must be reported, registered ones first."""
     told = [
         RequiredStatement(
             id=one.key.replace("/", "-"),
@@ -230,19 +231,19 @@ def list_reportable_outcomes(
             RequiredStatement(
                 id="hypothesis",
                 abstract=True,
-                text=("The record holds no paired comparison of the primary metric, so no effect may be claimed"),
+                text=("The record has no paired comparison of the primary metric, so no effect may be claimed"),
             )
         ]
     return (*told, *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text))
 
 
 def is_disclosure(statement: RequiredStatement) -> bool:
-    """Whether it is about the run, and not an outcome."""
+    """Return whether a statement discloses something about the run rather than an outcome."""
     return not statement.keys and not statement.abstract
 
 
 def _build_statement(found: Sequence[ExploratoryComparison], name: str) -> RequiredStatement:
-    """The outcome of one pair of arms on one dataset, level by level."""
+    """Build the statement on one pair of arms on one dataset, level by level."""
     first = found[0]
     return RequiredStatement(
         id=name,

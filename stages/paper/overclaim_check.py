@@ -1,13 +1,13 @@
-"""The texts of a paper held against what was decided, and what is cut in the end.
+"""Check the texts of a paper against the verdicts, and remove overclaims at release.
 
-A role quotes what claims more than the verdicts; quotes that do not stand there are dropped. What it found of a version
-goes to the reflector like a violation. Another sees the text alone and says what came of each hypothesis; what differs
-from the record goes to the reflector as a complaint, and what is left of it to the disclosure: a model's reading holds
-up no release. At release the program takes out sentences that still claim too much, and
-comparisons that no verdict bears out (`review.evidence.comparison_check`); a title it leaves, and the paper stays a
-DRAFT.
+One role quotes statements that claim more than the verdicts; quotes that are not in the text are dropped. The reflector
+receives its findings like violations. A second role reads the text alone and states the outcome of each hypothesis.
+Disagreements with the record go to the reflector as complaints, and those that remain go to the disclosure; a model's
+reading never blocks a release. At release the program removes the remaining overclaiming sentences, and comparisons
+that no verdict supports (`review.evidence.comparison_check`). A title is never changed; if it overclaims, the paper
+stays a DRAFT.
 
-What it does not guarantee: that a model sees every claim that goes too far.
+Limits: a model may miss an overclaim.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CUT_NOTE = "cut by the program, since no verdict bears it out"
 
 
 def list_texts(draft: PaperDraft) -> dict[str, str]:
-    """The texts that may not claim more than the verdicts, by the names that violations have."""
+    """Return the texts checked for overclaims, by the names used in violations."""
     return {
         "title": draft.title,
         "abstract": draft.abstract,
@@ -43,7 +43,7 @@ def list_texts(draft: PaperDraft) -> dict[str, str]:
 
 
 async def check_overclaims(context: RunContext, draft: DraftAssessed) -> None:
-    """Record what in a version claims too much; once for each round."""
+    """Record the overclaims of a version, once per round."""
 
     async def work(client: ModelClient) -> None:
         if draft.round not in context.state.scope_checks:
@@ -98,13 +98,13 @@ async def _find_overclaims(
 async def _read_as_outsider(
     client: ModelClient, material: PaperContext, texts: Mapping[str, str]
 ) -> PaperReading | None:
-    """What a reader of the text alone takes from it; None where nothing was registered."""
+    """Return what a reader of the text alone understands; None if nothing was registered."""
     asked = tuple(ClaimQuestion(id=one.hypothesis.id, statement=one.hypothesis.statement) for one in material.decisions)
     return (
         await client.ask_or_none(
             READER,
             ReaderInputs(texts=_to_printed_texts(texts), questions=asked),
-            instead="no reader says what the paper found",
+            instead="no reader states what the paper found",
         )
         if asked
         else None
@@ -116,7 +116,7 @@ def _to_printed_texts(texts: Mapping[str, str]) -> tuple[PrintedText, ...]:
 
 
 def find_misreadings(scoped: ScopeChecked | None, decided: Iterable[HypothesisDecision]) -> tuple[str, ...]:
-    """Where a reader of a version takes from it what the record does not say, a line a hypothesis."""
+    """Return where a reader's understanding of a version differs from the record, one line per hypothesis."""
     told = {one.id: one for one in scoped.reading.claims} if scoped is not None and scoped.reading is not None else {}
     lines: list[str] = []
     for one in decided:
@@ -125,21 +125,22 @@ def find_misreadings(scoped: ScopeChecked | None, decided: Iterable[HypothesisDe
             continue
         quote = f" ({_normalise_space(found.quote)!r})" if found.quote else ""
         lines.append(
-            f"{one.hypothesis.id} was decided as {one.verdict}; somebody who read the paper alone takes from "
-            f"it: {found.says}{quote}: say it so that it cannot be misread"
+            f"{one.hypothesis.id} was decided as {one.verdict}, but a reader of the paper alone understood "
+            f"{found.says}{quote}: make the outcome unambiguous"
         )
     return tuple(lines)
 
 
 def list_overclaims(draft: PaperDraft, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, ...]:
-    """The findings that are still so of a draft, as violations."""
+    """Return the findings that still apply to a draft, as violations."""
     return tuple(
         str(
             Violation(
                 kind="scope",
                 where=where,
                 excerpt=one.quote,
-                fix=f"it claims more than was decided, {one.why}" + (f"; may be said: {one.may}" if one.may else ""),
+                fix=f"it claims more than was decided, {one.why}"
+                + (f"; supported wording: {one.may}" if one.may else ""),
             )
         )
         for where, text in list_texts(draft).items()
@@ -151,9 +152,9 @@ def list_overclaims(draft: PaperDraft, findings: Sequence[ScopeFinding], evidenc
 def remove_overclaims(
     draft: PaperDraft, findings: Sequence[ScopeFinding], evidence: Evidence
 ) -> tuple[PaperDraft, tuple[str, ...]]:
-    """The draft without the sentences that claim what no verdict bears out, and these, a line each.
+    """Return the draft without sentences that no verdict supports, and these sentences, one line each.
 
-    A sentence stays where a part would be empty without it, or would not be LaTeX any more.
+    A sentence stays if its part would be empty or invalid LaTeX without it.
     """
     cuts: list[str] = []
     every = list_texts(draft)
@@ -196,7 +197,7 @@ def _remove_sentences(text: str, findings: Sequence[ScopeFinding], evidence: Evi
 
 
 def _overlaps(quote: str, sentence: str) -> bool:
-    """Whether a quote stands in a sentence, or a whole sentence in a quote."""
+    """Return whether a quote is part of a sentence, or a whole sentence is part of the quote."""
     return bool(sentence) and (quote in sentence or (len(sentence) > 20 and sentence in quote))
 
 

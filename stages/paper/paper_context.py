@@ -1,6 +1,6 @@
-"""What a paper is made from: the record as the writer sees it, and as the sources are made from it.
+"""Provide everything that a paper is made from: the record as the writer sees it, and as the sources are built from it.
 
-A `Material` is made once for each version of the text; what it works out (claims, tables, evidence) is passed on.
+A `PaperContext` is built once per version of the text; derived values (claims, tables, evidence) are cached.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from labwright.stages.paper.template import PaperTemplate, load_copy, load_templ
 from labwright.stages.settings import PaperSettings
 
 SHOWN_FORMS = {"pm": "mean and standard deviation", "mean": "mean"}
-"""The forms of a mean that a writer is offered, and what they print; of a difference the last. Tables have the others:
-intervals, replicates, detectable differences."""
+"""Forms of a mean offered to a writer, with their meaning; a difference has only the last one. Tables show the other
+forms: intervals, replicates, detectable differences."""
 
 ClaimT = TypeVar("AClaim", bound=Claim)
 
 
 class PaperClaims(NamedTuple):
-    """What the paper may print: means over replicates, and their paired differences."""
+    """Claims that the paper may print: means over replicates, and their paired differences."""
 
     means: list[Claim]
     differences: list[ClaimDifference]
@@ -68,14 +68,14 @@ class PaperClaims(NamedTuple):
 
 
 def build_paper_claims(state: RunState) -> PaperClaims:
-    """The claims that the paper may print."""
+    """Return the claims that the paper may print."""
     means = compute_paper_claims(state)
     return PaperClaims([*means, *compute_reference_claims(state)], compute_differences(state, means))
 
 
 @dataclass(frozen=True)
 class PaperContext:
-    """A record, and what a paper needs besides it."""
+    """A record with the other inputs of a paper."""
 
     state: RunState
     folder: RunFolder
@@ -94,7 +94,7 @@ class PaperContext:
 
     @cached_property
     def template(self) -> PaperTemplate:
-        """The run's own copy. Raises `stages.paper.template.TemplateError`."""
+        """The run's copy of its template. Raises `stages.paper.template.TemplateError`."""
         if self.state.template_sha256:
             return load_copy(self.folder.templates, self.state.template_sha256)
         return load_template(self.settings.template)
@@ -106,7 +106,7 @@ class PaperContext:
 
     @property
     def figures(self) -> tuple[FinalFigure, ...]:
-        """The paper's figures in their order."""
+        """The paper's figures in order."""
         return self.state.figures.placed if self.state.figures is not None else ()
 
     @cached_property
@@ -124,12 +124,12 @@ class PaperContext:
 
     @cached_property
     def decisions(self) -> tuple[HypothesisDecision, ...]:
-        """What came of the plan's hypotheses."""
+        """The outcomes of the plan's hypotheses."""
         return decide_hypotheses(self.state)
 
     @cached_property
     def verdict_clauses(self) -> dict[str, PrintedValue]:
-        """What `\\verdict` prints, by key."""
+        """The texts that `\\verdict` prints, by key."""
         return format_verdict_clauses(self.state, self.decisions, self.claims.differences)
 
     @cached_property
@@ -138,7 +138,7 @@ class PaperContext:
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
-        """Every difference as the writer and the binder know it."""
+        """All differences, as the writer and the binder use them."""
         return tuple(
             ExploratoryComparison(
                 key=one.key,
@@ -160,7 +160,7 @@ class PaperContext:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """All that a draft may lean on. Names of the plan and the data may hold numbers."""
+        """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
         plan, facts = self.plan, self.state.datasets
         names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
         names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
@@ -185,7 +185,7 @@ class PaperContext:
 
 
 def build_write_inputs(material: PaperContext) -> WriteInputs:
-    """What the writer gets: the whole record in bounded form, ablations and replicate statistics included."""
+    """Build the writer's inputs: the whole record in bounded form, with ablations and replicate statistics."""
     state, plan = material.state, material.plan
     assert state.started is not None
     best = state.nodes[find_winner(state) or ""]
@@ -237,10 +237,11 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
 def build_paper_parts(
     material: PaperContext, draft: PaperDraft, *, refused: Sequence[str] = (), whole: bool = False
 ) -> PaperParts:
-    """A draft with all that it may lean on, ready to be checked and typeset; `whole` with what lies beside the paper.
+    """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the supplement and its
+    data.
 
-    A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
-    else in the supplement.
+    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it,
+    otherwise to the supplement.
     """
     state, claims = material.state, material.claims.all_claims
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
@@ -296,7 +297,8 @@ def build_paper_parts(
 
 
 def format_statistics(material: PaperContext, datasets: Sequence[str], limit: int = 24) -> tuple[str, ...]:
-    """What was measured of the primary metric on these datasets, a line a condition: what a figure may show."""
+    """Return the measured values of the primary metric on these datasets, one line per condition; a figure may show
+    them."""
     primary = material.plan.primary_metric
     found = [one for one in material.claims.means if one.name == primary.name and one.dataset in datasets][:limit]
     texts = material.evidence.results
@@ -308,7 +310,7 @@ def format_statistics(material: PaperContext, datasets: Sequence[str], limit: in
 
 
 class PrimaryClaims(NamedTuple):
-    """What a paper is about, and its writers are shown in any case: keys of differences and of means."""
+    """Keys of the differences and means at the center of a paper, which its writers always see."""
 
     differences: frozenset[str]
     means: frozenset[tuple[str, str, str]]
@@ -316,7 +318,8 @@ class PrimaryClaims(NamedTuple):
 
 
 def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]) -> PrimaryClaims:
-    """The cells that hypotheses read; and of method and baseline, in the primary metric, what no hypothesis covers."""
+    """Select the cells that hypotheses read, and the primary comparisons of method and baseline that no hypothesis
+    covers."""
     read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
     roles = {arm.name: arm.role for arm in plan.arms}
     left = [
@@ -354,9 +357,10 @@ def _build_claim_lines(plan: DataPlan, claims: Sequence[Claim], wanted: PrimaryC
 
 
 def _select_claims(plan: DataPlan, claims: Sequence[ClaimT]) -> list[ClaimT]:
-    """The claims that a paper is written from: the plan's metrics in its order, then what only the code can know.
+    """Select the claims that a paper is written from: the plan's metrics in its order, then values that only the code
+    reports.
 
-    Predictions are scored by every metric that fits them; nobody asked for those that the plan does not name.
+    Predictions are scored by every applicable metric; metrics that the plan does not name are left out.
     """
     place = {metric.name: k for k, metric in enumerate(plan.metrics)}
     named = [claim for claim in claims if claim.name in place or claim.grade == "logged"]
@@ -379,10 +383,10 @@ def _describe_condition(plan: DataPlan, arm: str, level: str) -> str:
 
 
 def _describe_caveat(one: ClaimDifference) -> str:
-    """What has to be reported with a verdict."""
+    """Return the caveat that must be reported with a verdict."""
     if one.significance == "unknown":
         few = one.n < MIN_REPLICATES
-        return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"
+        return "too few pairs of seeds for a verdict" if few else "all pairs have the same value: the spread is unknown"
     return (
         "the seeds agree on it, but its interval over test examples includes zero" if one.is_limited_by_examples else ""
     )

@@ -1,18 +1,17 @@
-"""The flow of a paper, a step of the run each:
+"""The steps of a paper; each is a step of the run:
 
-    draw_figures   figures, each from recorded arrays and statistics alone           figures.py
-    write          outline -> sections, the last with the abstract -> version 0      this module, outline.py
-    cite           works that the text still needs, verified                         citations.py
-    reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py
-    scope          every text against the verdicts, a round each                     scope.py
-    release        the best version, with all that it owes, cut to its verdicts and to
-                   its pages: released or left a DRAFT                               this module, disclosure.py
+    draw_figures   draw figures from recorded arrays and statistics only       figures.py
+    write          outline -> sections, with the abstract -> version 0         this module, outline.py
+    cite           find and verify works that the text still needs             citations.py
+    reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
+    scope          check every text against the verdicts, once per round       overclaim_check.py
+    release        complete the best version, remove overclaims, cut it to its this module, disclosure.py
+                   page limit: release it or leave it a DRAFT
 
-Each version is assessed as a whole (versions.py): the draft's source is checked (review.evidence), its sources with
-results.tex are made (sources.py, from material.py), typeset, and the PDF is checked (typeset.py).
-
-Source: AI-Scientist-v2, section 3.3 and appendix B (writer and reflection). What its writer could not see, ablations
-and replicate statistics, is what ours gets first.
+Each version is assessed as a whole (`draft_versions`): the draft's source is checked (`review.evidence`), its LaTeX
+sources are built (`latex_sources`, from `paper_context`) and typeset, and the PDF is checked (`typesetting`).
+Source: AI-Scientist-v2, section 3.3 and appendix B (writer and reflection). Unlike there, the writer sees ablations and
+replicate statistics.
 """
 
 from __future__ import annotations
@@ -48,26 +47,27 @@ from labwright.stages.paper.required_statements import add_missing_statements, m
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
 
-RETRY_NOTE = "it is asked once more; without any usable answer no paper is written"
-UNUSABLE_ANSWER = "the answer before could not be used: answer with every field that is asked for, and nothing else"
+RETRY_NOTE = "the call is repeated once; without a usable answer no paper is written"
+UNUSABLE_ANSWER = "the previous answer was unusable: answer with all required fields and nothing else"
 
 
 class NoDraftError(Exception):
-    """No draft of the paper could be had. Who acts: the person; another model writes it from the same experiments."""
+    """Raised when the model gives no usable draft. The user can let another model write the paper from the same
+    experiments."""
 
     def __init__(self, role: AnyRole, client: ModelClient) -> None:
         super().__init__(
-            f"no paper: {client.get_model_name(role)} gave no answer as {role} that can be used, twice; "
+            f"no paper: {client.get_model_name(role)} gave no usable response as {role} in 2 attempts; "
             f"experiments are kept: "
-            "write it with another model (scientist write RUN --model NAME), or resume"
+            "write the paper with another model (scientist write RUN --model NAME), or resume"
         )
 
 
 async def write_draft(context: RunContext) -> None:
-    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last, and once
-    more where it is longer than an abstract may be.
+    """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. An
+    abstract that is too long is requested once more.
 
-    Raises: `NoDraftError`.
+    Raises `NoDraftError`.
     """
 
     async def work(client: ModelClient) -> None:
@@ -89,7 +89,7 @@ async def write_draft(context: RunContext) -> None:
             abstract = answer.abstract or abstract
         if complaints := check_abstract(abstract, material.evidence):
             given = build_section_inputs(inputs, outline, (), sections).model_copy(update={"complaints": complaints})
-            answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract as it is")
+            answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
             abstract = answer.abstract if answer is not None and answer.abstract else abstract
         if not context.state.drafts:
             draft = PaperDraft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
@@ -100,7 +100,7 @@ async def write_draft(context: RunContext) -> None:
 
 
 async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
-    """An outline in which all that it names is there, and all that has to be reported has a place."""
+    """Return an outline in which all names exist and everything that must be reported has a place."""
     outline: PaperOutline | None = None
     complaints: tuple[str, ...] = ()
     for _ in range(MAX_OUTLINE_CALLS):
@@ -115,7 +115,8 @@ async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutli
 
 
 async def release_paper(context: RunContext) -> None:
-    """Build the best draft for the last time: released when nothing is untied or left out, else a watermarked DRAFT."""
+    """Build the best draft for the last time. It is released if nothing is unbound or missing, otherwise left a
+    watermarked DRAFT."""
 
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
@@ -165,7 +166,7 @@ async def release_paper(context: RunContext) -> None:
 
 
 async def _complete_draft(context: RunContext) -> None:
-    """Record a version that says what the best one owes and leaves out, where that leaves anything out."""
+    """Record a version that adds what the best one must report and omits, if anything."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
     draft = add_missing_statements(
         best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table
@@ -175,16 +176,16 @@ async def _complete_draft(context: RunContext) -> None:
 
 
 async def _shorten_draft(context: RunContext) -> None:
-    """Record versions with a float less in the text each, while it is too long and has one to spare."""
+    """Record versions with one float fewer in the text each, while the text is too long and a float can be moved."""
     version, figures = select_best(context.state.drafts), build_paper_context(context).figures
     while version.over > 0 and (found := drop_float(version.draft, figures)):
         version = await _record_edit(
-            context, found.draft, *(f"{line}, by the program, since the text is too long" for line in found.applied)
+            context, found.draft, *(f"{line}, by the program, because the text is too long" for line in found.applied)
         )
 
 
 async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str) -> DraftAssessed:
-    """Record an edit by the program of the best version."""
+    """Record an edit of the best version made by the program."""
     before = context.state.drafts
     made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
     made = made.model_copy(update={"done": select_best(before).done, "edits": edits})
@@ -193,8 +194,8 @@ async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str) -> D
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
-    """Record a version without the sentences that no verdict bears out, where there are any; what still claims too much
-    in it, a line each."""
+    """Record a version without the sentences that no verdict supports, if there are any; return its remaining
+    overclaims, one line each."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
     scoped = context.state.scope_checks.get(best.round)
     findings = scoped.findings if scoped is not None else ()
@@ -211,4 +212,4 @@ PAPER_STEPS: Mapping[Phase, Callable[[RunContext], Awaitable[None]]] = {
     "reflect": reflect,
     "release": release_paper,
 }
-"""The steps by the names that the record gives them, in their order."""
+"""The steps by their names in the record, in order."""

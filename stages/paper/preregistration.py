@@ -1,8 +1,8 @@
-"""What was registered and what came of it, as TeX by the program: a line of page one, a table, a part of the appendix.
+"""Render what was registered and its outcomes as TeX: a block of page one, a table, a part of the appendix.
 
-Page one has the hash of the plan, the search's objective with its reason, and whether prior work was read. The table
-`hypotheses` of the main text has effect, interval, smallest effect, n and verdict of each; the appendix
-(`registered.tex.jinja`) says how each was to be decided.
+Page one has the hash of the plan, the search objective with its reason, and whether prior work was read. The table
+`hypotheses` of the main text has effect, interval, smallest effect, n and verdict of each hypothesis; the appendix
+(`registered.tex.jinja`) states the decision rules.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from labwright.stages.paper.latex import format_row, mark_recorded, render_templ
 from labwright.stages.paper.latex_sources import PaperTable
 
 HASH_CHARS = 12
-"""Digits of the plan's hash that are printed."""
+"""Printed digits of the plan's hash."""
 NO_PRIOR_WORK_NOTE = "Prior work unread: no full text of a related paper was at hand before the plan was made."
 
 
 def render_page_one(state: RunState) -> str:
-    """The block of page one; empty without a plan."""
+    """Return the block of page one; empty without a plan."""
     plan = state.data_plan
     if plan is None:
         return ""
@@ -39,7 +39,7 @@ def render_page_one(state: RunState) -> str:
 
 
 def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
-    """The table `hypotheses`; none where nothing was registered."""
+    """Build the table `hypotheses`; empty if nothing was registered."""
     found = decide_hypotheses(state)
     if not found:
         return ()
@@ -68,7 +68,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
 
 
 def _build_rows(one: HypothesisDecision) -> Sequence[str]:
-    """A row for each effect with its own verdict; the statement, and the verdict on all of them, stand in the first."""
+    """Return one row per effect; the first row has the statement and the overall verdict."""
     kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
     named = rf"\emph{{{mark_recorded(one.hypothesis.id)}}}: {mark_recorded(one.hypothesis.statement)}"
     return [
@@ -102,7 +102,7 @@ def _format_estimate(part: EffectDecision) -> str:
 
 
 def render_in_full(state: RunState) -> str:
-    """The part of the appendix; empty where nothing was registered."""
+    """Render the part of the appendix; empty if nothing was registered."""
     plan, found = state.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ""

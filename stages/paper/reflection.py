@@ -1,10 +1,10 @@
-"""The reflector: edits of a draft, in bounded rounds, each held against the best version before it.
+"""Edit a draft in bounded rounds; each version is compared with the best version before it.
 
-A round after which the checks find more than before is taken back: the next one starts from the best version again, and
-learns what was tried. Every round is recorded, and so are edits that could not be made. A passage to be edited is found
-if it stands exactly once, where any run of white space is like any other: models wrap lines anew.
+A round with more findings than before is reverted: the next one starts from the best version again and sees what was
+tried. Every round is recorded, with the edits that were refused. A passage to edit must occur exactly once; runs of
+whitespace compare equal, since models rewrap lines.
 
-What it does not guarantee: that a version in which the checks find as little as in another reads better.
+Limits: a version with fewer findings does not necessarily read better.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from labwright.stages.paper.required_statements import add_missing_statements, m
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5
-"""Violations of one section from which on it may be rewritten as a whole."""
+"""Violations of a section from which it may be rewritten as a whole."""
 MAX_IDLE_ROUNDS = 2
-"""Rounds in a row that bring no new text, after which no other is begun."""
+"""Consecutive rounds without new text, after which no further round starts."""
 MAX_PASSAGE_CHARS = 80
-"""Characters of a passage that are shown in a report on its edit."""
+"""Characters of a passage shown in a report on its edit."""
 NO_FIGURE_REASON = "there is no such figure"
 EXPENDABLE_TABLE = "metrics"
-"""The table that a text gives up where it is too long."""
+"""The table that is removed if a text is too long."""
 
 
 async def reflect(context: RunContext) -> None:
@@ -63,7 +63,8 @@ async def reflect(context: RunContext) -> None:
 async def revise(
     context: RunContext, client: ModelClient, rounds: Iterable[int], *, results: tuple[str, ...] = ()
 ) -> None:
-    """Record a draft a round, by the rounds' numbers. `news` is shown in each: what was run since the last draft."""
+    """Record one draft per round, under the given round numbers. `results` describes runs since the last draft and is
+    shown in each round."""
     for number in rounds:
         before = _list_earlier(context.state.drafts, number)
         await review_paper_figures(context, select_best(before))
@@ -72,7 +73,7 @@ async def revise(
             answer = await client.ask_or_none(
                 REFLECT,
                 build_reflect_inputs(context, before, client.decision, results=results),
-                instead="the draft stands as it is",
+                instead="the draft stays unchanged",
             )
         except BudgetSpent:
             return
@@ -101,18 +102,18 @@ async def revise(
 
 
 def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
-    """The edited draft with what it owes and the edits took out."""
+    """Restore required statements that the edits removed."""
     material = build_paper_context(context)
     statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
     made = [
         *found.applied,
-        *(f"{line}, done by the program" for line in missing_statements(found.draft, statements, tabled)),
+        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, tabled)),
     ]
     return DraftEdits(add_missing_statements(found.draft, statements, tabled), made, found.refused)
 
 
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:
-    """The versions before a round, each once: what it sees, now as on any later day."""
+    """Return the versions before a round, each once, so that a resumed round sees the same ones."""
     found: dict[int, DraftAssessed] = {}
     for one in drafts:
         if one.round < number:
@@ -123,14 +124,14 @@ def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAs
 def build_reflect_inputs(
     context: RunContext, earlier: Sequence[DraftAssessed], decision_id: int, *, results: tuple[str, ...] = ()
 ) -> ReflectInputs:
-    """What the reflector of decision k gets: the best version so far, what is wrong with it, and what was tried."""
+    """Build the reflector's inputs as of a decision: the best version so far, its faults, and what was tried."""
     base = select_best(earlier)
     seen, scoped = context.state.figure_reviews.get(base.round), context.state.scope_checks.get(base.round)
     material = build_paper_context(context, decision_id)
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
     violations = (*base.violations, *list_overclaims(draft, scoped.findings if scoped else (), material.evidence))
-    # Of the record it needs what the paper is about, and what the draft or a finding about it names.
+    # Of the record it needs the subject of the paper, and whatever the draft or a finding names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
         (*draft.texts, *violations, *complaints, *results, *(key for s in inputs.statements for key in s.keys))
@@ -163,7 +164,7 @@ def build_reflect_inputs(
 
 
 def _list_rewritable(base: DraftAssessed) -> tuple[str, ...]:
-    """Sections that edits of passages cannot repair: empty ones, and those with many violations."""
+    """Return the sections that single edits cannot repair: empty ones, and those with many violations."""
     return tuple(
         one.title
         for one in base.draft.sections
@@ -172,7 +173,8 @@ def _list_rewritable(base: DraftAssessed) -> tuple[str, ...]:
 
 
 def _is_over(drafts: Sequence[DraftAssessed], *, done: bool) -> bool:
-    """Whether another round would be idle: nothing new came of the last ones, or all is well and the reflector done."""
+    """Return whether another round would be pointless: the last ones changed nothing, or nothing is left to fix and the
+    reflector is done."""
     fresh = [one.draft not in [earlier.draft for earlier in drafts[:k]] for k, one in enumerate(drafts) if k]
     if len(fresh) >= MAX_IDLE_ROUNDS and not any(fresh[-MAX_IDLE_ROUNDS:]):
         return True
@@ -188,7 +190,7 @@ def _is_over(drafts: Sequence[DraftAssessed], *, done: bool) -> bool:
 def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> str:
     base, twin = select_best(before), next((earlier for earlier in before if earlier.draft == one.draft), None)
     if twin is not None:
-        return "nothing changed" if twin is base else f"led back to the text of round {twin.round}: not kept"
+        return "nothing changed" if twin is base else f"same text as round {twin.round}: not kept"
     if rank_version(one) <= rank_version(base):
         return "kept"
     counts = (
@@ -196,7 +198,7 @@ def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> st
         ("findings", len(base.findings), len(one.findings)),
         ("complaints", len(base.complaints), len(one.complaints)),
         ("pages too many", base.over, one.over),
-        ("things left out", len(base.left_out), len(one.left_out)),
+        ("missing statements", len(base.left_out), len(one.left_out)),
     )
     worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
     known, faults = (
@@ -204,20 +206,19 @@ def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> st
         for each in (base, one)
     )
     more = [line for line in faults if line not in known]
-    return f"taken back, since it made the draft worse: {worse or 'what stops a release'}; {'; '.join(more[:3])}"
+    return f"reverted because it made the draft worse: {worse or 'what blocks a release'}; {'; '.join(more[:3])}"
 
 
 @dataclass
 class DraftEdits:
-    """A draft and the edits of it. `made` and `refused` have one line an edit: those that could be made, and why the
-    others could not."""
+    """A draft and its edits. `applied` and `refused` have one line per edit, refused ones with the reason."""
 
     draft: PaperDraft
     applied: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
 
     def record(self, edit: str, refused: str) -> bool:
-        """Note an edit, refused for a reason or made; whether it may be made."""
+        """Note an edit as applied, or as refused with a reason; return whether it was applied."""
         (self.refused if refused else self.applied).append(f"{edit}: {refused}" if refused else edit)
         return not refused
 
@@ -225,7 +226,8 @@ class DraftEdits:
 def apply_edits(
     draft: PaperDraft, answer: Reflection, *, figures: Collection[str], rewritable: Collection[str] = ()
 ) -> DraftEdits:
-    """The draft with the edits that can be made. `figures` are the paper's, `rewritable` the sections open to it."""
+    """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
+    that may be rewritten."""
     found = DraftEdits(draft)
     texts: dict[str, str] = {
         "title": draft.title,
@@ -249,19 +251,19 @@ def apply_edits(
             texts[edit.section] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
         same = not caption.strip() or captions.get(name) == caption
-        refused = NO_FIGURE_REASON if name not in figures else "it is empty, or as it was" if same else ""
+        refused = NO_FIGURE_REASON if name not in figures else "it is empty or unchanged" if same else ""
         if found.record(f"caption of {name}", refused):
             captions[name] = caption
     for name, place in answer.placements.items():
         refused = (
-            NO_FIGURE_REASON if name not in figures else "it stands there" if placements.get(name) == place else ""
+            NO_FIGURE_REASON if name not in figures else "it is already there" if placements.get(name) == place else ""
         )
         moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
         if found.record(f"{name} to {place}" if refused else moved, refused):
             placements[name] = place
             if place == "appendix":
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
-    for title, text in texts.items():  # without the gaps that passages left
+    for title, text in texts.items():  # remove the gaps left by passages
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
     found.draft = draft.model_copy(
         update={
@@ -276,10 +278,10 @@ def apply_edits(
 
 
 def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """The draft without the last float that its text can spare; None where it has none.
+    """Return the draft without the last float that its text can spare; None if there is none.
 
-    A figure goes to the appendix, then the table of secondary metrics, which the supplement has, with the sentences
-    that refer to it. What was decided stays: its figure and the other tables.
+    A figure goes to the appendix; then the table of secondary metrics, which the supplement has, is removed with the
+    sentences that refer to it. The figure and tables of the decided hypotheses stay.
     """
     bodies = [one.body for one in draft.sections]
     placed = collect_used_keys(bodies, frozenset({"paperfigure"}))
@@ -303,9 +305,9 @@ def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collect
     if edit.title not in texts:
         return "there is no such section"
     if edit.title not in rewritable:
-        return "it is not open to a whole rewrite, edit its passages"
+        return "it may not be rewritten as a whole: edit its passages"
     same = not edit.body.strip() or edit.body.strip() == texts[edit.title].strip()
-    return "the new text is empty, or the old one" if same else ""
+    return "the new text is empty or unchanged" if same else ""
 
 
 def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
@@ -314,9 +316,9 @@ def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
     if not edit.old.strip():
         return "the old passage is empty"
     if times != 1:
-        return f"the passage {f'stands there {times} times: give more of it' if times else 'does not stand there'}"
+        return f"the passage {f'occurs {times} times: quote more of it' if times else 'does not occur'}"
     idle = edit.new == edit.old or (edit.section == "title" and not edit.new.strip())
-    return "it would change nothing, or leave no title" if idle else ""
+    return "it would change nothing, or leave the title empty" if idle else ""
 
 
 def _shorten_passage(text: str) -> str:

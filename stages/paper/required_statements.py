@@ -1,12 +1,11 @@
-r"""What a paper is obliged to say, what of it a draft leaves out, and the draft with it.
+r"""Determine what a paper must state, what a draft omits of it, and add it.
 
-Owed is what came of every hypothesis, every ablation that was measured, the data on which the method is behind, and a
-reference of the program's own that is ahead of every arm. A draft that leaves one out is not released. What a writer
-leaves out the program says: in verdicts, or in a sentence that is made of macros and fixed words, whatever things are
-called, and that the binder knows (`Evidence.statements`). No page limit takes it out: the versions of a text are ranked
-by what they leave out first, and figures give way.
+Required are the outcome of every hypothesis, every measured ablation, the datasets on which the method loses, and
+reference models that beat every arm. A draft that omits one is not released. The program adds what a writer omits: as
+verdicts, or as a sentence of macros and fixed words that the binder accepts (`Evidence.statements`). No page limit
+removes it: versions are ranked first by their omissions, and figures are moved instead.
 
-What it does not guarantee: that a reader gives what is told the weight that it has.
+Limits: a reader may still give a statement too little weight.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TableClaims = Mapping[str, frozenset[str]]
 
 
 def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
-    """What the record obliges a paper to say beside the outcomes of its hypotheses."""
+    """Return the statements that the record requires, besides the outcomes of the hypotheses."""
     return (
         *list_reference_statements(state),
         *_list_ablation_statements(state, differences),
@@ -38,7 +37,7 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
 
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
-    """A sentence for each dataset on which a rung of the ladder beats every arm, with the macros of name and value."""
+    """Return a sentence for each dataset on which a reference model beats every arm, with macros for name and value."""
     return tuple(
         RequiredStatement(
             id=f"ladder-{one.dataset}",
@@ -47,8 +46,7 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
             required_form="sentence",
             text=(
                 f"On \\setup{{data.{one.dataset}.title}}, the {REFERENCE_ARM_TITLES[one.reference.arm]}, which "
-                f"is no part of the "
-                "study, is ahead of every arm of it, each at its best level (\\setup{metric.title}: "
+                "is not part of the study, outperforms every arm at its best level (\\setup{metric.title}: "
                 f"\\result{{{one.reference.key}.mean}})."
             ),
         )
@@ -57,7 +55,7 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
 
 
 def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
-    """Of each arm of an ablation that was measured, what is clearest on the main one of its datasets."""
+    """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -75,7 +73,8 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
 
 
 def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
-    """Where the method is behind a baseline: called so, or at every level of a dataset by its means."""
+    """Yield statements where the method loses to a baseline: by verdict, or by its means at every level of a
+    dataset."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     for one in _filter_primary(state, differences):
@@ -101,13 +100,13 @@ def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> 
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
 
 
-# --- in a draft -------------------------------------------------------------------------------------------------------
+# --- drafts -----------------------------------------------------------------------------------------------------------
 
 
 def missing_statements(
     draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
 ) -> tuple[str, ...]:
-    """What a draft leaves out of what it owes, a line each."""
+    """Return the required statements that a draft omits, one line each."""
     return tuple(
         line for item in statements for lines in _find_gaps(draft, item, table_claims).values() for line in lines
     )
@@ -116,7 +115,7 @@ def missing_statements(
 def add_missing_statements(
     draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
 ) -> PaperDraft:
-    """The draft with all that it owes and leaves out."""
+    """Return the draft with the omitted required statements added."""
     abstract, told = [draft.abstract.rstrip()], list[str]()
     for item in statements:
         lacking = _find_gaps(draft, item, table_claims)
@@ -144,17 +143,17 @@ def add_missing_statements(
 
 
 def _find_gaps(draft: PaperDraft, item: RequiredStatement, tabled: TableClaims) -> dict[str, list[str]]:
-    """Where a draft leaves an item out: in its abstract, in its sections; with what to do."""
+    """Return where a draft omits an item, in the abstract or the sections, with instructions."""
     found: dict[str, list[str]] = {}
     bodies = "\n".join(section.body for section in draft.sections)
     if item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract):
-        found["abstract"] = [f"the abstract does not tell {item.id}: say there, as it stands: {item.text}"]
+        found["abstract"] = [f"the abstract omits {item.id}: include this sentence unchanged: {item.text}"]
     if item.required_form == "verdict":
         macro = f"\\verdict{{{item.keys[0]}}}"
         if item.abstract and not _find_macro_keys(draft.abstract) & {*item.keys}:
-            found["abstract"] = [f"the abstract does not tell {item.id}: say it with {macro}"]
+            found["abstract"] = [f"the abstract omits {item.id}: report it with {macro}"]
         if not _find_macro_keys(bodies) & {*item.keys}:
-            found["section"] = [f"no section tells {item.id}: say it in the results with {macro}"]
+            found["section"] = [f"no section reports {item.id}: report it in the results with {macro}"]
     if item.required_form == "shown":
         placed = collect_used_keys([bodies], frozenset({"papertable"}))
         means = {key[1:4] for name in placed for text in tabled.get(name, ()) if (key := ClaimKey.parse_key(text))}
@@ -162,7 +161,7 @@ def _find_gaps(draft: PaperDraft, item: RequiredStatement, tabled: TableClaims) 
             key for key in item.keys if key not in _find_macro_keys(bodies) and not _is_in_table(key, means)
         ]:
             found["section"] = [
-                f"the main text does not show {item.id}: place a table that has it, or say it with "
+                f"the main text does not show {item.id}: place a table that contains it, or report it with "
                 + ", ".join(f"\\verdict{{{key}}}" for key in missing)
             ]
     return found
@@ -184,7 +183,7 @@ def _format_verdict_macro(key: str, form: str) -> str:
 
 
 def _find_results_section(draft: PaperDraft) -> int:
-    """The section that tells most verdicts; of several the first."""
+    """Return the index of the section with the most verdicts; the first if several have as many."""
     counts = [len(_find_macro_keys(one.body)) for one in draft.sections]
     return counts.index(max(counts))
 

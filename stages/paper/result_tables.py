@@ -1,4 +1,5 @@
-"""Tables of a paper: rows of `\\result` macros, so that the binder holds for them as it does for the text."""
+"""Build the result tables of a paper from `\\result` macros, so that every number is bound to the record as in the
+text."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from labwright.stages.paper.latex import format_row, mark_recorded, to_words
 from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
-"""What a caption says where `record.claims.estimates.Claim.constant` holds."""
+"""Note in a caption if `record.claims.estimates.Claim.is_constant` holds."""
 REFERENCES_NOTE = (
     " References are models of the program's own, tuned with as many trials as an arm of the study; no "
     "part of the comparisons."
@@ -30,11 +31,12 @@ def build_result_tables(
     ablated: Sequence[str] = (),
     differences: Sequence[ClaimDifference] = (),
 ) -> tuple[PaperTable, ...]:
-    """The tables that a paper may place, of claims of one split (test, or validation where there is no other).
+    """Build the tables that a paper may place, from claims of one split (test, or validation if there is no test
+    split).
 
-    `main` has the primary metric with intervals, `metrics` the others, `ablation` the conditions in `ablated`; the
-    last two only where there is something to show. Of a dataset, level and metric, the mean of the arm that
-    `differences` call better than every other arm of the table is bold; where an arm cannot be told from it, none is.
+    `main` has the primary metric with intervals, `metrics` the other metrics, `ablation` the conditions in `ablated`;
+    the last two exist only if there is something to show. For each dataset, level and metric, a mean is bold if
+    `differences` call its arm better than every other arm of the table.
     """
     titles = _TableTitles(plan, facts, differences)
     split = claims[0].split if claims else "test"
@@ -100,8 +102,9 @@ def build_result_tables(
 
 
 def _format_notes(tabular: str, claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Sentences on what is bold, on grades (by metric and dataset where they differ), and on values without a
-    deviation, each where there are any. `every` has more than is shown: how far a model's grades agree with labels."""
+    """Return the notes of a caption: on bold values, on grades (by metric, arm and dataset if they differ), and on
+    values without a deviation. `every` also contains claims that are not shown, such as the agreement of a model's
+    grades with labels."""
     notes = ["Bold: called better than every other arm of its row or group."] if r"\textbf" in tabular else []
     grades = sorted({one.grade for one in claims}, key=GRADES_BEST_FIRST.index)
     if len(grades) == 1:
@@ -135,7 +138,7 @@ def _format_notes(tabular: str, claims: Sequence[Claim], titles: _TableTitles, e
 def _format_caveats(
     plan: DataPlan, claims: Sequence[Claim], differences: Sequence[ClaimDifference], titles: _TableTitles
 ) -> str:
-    """Sentences on what stands beside the verdicts of the compared arms: as its caveats have it."""
+    """Return sentences on the caveats of the verdicts on compared arms, and on missed published values."""
     pairs = {
         caveat: dict.fromkeys(
             f"{titles.format_arm(one.arm)} against {titles.format_arm(parse_arm(one.other))}"
@@ -155,7 +158,8 @@ def _format_caveats(
 
 
 def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
-    """Arms side by side where two fit, else one row an arm; under those of a dataset a line for each reference."""
+    """Build the main table: two arms side by side, more arms in one row each; each dataset ends with a line per
+    reference model."""
     arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
     wide = len(arms) <= 2
 
@@ -188,7 +192,7 @@ def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references:
 
 
 def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles) -> str:
-    """One row an arm and level, the method first."""
+    """Build a table with one row per arm and level, the method first."""
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
@@ -205,7 +209,7 @@ def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles) -> str:
 
 
 def _build_metric_table(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _TableTitles) -> str:
-    """One row a level and arm; one column a metric, without intervals."""
+    """Build a table with one row per level and arm and one column per metric, without intervals."""
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for level in titles.list_levels(here):
@@ -233,7 +237,7 @@ def _format_tabular(
     titles: _TableTitles,
     rows: Callable[[Sequence[Claim]], Iterable[Sequence[str]]],
 ) -> str:
-    """A group of rows a dataset."""
+    """Format a table with one group of rows per dataset."""
     groups: list[str] = []
     for dataset in dict.fromkeys(one.dataset for one in claims):
         title = rf"\multicolumn{{{len(head)}}}{{@{{}}l}}{{\textit{{{titles.format_dataset(dataset)}}}}} \\"
@@ -250,7 +254,7 @@ def _find_claim(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
 
 
 def _format_values(cells: Sequence[Claim | None], titles: _TableTitles, *, interval: bool = True) -> list[str]:
-    """What the cells of one place print; in bold the one that is called better than every other there."""
+    """Format the cells of one place; a value is bold if its arm is called better than every other arm there."""
     shown = [one for one in cells if one is not None]
     return [
         _format_value(
@@ -286,7 +290,7 @@ def _format_direction(metric: MetricSpec) -> str:
 
 
 class _TableTitles:
-    """How a table names the plan's things."""
+    """Titles of a plan's arms, levels, metrics and datasets, as tables print them."""
 
     def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], differences: Sequence[ClaimDifference]) -> None:
         self._arms = {one.name: one for one in plan.arms}
@@ -323,7 +327,7 @@ class _TableTitles:
         return list(self._levels).index(level) if level in self._levels else len(self._levels)
 
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
-        """The levels of claims, in the plan's order."""
+        """Return the levels of claims in the plan's order."""
         return sorted({one.level for one in claims}, key=lambda level: (self.rank_level(level), level))
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""The files of `paper/supplement/`: what the record holds as tables that programs read, each column with its meaning.
+"""Build the files of `paper/supplement/`: the record as machine-readable tables, with the meaning of each column.
 
-Made from the record alone, so that an audit makes them again. Values are in full here; the paper and its supplement
-print them rounded.
+They depend only on the record, so an audit can rebuild them. Values have full precision here; the paper and its
+supplement round them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.stages.paper.latex import format_longtable, format_recorded_row, shorten
 
 SUPPLEMENT_FOLDER = "supplement"
-"""Where they lie, below the paper's folder."""
+"""The folder of the files, below the paper's folder."""
 
 
 @dataclass(frozen=True)
 class SupplementTable:
-    """A table. `columns` maps each name to its meaning; `widths` are as `latex.longtable` takes them."""
+    """A table. `columns` maps each name to its meaning; `widths` are column types for `latex.format_longtable`."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ class SupplementTable:
 
     @property
     def tex(self) -> str:
-        """It as a table of the supplement; empty where it has no rows."""
+        """The table as TeX; empty if it has no rows."""
         rows = "\n".join(format_recorded_row(*map(_shorten_value, one)) for one in self.rows)
         head = " & ".join(name.replace("_", " ") for name in self.columns)
         return (
@@ -59,7 +59,7 @@ class SupplementTable:
 
 
 def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
-    """The files by their names below the paper's folder: a CSV a table, and the dictionary of all columns."""
+    """Return the files by path below the paper's folder: one CSV per table, and the description of all columns."""
     tables = list(tables)
     told = "\n".join(
         f"\n## {one.name}.csv\n\n{one.title}.\n\n| column | meaning |\n|---|---|\n"
@@ -79,13 +79,13 @@ def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
 
 
 def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
-    """Model calls by role, up to the writing of the paper, and in all."""
+    """Return the model calls by role up to the writing of the paper, and their total."""
     found = sorted((role, one) for role, one in state.usage_by_role.items() if role not in JUDGING_ROLES)
     return [*found, ("total", state.sum_usage_without(*JUDGING_ROLES))] if found else []
 
 
 def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[SupplementTable, ...]:
-    """All tables; those without a row among them."""
+    """Build all tables, including empty ones."""
     means = [one for one in claims if not isinstance(one, ClaimDifference)]
     paired = [one for one in claims if isinstance(one, ClaimDifference)]
     plan, cells = state.data_plan, compute_all_cells(state)
@@ -367,7 +367,7 @@ def _describe_variation(node: Node, state: RunState) -> str | None:
 
 
 def _to_csv_value(value: object) -> object:
-    """A value of a CSV: no text of others begins a formula of a spreadsheet."""
+    """Convert a value for CSV; text from the record cannot start a spreadsheet formula."""
     text = "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
     return f"'{text}" if isinstance(text, str) and re.match(r"[=+@-](?![\d.e+ -]*$)", text) else text
 

@@ -1,10 +1,8 @@
-"""Paper templates: a folder each with template.toml, a skeleton and style files; ours under templates_latex/, or a
-user's own (docs/paper.md).
+"""Load paper templates: folders with `template.toml`, a skeleton and style files, either built in (`templates_latex/`)
+or a user's own (docs/paper.md).
 
-A run keeps a copy of the template it began with, named by its hash: neither a change of the user's folder nor a new
-version of ours reaches a paper that is resumed, built again or audited.
-
-    TemplateError   the person who named it: there is none of that name, or it cannot be used; one line says why
+A run keeps a copy of its template, named by its hash, so later changes of the folder or the program do not affect a
+paper that is resumed, rebuilt or audited.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 TEMPLATES_ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
 SHARED_FOLDER = "shared"
-"""The folder under ROOT with the style files that go with every paper."""
+"""Folder below `TEMPLATES_ROOT` with the style files for every paper."""
 DESCRIPTION_FILE = "template.toml"
 STYLE_SUFFIXES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
 """Text files of a template that TeX reads; they are copied into every paper made with it."""
 PICTURE_SUFFIXES = frozenset({".pdf", ".png", ".jpg"})
 MAX_FILES, MAX_BYTES = 60, 8_000_000
-"""What a folder may hold at most of all of these: somebody who names the wrong folder is to learn it at once."""
+"""Limits of the files in a template folder, so that naming the wrong folder fails at once."""
 
 _FORBIDDEN_MACRO = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
@@ -42,30 +40,30 @@ _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
 class TemplateError(UsageError):
-    """A template is not there or cannot be used."""
+    """Raised when a template does not exist or is invalid."""
 
 
 class TemplateDescription(FrozenModel):
-    """What template.toml says."""
+    """Contents of `template.toml`."""
 
     page_limit: int = Field(ge=1, le=100, description="pages of main text; references and appendix do not count")
     columns: int = Field(ge=1, le=2)
     title: str = ""
-    skeleton: str = Field(default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="a file of the folder")
+    skeleton: str = Field(default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="a file in the folder")
     text_width: float = Field(default=6.5, gt=1, lt=20, allow_inf_nan=False, description="inches, over all columns")
     column_gap: float = Field(default=0.25, ge=0, lt=5, allow_inf_nan=False, description="inches between two columns")
     prints: tuple[str, ...] = Field(
-        default=(), description="texts with numbers that the style prints itself, as the name of a conference"
+        default=(), description="texts with numbers printed by the style itself, such as the name of a conference"
     )
 
 
 class PaperTemplate(TemplateDescription):
-    """A template that can be read. `name` is what it was asked for with."""
+    """A loaded template. `name` is the name or path it was requested with."""
 
     name: str
     folder: Path
     styles: Mapping[str, Path]
-    """Style files by name, those that go with every paper among them."""
+    """Style files by name, including those for every paper."""
     pictures: Mapping[str, Path]
 
     @property
@@ -79,7 +77,7 @@ class PaperTemplate(TemplateDescription):
 
     @property
     def sha256(self) -> str:
-        """One hash over the names and bytes of its files."""
+        """Hash over the names and bytes of all files."""
         digest = hashlib.sha256()
         for name, path in sorted(self.files.items()):
             content = path.read_bytes()
@@ -88,7 +86,7 @@ class PaperTemplate(TemplateDescription):
 
 
 def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperTemplate:
-    """The template of that name, or in that folder. Raises `TemplateError`."""
+    """Load a template by name or from a folder. Raises `TemplateError`."""
     if name in list_templates(root):
         return _read_template(
             root / name,
@@ -101,16 +99,19 @@ def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperT
         _check_safety(found)
         return found
     known = ", ".join(list_templates(root)) or "none"
-    raise TemplateError(f"there is no template {name!r}, neither of ours ({known}) nor a folder of your own")
+    raise TemplateError(
+        f"there is no template {name!r}: give a built-in one ({known}) or the path of a template folder"
+    )
 
 
 def list_templates(root: Path = TEMPLATES_ROOT) -> list[str]:
-    """The templates that come with the program."""
+    """Return the names of the built-in templates."""
     return sorted(one.parent.name for one in root.glob(f"*/{DESCRIPTION_FILE}"))
 
 
 def resolve_template(value: str, base: Path) -> str:
-    """A template as a setting names it: one of ours by its name, a folder as an absolute path, seen from `base`."""
+    """Resolve a template setting: a built-in name stays as it is, a folder becomes an absolute path relative to
+    `base`."""
     if value in list_templates():
         return value
     folder = (base / Path(value).expanduser()).resolve()
@@ -118,7 +119,7 @@ def resolve_template(value: str, base: Path) -> str:
 
 
 def copy_template(template: PaperTemplate, run_folder: Path) -> str:
-    """Copy a template into a run, below `place`; returns its hash, by which `kept` finds it again."""
+    """Copy a template into `run_folder`; return its hash, which `load_copy` takes."""
     digest = template.sha256
     folder = run_folder / digest[:16]
     if not folder.is_dir():
@@ -130,10 +131,10 @@ def copy_template(template: PaperTemplate, run_folder: Path) -> str:
 
 
 def load_copy(run_folder: Path, digest: str) -> PaperTemplate:
-    """A run's own copy of a template. Raises `TemplateError` where it is gone or no longer what was recorded."""
+    """Load a run's copy of a template. Raises `TemplateError` if it is missing or was changed."""
     folder = run_folder / digest[:16]
     if not (folder / DESCRIPTION_FILE).is_file():
-        raise TemplateError(f"the run's copy of its template is gone: {folder}; name one with --template")
+        raise TemplateError(f"the run's copy of its template is missing: {folder}; name one with --template")
     found = _read_template(folder, str(folder))
     if found.sha256 != digest:
         raise TemplateError(f"the run's copy of its template was changed: {folder}; name one with --template")
@@ -154,14 +155,16 @@ def _read_template(folder: Path, name: str, shared: Path | None = None) -> Paper
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         said = {
-            "missing": f"the key {key!r} is missing; page_limit and columns must be there",
-            "extra_forbidden": f"unknown key {key!r}; there are {', '.join(TemplateDescription.model_fields)}",
+            "missing": f"the key {key!r} is missing; page_limit and columns are required",
+            "extra_forbidden": f"unknown key {key!r}; known keys: {', '.join(TemplateDescription.model_fields)}",
         }.get(first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
         raise TemplateError(f"{str(path)!r}: {said}") from None
     own = _find_files(folder, STYLE_SUFFIXES | PICTURE_SUFFIXES)
     common = _find_files(shared, STYLE_SUFFIXES) if shared is not None else {}
     if taken := sorted(own.keys() & common.keys()):
-        raise TemplateError(f"template {str(folder)!r} holds {taken[0]!r}, a name of the program's own: remove it")
+        raise TemplateError(
+            f"template {str(folder)!r} contains {taken[0]!r}, a name reserved for the program: remove it"
+        )
     styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLE_SUFFIXES}}
     for path in (*styles.values(), folder / described.skeleton):
         try:
@@ -184,14 +187,14 @@ def _find_files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
     size = sum(path.stat().st_size for path in found.values())
     if len(found) > MAX_FILES or size > MAX_BYTES:
         raise TemplateError(
-            f"template {str(folder)!r} holds {len(found)} files for TeX, {size / 1e6:.1f} MB; at most "
-            f"{MAX_FILES} and {MAX_BYTES / 1e6:g} MB: leave only what its style needs"
+            f"template {str(folder)!r} contains {len(found)} files for TeX, {size / 1e6:.1f} MB; the limits are "
+            f"{MAX_FILES} files and {MAX_BYTES / 1e6:g} MB: keep only the files of the style"
         )
     return found
 
 
 def _check_safety(template: PaperTemplate) -> None:
-    """Refuse what would reach out of TeX, or would change how numbers get into a paper."""
+    """Refuse templates that access files or programs from TeX, or redefine how numbers get into a paper."""
     for path in (template.folder / template.skeleton, *template.styles.values()):
         lines = path.read_text(encoding="utf-8").splitlines() if path.parent == template.folder else []
         for number, line in enumerate(lines, 1):
@@ -199,10 +202,10 @@ def _check_safety(template: PaperTemplate) -> None:
             if found := _FORBIDDEN_MACRO.search(code):
                 raise TemplateError(
                     f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
-                    "template runs no program and opens no file"
+                    "template may not run programs or open files"
                 )
             if found := _REDEFINED_MACRO.search(code):
                 raise TemplateError(
-                    f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro ties "
+                    f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro binds "
                     "the paper to the record"
                 )

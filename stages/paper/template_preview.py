@@ -1,8 +1,8 @@
-"""A paper of two lines, set with a template to learn whether the template works.
+"""Typeset a two-line sample paper to check a template.
 
-Held when `try_out` is silent: the skeleton compiles with a title, an abstract, a section, a table, a citation and an
-appendix; all of them and the notice are in the PDF; the end of the main text is marked, so that the page limit can be
-checked; the style prints no number that would be taken for an untied one. Not held: that a long paper looks well in it.
+Guarantees, if `try_template` raises nothing: the skeleton compiles with a title, an abstract, a section, a table, a
+citation and an appendix; all of them and the notice are in the PDF; the end of the main text is marked, so that the
+page limit can be checked; the style prints no number that counts as unbound. Limits: a long paper may still look bad.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from labwright.stages.paper.template import PaperTemplate, TemplateError
 from labwright.stages.paper.typesetting import build_paper
 
 TIMEOUT_SECONDS = 60.0
-"""Of TeX, for the sample."""
+"""TeX time limit for the sample."""
 
 _KEY = "sample/value.mean"
 _WORDS = {
@@ -33,14 +33,14 @@ _WORDS = {
     "sections (their titles)": "Sampleheading",
     "appendix": "Sampleappendix",
 }
-"""What of the skeleton prints each mark."""
+"""The skeleton variable that prints each mark."""
 _FACES = r"\emph{a} \textbf{b} \textsf{c} \textsf{\textbf{d}} \texttt{e} \textsc{f} é $x_i$"
-"""Every kind of type that a paper may use: a font that is missing is missing now."""
+"""Every font style that a paper may use, so that missing fonts show now."""
 _ENTRY = "@misc{sample, title = {Samplework}, author = {Doe, Jane}, year = {2000}, verified = {sample}}"
 
 
 async def try_template(template: PaperTemplate) -> None:
-    """Set the sample. Raises `TemplateError`, and `review.evidence.tex_runner.TexMissing`."""
+    """Typeset the sample. Raises `TemplateError` and `review.evidence.tex_runner.TexMissing`."""
     tex_runner.find_program("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
@@ -70,30 +70,30 @@ async def try_template(template: PaperTemplate) -> None:
         )
         built = await build_paper(parts, template, folder, timeout=TIMEOUT_SECONDS)
         if built.pdf is None:
-            _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")
+            _refuse(template, f"does not compile a two-line paper: {built.findings[0]}")
         text = "".join((await extract_pdf_text(folder / "paper.pdf")).split())
         for what, mark in _WORDS.items():
             if mark not in text:
-                _refuse(template, f"prints no {what}: its skeleton wants << {what.split(' ')[0]} >>")
+                _refuse(template, f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>")
         if built.pages is None:
             _refuse(
                 template,
-                r"does not say where the main text ends: its skeleton wants \maintextends after the "
+                r"does not mark the end of the main text: its skeleton needs \maintextends after the "
                 "last section",
             )
         stamped = build_sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
         if r"\draftwatermark{" not in stamped:
             _refuse(
                 template,
-                r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
+                r"does not mark a refused paper: its skeleton needs <% if draft %>\draftwatermark{DRAFT}"
                 "<% endif %>",
             )
         found = await check_pdf(folder, extend_evidence(parts.evidence, template))
         if found and found[0].kind == "number":
             _refuse(
                 template,
-                f"prints a number that no record ties: {found[0].excerpt}; list the text that its style "
-                "prints under 'prints' in template.toml",
+                f"prints a number that is not in the record: {found[0].excerpt}; if its style prints this text, "
+                "list it under 'prints' in template.toml",
             )
         if found:
             _refuse(template, f"cannot be checked: {found[0]}")

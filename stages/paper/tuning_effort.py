@@ -1,6 +1,5 @@
-"""What a paper tells of tuning: what each arm was given, what was chosen, what more trials would have brought, what the
-compared arms took, and published anchors. Made from the record; the words are in `effort.tex.jinja`.
-"""
+"""Report tuning effort: each arm's budget, the chosen settings, the expected gain of more trials, the resources of the
+compared arms, and published values. The wording is in `effort.tex.jinja`."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ SAMPLER_NOTES = {
 
 
 def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
-    """What the sections on tuning, and the sentences on it, are filled in from."""
+    """Build the values for the sections and sentences on tuning."""
     account, rows = build_tuning_report(state), compute_parity(state)
     curves = {one.arm: one.curve for one in account.arms if one.curve} if account is not None else {}
     settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
@@ -65,7 +64,7 @@ def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, 
 
 
 def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
-    """What has to be said of an arm's effort; empty where it is as it should be."""
+    """Return the notes on an arm's tuning effort; empty if there is nothing to report."""
     chosen = one.chosen
     return "; ".join(
         text
@@ -84,7 +83,8 @@ def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
 
 
 def _build_setting_rows(one: ArmTuningReport) -> list[tuple[object, ...]]:
-    """Hyperparameter, what was chosen, default, range and the default's source, of an arm in the reported node."""
+    """Return rows of hyperparameter, chosen value, default, range and the default's source, for an arm of the reported
+    node."""
     chosen = one.chosen.setting if one.chosen is not None else {}
     return [
         (
@@ -113,19 +113,19 @@ def _format_count(value: float | None) -> str:
     return "--" if value is None else f"{value:.0f}"
 
 
-# --- lines in one panel, drawn by TeX itself from values of the record, so that an audit makes them again -------------
+# --- line plots drawn by TeX from recorded values, so that an audit can rebuild them ----------------------------------
 
 
 PLOT_WIDTH, PLOT_HEIGHT, PLOT_LEFT_MARGIN = 220.0, 110.0, 40.0
-"""Of the panel, and the room at its left for the labels of the axis, in big points (1/72 inch)."""
+"""Panel size and left margin for axis labels, in big points (1/72 inch)."""
 COLOURS = ("0 .45 .70", ".84 .37 0", "0 .62 .45", ".80 .47 .65", ".90 .62 0", ".34 .71 .91", "0 0 0")
 DASHES = ("[] 0", "[4 2] 0", "[1 2] 0", "[6 2 1 2] 0")
 
 
 def draw_curves(curves: Mapping[str, Sequence[float]], *, x_label: str, y_label: str) -> str:
-    r"""The curves over 1, 2, ... as a `picture` of TeX, with its axes named; numbers of labels stand in `\rec{}`.
+    r"""Draw the curves over 1, 2, ... as a TeX `picture` with labelled axes; numbers in labels are in `\rec{}`.
 
-    It needs no kernel, no file and no model. Lines differ in dashes as well as in colour.
+    No kernel, file or model is needed. Lines differ in dashes as well as in color.
     """
     most = max(map(len, curves.values()))
     ticks = _compute_ticks([value for curve in curves.values() for value in curve])
@@ -181,7 +181,7 @@ def _format_label(x: float, y: float, anchor: str, text: object) -> str:
 
 
 def _compute_ticks(values: Sequence[float]) -> list[float]:
-    """Round values at equal distances, from below the least to above the largest; two at least."""
+    """Return at least two equally spaced round values that cover the range of the values."""
     low, high = min(values), max(values)
     span = high - low or abs(high) / 10 or 1.0
     raw = span / 4

@@ -1,7 +1,7 @@
-"""Typesets a paper: sources, TeX within limits, the finished files into their folder; and checks what came of it.
+"""Typeset a paper, move the finished files into its folder, and check the result.
 
-Everything is written into a folder of its own first and moved file by file, the PDF last; a PDF that no longer belongs
-to the sources is removed before they change. A reader never finds half a file, or a PDF of other sources.
+All files are first written into a temporary folder and moved one by one, the PDF last. A PDF that does not match the
+sources is removed before they change, so a reader never sees a partial file or an outdated PDF.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ _KEPT_SUFFIXES = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLE_SUFFIXES | 
 
 @dataclass(frozen=True)
 class PaperAssessment:
-    """A paper as it came out. `pages` counts main text, `findings` are to be fixed, `violations` are by the check.
+    """The assessment of a compiled paper. `pages` counts main text; `findings` need fixing; `violations` come from the
+    evidence check.
 
-    It may be released when `clean`: nothing untied, and nothing left to fix.
+    A paper is clean, and may be released, if it has a PDF, no violations and no findings.
     """
 
     pdf: Path | None
     pages: int | None
     findings: tuple[PaperFinding, ...] = ()
     pages_filled: float | None = None
-    """Pages of main text with the part of the last one that is used."""
+    """Pages of main text, counting only the used part of the last page."""
     violations: tuple[Violation, ...] = ()
 
     @property
@@ -54,9 +55,10 @@ class PaperAssessment:
 async def assess_paper(
     parts: PaperParts, template: PaperTemplate, folder: Path, *, timeout: float = 120.0
 ) -> PaperAssessment:
-    """Check a draft, build it into `folder` and check the PDF. `timeout` is seconds of TeX for each of the two.
+    """Check a draft, build it into `folder` and check the PDF. `timeout` is the TeX time limit in seconds for each of
+    the two.
 
-    A piece of the draft that holds forbidden commands is printed as plain text: it never reaches TeX.
+    A part of the draft with forbidden commands is printed as plain text and never reaches TeX.
     """
     violations = check_draft(parts.draft, parts.evidence)
     built = await build_paper(parts, template, folder, timeout=timeout)
@@ -76,9 +78,9 @@ async def assess_paper(
 async def build_paper(
     parts: PaperParts, template: PaperTemplate, folder: Path, *, timeout: float = 120.0
 ) -> PaperAssessment:
-    """Write and compile the paper into `folder`. `timeout` is seconds for all of TeX together.
+    """Write and compile the paper into `folder`. `timeout` is the limit in seconds for all TeX runs.
 
-    Without TeX the sources are left there, and the finding says what to install.
+    Without TeX, only the sources are written, and a finding names what to install.
     """
     made = build_sources(parts, template)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,7 @@ async def build_paper(
 
 
 def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
-    """Move the finished files in, each by one rename."""
+    """Move the finished files into the folder, each with one rename."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "paper.pdf").unlink(missing_ok=True)
     for stale in ("appendix.tex", "references.bib", "paper.bbl", "supplement.tex", "supplement.pdf"):
@@ -120,7 +122,7 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
 
 
 async def _compile_supplement(work: Path, timeout: float) -> tuple[PaperFinding, ...]:
-    """Compile the supplement, if there is one; why there is no PDF of it."""
+    """Compile the supplement, if there is one; return a finding if that fails."""
     if not (work / SUPPLEMENT_FILE).exists():
         return ()
     try:
@@ -128,7 +130,7 @@ async def _compile_supplement(work: Path, timeout: float) -> tuple[PaperFinding,
     except tex_runner.TexMissing:
         return ()
     failed = _find_failure(ran, work, timeout)
-    return (PaperFinding(text=f"the supplement was not set: {failed}", by_edit=False),) if failed else ()
+    return (PaperFinding(text=f"the supplement was not compiled: {failed}", by_edit=False),) if failed else ()
 
 
 async def _compile(
@@ -161,15 +163,15 @@ async def _compile(
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
-    """Why there is no PDF; empty where there is one, also if its references never settled."""
+    """Return why there is no PDF; empty if there is one, even with unsettled references."""
     if ran.timed_out:
-        return f"TeX did not end within {timeout:g} s and was killed: something in the text loops"
+        return f"TeX timed out after {timeout:g} s and was killed (probably an infinite TeX loop)"
     unsettled = "Maximum runs of" in ran.output and (work / "paper.pdf").exists()
     if ran.code == 0 or unsettled:
         return ""
     if "Bibtex errors" in ran.output and (work / "paper.blg").exists():
         return f"bibtex failed: {' '.join((work / 'paper.blg').read_text(errors='replace').split())[-300:]}"
-    line = ""  # of the source, that the error names
+    line = ""  # source line named by the error
     place = re.search(r"^(?:\./)?([\w.-]+\.tex):(\d+):", ran.output, re.MULTILINE)
     if place is not None and (work / place[1]).exists():
         lines = (work / place[1]).read_text(errors="replace").splitlines()
@@ -190,7 +192,7 @@ async def _run_chktex(work: Path) -> tuple[PaperFinding, ...]:
 
 
 def _check_type3_fonts(output: str) -> tuple[PaperFinding, ...]:
-    """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
+    """Return a finding if pdffonts lists Type 3 fonts, which print and search badly."""
     bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
     return (
         (
