@@ -134,7 +134,7 @@ def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     state, ran = world.state, list(world.ran)
     assert (
         state.process_end is not None
-        and f"gave no answer as {role} that can be used, twice" in state.process_end.reason
+        and f"gave no usable response as {role} in 2 attempts" in state.process_end.reason
     )
     assert unmarred(state) and world.asked_roles.count(role) == 2
     capsys.readouterr()
@@ -154,7 +154,7 @@ def test_a_draft_stands_where_nobody_can_revise_it(world: RunWorld) -> None:
     state = world.state
     assert state.process_end is not None and state.process_end.exit_code == 4, "its typed number is found"
     assert state.released is not None and "12.5" in " ".join(state.released.reasons)
-    assert told(world) == [("reflect", "the draft stands as it is")]
+    assert told(world) == [("reflect", "the draft stays unchanged")]
     disclosed = next((world.folder / "run" / "review").glob("disclosure*.json")).read_text()
     assert '"unanswered"' in disclosed
 

@@ -41,16 +41,16 @@ def test_a_passage_is_found_however_its_lines_are_wrapped_and_what_it_leaves_is_
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (text(TextEdit(section="Results", old="nowhere", new="x")), "does not stand there"),
-        (text(TextEdit(section="Results", old="loss", new="x")), "stands there 4 times: give more of it"),
+        (text(TextEdit(section="Results", old="nowhere", new="x")), "does not occur"),
+        (text(TextEdit(section="Results", old="loss", new="x")), "occurs 4 times: quote more of it"),
         (text(TextEdit(section="Conclusion", old="loss", new="x")), "there is no section 'Conclusion'"),
         (text(TextEdit(section="Results", old=" \n", new="x")), "the old passage is empty"),
         (text(TextEdit(section="Results", old="It is the", new="It is the")), "it would change nothing"),
-        (text(TextEdit(section="title", old="On losses", new=" ")), "leave no title"),
-        (Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)), "not open to a whole rewrite"),
+        (text(TextEdit(section="title", old="On losses", new=" ")), "leave the title empty"),
+        (Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)), "may not be rewritten as a whole"),
         (Reflection(done=False, rewrites=(SectionEdit(title="None", body="New."),)), "there is no such section"),
         (Reflection(done=False, captions={"other": "C"}), "caption of other: there is no such figure"),
-        (Reflection(done=False, captions={"loss": "The loss."}), "as it was"),
+        (Reflection(done=False, captions={"loss": "The loss."}), "empty or unchanged"),
         (Reflection(done=False, placements={"other": "appendix"}), "other to appendix: there is no such figure"),
     ],
 )
@@ -70,7 +70,7 @@ def test_edits_are_made_in_order_and_one_refusal_stops_no_other() -> None:
             ),
         )
     )
-    assert draft.sections[0].body == "A third." and made == 2 and refused.count("does not stand there") == 1
+    assert draft.sections[0].body == "A third." and made == 2 and refused.count("does not occur") == 1
 
 
 def test_a_section_that_is_open_to_it_is_rewritten_as_a_whole() -> None:
@@ -86,7 +86,7 @@ def test_a_figure_that_moves_to_the_appendix_leaves_its_place_and_stays_referred
     assert "\\ref{fig:loss}" in draft.sections[1].body and draft.captions["loss"] == "Closer."
     assert (made, refused) == (2, "")
     again, _, refused = made_by(Reflection(done=False, placements={"loss": "appendix"}), draft)
-    assert again == draft and "it stands there" in refused
+    assert again == draft and "it is already there" in refused
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(["Results", "title", "abstract", "x"]))

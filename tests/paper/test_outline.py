@@ -76,23 +76,23 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("outline", "why"),
     [
-        (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is told in no section"),
+        (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is reported in no section"),
         (
             GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
-            "'primary-digits-method-baseline' is not told in the abstract",
+            "'primary-digits-method-baseline' is not reported in the abstract",
         ),
-        (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
+        (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is reported in no section: Two replicates failed."),
         (
             changed(0, keys=("test/digits/log_los/method@noise20.pm",)),
-            "none of the keys; the nearest are test/digits/log_",
+            "in keys; the closest are test/digits/log_",
         ),
-        (changed(0, references=("me2026",)), "'me2026' is none of the references"),
+        (changed(0, references=("me2026",)), "unknown name 'me2026' in references"),
         (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
         (changed(RESULTS, tables=()), "tables: 'main' is placed 0 times"),
-        (changed(0, tells=("nothing",)), "'nothing' is none of the tells"),
-        (changed(0, title="Abstract"), "section title 'abstract' is empty, taken"),
-        (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
-        (changed(0, share=1.0), "the shares come to 1."),
+        (changed(0, tells=("nothing",)), "unknown name 'nothing' in tells"),
+        (changed(0, title="Abstract"), "section title 'abstract' is empty, reserved"),
+        (changed(0, title="Results"), "'results' is empty, reserved or used 2 times"),
+        (changed(0, share=1.0), "the shares add up to 1."),
     ],
 )
 def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline, why: str) -> None:
@@ -140,7 +140,7 @@ def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywh
     assert repair_outline(GOOD, inputs) == (GOOD, ())
     placed = changed(0, figures=("further",))
     repaired, faults = repair_outline(placed, inputs)
-    assert any("'further' stands in the appendix" in one for one in faults)
+    assert any("'further' is in the appendix" in one for one in faults)
     assert repair_outline(repaired, inputs) == (repaired, ())
     assert "further" in {one.name for one in build_section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
 

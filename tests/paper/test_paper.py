@@ -54,11 +54,11 @@ def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
             replace(synthetic_paper.make_short_paper(tmp_path, "It is."), refused=reasons), TEMPLATE
         ).files["paper.tex"]
 
-    evidence = "The check of evidence refused this paper"
+    evidence = "The evidence check refused this paper"
     length = told("the main text takes 5 pages, the limit is 4: shorten it by about 0.5 pages")
     assert r"The main text takes \rec{5} pages, the limit is \rec{4.}" in length and evidence not in length
-    left_out = "the abstract does not tell ladder-wine: say there, as it stands: On wine."
-    assert "The abstract does not tell ladder-wine." in told(left_out) and evidence not in told(left_out)
+    left_out = "the abstract omits ladder-wine: include this sentence unchanged: On wine."
+    assert "The abstract omits ladder-wine." in told(left_out) and evidence not in told(left_out)
     assert evidence in told("[number] page 1: '5': typed") and "DRAFT" not in told()
 
 
@@ -158,7 +158,7 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
         timeout=1.0,
     )
 
-    assert built.pdf is None and "did not end within 1 s" in built.findings[0].text
+    assert built.pdf is None and "timed out after 1 s and was killed" in built.findings[0].text
     assert time.monotonic() - started < 8
 
 

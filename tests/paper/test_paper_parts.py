@@ -299,7 +299,7 @@ def test_a_log_is_read():
     )
     assert [(str(one), one.blocks) for one in parse_log(log)] == [
         ("reference 'fig:x' is undefined and prints ??", True),
-        ("a line sticks out by 31 pt, at lines 4--5: reword it", False),
+        ("a line is too wide by 31 pt, at lines 4--5: reword it", False),
     ]
     assert [str(one) for one in parse_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
 
@@ -311,9 +311,9 @@ def test_findings_name_the_section_and_those_of_the_appendix_say_so():
     assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
     log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
     (wide,) = parse_log(log, source)
-    assert wide.by_edit and str(wide) == "section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it"
+    assert wide.by_edit and str(wide) == "section 'Results': a line is too wide by 31 pt, at lines 7--8: reword it"
     (generated,) = parse_log(f"(./appendix.tex {log}", source)
-    assert not generated.by_edit and str(generated).startswith("the appendix: a line sticks out")
+    assert not generated.by_edit and str(generated).startswith("the appendix: a line is too wide")
 
 
 def test_words_that_a_text_quotes_do_not_hold_up_its_release():

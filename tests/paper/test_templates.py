@@ -168,12 +168,12 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "not UTF-8": (lambda folder: (folder / "venue.sty").write_bytes(b"% \xff"), "as UTF-8"),
     "forbidden": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\immediate\write18{ls}"), "is forbidden"),
     "ours redefined": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\def\rec#1{9}"), "ties the paper"),
-    "name of ours": (lambda folder: (folder / "scientist-paper.sty").write_text(""), "a name of the program's own"),
+    "name of ours": (lambda folder: (folder / "scientist-paper.sty").write_text(""), "a name reserved for the program"),
     "value unknown": (replaced("paper.tex.jinja", "<< title >>", "<< titel >>"), "'titel' is undefined"),
     "jinja error": (replaced("paper.tex.jinja", "<% endfor %>", ""), "line"),
     "python in it": (replaced("paper.tex.jinja", "<< title >>", "<< title.__class__.__mro__ >>"), "unsafe"),
     "no notice": (replaced("paper.tex.jinja", "<< notice >>", ""), "prints no notice"),
-    "no end": (replaced("paper.tex.jinja", r"\maintextends", ""), r"wants \maintextends"),
+    "no end": (replaced("paper.tex.jinja", r"\maintextends", ""), r"needs \maintextends"),
     "no stamp": (replaced("paper.tex.jinja", r"\draftwatermark{DRAFT}", ""), "does not mark a refused paper"),
     "prints a number": (replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue"), "under 'prints'"),
     "bitmap font": (
@@ -266,5 +266,5 @@ def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own
     next(iter(copy.styles.values())).write_text("% changed")
     with pytest.raises(TemplateError, match="was changed"):
         load_copy(tmp_path / "templates", digest)
-    with pytest.raises(TemplateError, match="is gone"):
+    with pytest.raises(TemplateError, match="is missing"):
         load_copy(tmp_path / "templates", "0" * 64)

@@ -276,7 +276,7 @@ async def test_a_file_of_the_run_that_was_changed_is_refused(tmp_path: Path, cat
     await gather_citations(world.bench)
     path = world.bench.folder.get_gathered_path(1, 1)
     path.write_text(path.read_text().replace("2017", "2018"))
-    with pytest.raises(LibraryError, match="not as it was recorded"):
+    with pytest.raises(LibraryError, match="was changed since it was recorded"):
         read_run_library(world.log.state, RunFolder(tmp_path))
 
 

@@ -70,7 +70,7 @@ def test_every_text_of_a_paper_is_held_against_the_scope() -> None:
     [line] = list_overclaims(one, (CLAIM,), EVIDENCE)
     assert line == (
         "[scope] title: 'Smoothing always helps.': it claims more than was decided, 'always' beyond two "
-        "datasets; may be said: name the datasets"
+        "datasets; supported wording: name the datasets"
     )
 
 
@@ -125,7 +125,7 @@ async def test_a_draft_that_leaves_out_what_it_owes_is_not_released(
     await release_paper(desk.bench)
     ended = desk.log.state.released
     assert ended is not None and not ended.released
-    assert any(line.startswith("the abstract does not tell ladder-x") for line in ended.reasons)
+    assert any(line.startswith("the abstract omits ladder-x") for line in ended.reasons)
     assert "The abstract does not tell ladder-x." in (desk.bench.folder.paper_folder / "paper.tex").read_text()
 
 
@@ -169,7 +169,7 @@ def test_what_a_reader_of_the_paper_alone_takes_from_it_is_held_against_what_was
         ),
     )
     assert [line.partition(" ")[0] for line in lines] == ["one", "two"]
-    assert "decided as undecided" in lines[0] and "from it: supported ('It helps.')" in lines[0]
+    assert "decided as undecided" in lines[0] and "understood supported ('It helps.')" in lines[0]
     assert (
         find_misreadings(None, (decided("one", "smaller"),))
         == find_misreadings(ScopeChecked(round=0), (decided("one", "smaller"),))
@@ -180,7 +180,7 @@ def test_what_a_reader_of_the_paper_alone_takes_from_it_is_held_against_what_was
 def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
     value = r"\result{test/digits/log_loss/method@noise20.mean}"
     assert check_abstract("We ask. " * 6, EVIDENCE) == ()
-    assert check_abstract("We ask. " * 7, EVIDENCE)[0].startswith("the abstract has 7 sentences: make it 6")
+    assert check_abstract("We ask. " * 7, EVIDENCE)[0].startswith("the abstract has 7 sentences: use at most 6")
     assert check_abstract(f"It is {', '.join([value] * 4)} at 20\\% noise.", EVIDENCE) == ()
     [line] = check_abstract(f"It is {', '.join([value] * 5)}.", EVIDENCE)
-    assert "prints 5 numbers" in line and "4 at most" in line
+    assert "prints 5 numbers" in line and "at most 4" in line

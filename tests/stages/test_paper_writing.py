@@ -184,7 +184,7 @@ async def test_an_outline_that_leaves_the_primary_comparison_out_is_refused_and_
     first, second, *_ = [one.inputs for one in desk.model.requests]
     assert isinstance(first, OutlineInputs) and isinstance(second, OutlineInputs)
     assert first.complaints == () and any(
-        "'primary-digits-method-baseline' is told in no section" in one for one in second.complaints
+        "'primary-digits-method-baseline' is reported in no section" in one for one in second.complaints
     )
     assert "primary-digits-method-baseline" in desk.model.requests[1].prompt.user and second.previous is not None
     last = desk.model.requests[-1].inputs
@@ -206,7 +206,7 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     await reflect(desk.bench)
     after = desk.log.state.drafts[1]
     assert after.draft.sections[1].body == "What was done." and after.complaints == ()
-    assert after.refused == ("Introduction, as a whole: it is not open to a whole rewrite, edit its passages",)
+    assert after.refused == ("Introduction, as a whole: it may not be rewritten as a whole: edit its passages",)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ async def test_a_round_that_makes_it_worse_is_taken_back_and_the_next_is_told(tm
     first, second, third = asked
     assert second.draft == first.draft and "13" not in str(third.draft) and UNTIED not in str(third.draft)
     [told] = second.tried
-    assert told.outcome.startswith("taken back, since it made the draft worse: violations 1 -> 3")
+    assert told.outcome.startswith("reverted because it made the draft worse: violations 1 -> 3")
     assert "13" in told.edits[0] and [one.outcome for one in third.tried][1] == "kept"
-    assert "taken back" in desk.model.requests[-3].prompt.user
+    assert "reverted because it made the draft worse" in desk.model.requests[-3].prompt.user
     last = desk.log.state.drafts[-1]
     assert last.done and last == select_best(desk.log.state.drafts) and last.round == 2 and last.violations == ()
 
@@ -275,7 +275,7 @@ async def test_edits_that_cannot_be_made_are_told_and_two_idle_rounds_end_it(tmp
     desk = Desk(tmp_path, scripted(answers_of(nonsense)), reflections=9)
     asked = await reflected(desk)
     assert len(asked) == 2 and asked[1].tried[0].outcome == "nothing changed"
-    assert len(asked[1].tried[0].refused) == 2 and "does not stand there" in asked[1].tried[0].refused[1]
+    assert len(asked[1].tried[0].refused) == 2 and "does not occur" in asked[1].tried[0].refused[1]
     assert "never written" in desk.model.requests[-1].prompt.user
     assert [one.draft for one in desk.log.state.drafts] == [asked[0].draft] * 4
 
@@ -284,7 +284,7 @@ async def test_edits_that_loop_are_ended(tmp_path: Path) -> None:
     there, back = edit("It is open.", "Open it is."), edit("Open it is.", "It is open.")
     desk = Desk(tmp_path, scripted(answers_of(there, back, there, back)), reflections=9)
     asked = await reflected(desk)
-    assert len(asked) == 3 and asked[2].tried[1].outcome == "led back to the text of round 0: not kept"
+    assert len(asked) == 3 and asked[2].tried[1].outcome == "same text as round 0: not kept"
     assert sorted(path.name for path in (tmp_path / "paper" / "rounds").iterdir()) == ["round0", "round1"]
 
 
