@@ -151,7 +151,10 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
         for run in found["runs"]
     }
     assert by["search"] == {True} and by["confirm"] == {False}
-    assert found["ablations"]["agreement"] > 0.5 and "agrees with that of full runs by" in (tmp_path / "o" / "report.md").read_text()
+    assert (
+        found["ablations"]["agreement"] > 0.5
+        and "agrees with that of full runs by" in (tmp_path / "o" / "report.md").read_text()
+    )
 
 
 def _runs(folder: Path) -> list[CommandRun]:

@@ -92,7 +92,7 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     assert state.skipped_kinds == {"replicate"}
     built = world.folder / "run" / "paper" / "rounds" / "round0"
     text = " ".join(" ".join(path.read_text() for path in built.glob("*.tex")).split())
-    assert "Left out, since neither time nor budget had room for what was still owed" in text
+    assert "Skipped for lack of time or budget" in text
 
 
 def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: RunWorld) -> None:

@@ -133,8 +133,7 @@ def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     assert world.run() == 4
     state, ran = world.state, list(world.ran)
     assert (
-        state.process_end is not None
-        and f"gave no usable response as {role} in 2 attempts" in state.process_end.reason
+        state.process_end is not None and f"gave no usable response as {role} in 2 attempts" in state.process_end.reason
     )
     assert unmarred(state) and world.asked_roles.count(role) == 2
     capsys.readouterr()

@@ -47,7 +47,10 @@ def test_a_passage_is_found_however_its_lines_are_wrapped_and_what_it_leaves_is_
         (text(TextEdit(section="Results", old=" \n", new="x")), "the old passage is empty"),
         (text(TextEdit(section="Results", old="It is the", new="It is the")), "it would change nothing"),
         (text(TextEdit(section="title", old="On losses", new=" ")), "leave the title empty"),
-        (Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)), "may not be rewritten as a whole"),
+        (
+            Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)),
+            "may not be rewritten as a whole",
+        ),
         (Reflection(done=False, rewrites=(SectionEdit(title="None", body="New."),)), "there is no such section"),
         (Reflection(done=False, captions={"other": "C"}), "caption of other: there is no such figure"),
         (Reflection(done=False, captions={"loss": "The loss."}), "empty or unchanged"),

@@ -126,7 +126,7 @@ def test_what_happened_in_the_search_is_disclosed():
     assert typed(text.replace("3pt", "")) == []
     plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
     for said in (
-        "timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
+        "timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: completed, 71",
         r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
         "improve, pruned: loss 9.1 at step 40",
         r"tuning: n0005; n0003 fits its scaler on 100\%",
@@ -208,7 +208,7 @@ def test_costs_are_told_or_said_to_be_unknown():
 
 def test_an_appendix_of_an_empty_run_says_so():
     text = render_appendix(RunState(), [])
-    assert "No experiment was run" in text and "No claim has been measured" in text
+    assert "No experiment was run" in text and "Nothing was measured" in text
     assert "No value was measured" in whole(RunState())
 
 

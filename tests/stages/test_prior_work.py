@@ -317,7 +317,7 @@ def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     assert "scope (should), at datasets: One dataset. The plan was changed: Said." in told
     assert "The plan stays: It is the same. Open: It is no answer." in told
     assert "Shrinkage of old" in told and "dataset: Wine data;" in told and "old.pdf, 2 entries dropped" in told
-    assert any("faults of the plan that stay open" in line for line in list_disclosures(state, ()))
+    assert any("faults in the plan that remain open" in line for line in list_disclosures(state, ()))
     status = build_status("runs/r", state, (), None, now=0.0)
     assert status.prior_work == "Shrinkage of lat (2 entries); Shrinkage of old (2 entries)"
     assert status.protocol[0].endswith("1 open; the plan was amended") and len(status.protocol) == 2
