@@ -1,4 +1,4 @@
-"""The house style of this paper's figures, and the few functions that keep to it. Importing it sets the style.
+"""The style of this paper's figures, and functions that follow it. Importing the module sets the style.
 
     from figure_style import look, panels, save
 
@@ -7,7 +7,7 @@
         axes[0].plot(x, values, label=arm, **look(k))
     save(figure, "accuracy-by-size")               # figures/accuracy-by-size.pdf and .png
 
-Sizes are in inches and points of the printed page: a figure is printed at the width at which it is drawn.
+Sizes are inches and points on the printed page: figures are printed at the width at which they are drawn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 TEXT_WIDTH = 5.5
 COLUMN_WIDTH = 5.5
-MOST_PANELS = 3
+MAX_PANELS = 3
 
 plt.style.use(Path(__file__).with_name("paper.mplstyle"))
 
@@ -33,24 +33,25 @@ _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 
 
 def width_of(count: int) -> float:
-    """Inches of a figure with so many panels side by side: of one panel a column, or most of it; else the text's."""
+    """Width in inches of a figure with `count` panels side by side: one column, or 64% of the text, for one panel; else
+    the text."""
     if count == 1:
         return COLUMN_WIDTH if COLUMN_WIDTH < TEXT_WIDTH else 0.64 * TEXT_WIDTH
     return TEXT_WIDTH
 
 
 def look(k: int) -> dict[str, Any]:
-    """Colour, marker and line style of the k-th series, for `plot` and `errorbar`; the same k in every figure."""
+    """Color, marker and line style of the k-th series, for `plot` and `errorbar`; use the same k in every figure."""
     return dict(_CYCLE[k % len(_CYCLE)])
 
 
 def colour(k: int) -> str:
-    """The colour of the k-th series, for `fill_between` and `scatter`."""
+    """Color of the k-th series, for `fill_between` and `scatter`."""
     return str(look(k)["color"])
 
 
 def bar(k: int) -> dict[str, Any]:
-    """Colour and hatching of the k-th group of bars."""
+    """Color and hatching of the k-th group of bars."""
     return {
         "color": colour(k),
         "hatch": _HATCHES[k % len(_HATCHES)],
@@ -60,9 +61,9 @@ def bar(k: int) -> dict[str, Any]:
 
 
 def panels(count: int = 1, height: float = 2.0, *, width: float | None = None, **options: Any) -> tuple[Any, list[Any]]:
-    """A figure with one row of up to three panels, and its axes; inches, and options as of `subplots`."""
-    if not 1 <= count <= MOST_PANELS:
-        raise ValueError(f"{count} panels side by side: at most {MOST_PANELS} can be read in print")
+    """A figure with one row of up to three panels, and its axes; sizes in inches, options as in `subplots`."""
+    if not 1 <= count <= MAX_PANELS:
+        raise ValueError(f"{count} panels side by side: at most {MAX_PANELS} are readable in print")
     figure: Any
     figure, axes = plt.subplots(1, count, figsize=(width or width_of(count), height), squeeze=False, **options)
     figure.set_layout_engine("constrained", wspace=0.06, w_pad=0.03, h_pad=0.03)
@@ -70,23 +71,23 @@ def panels(count: int = 1, height: float = 2.0, *, width: float | None = None, *
 
 
 def label_left(axes: Sequence[Any], label: str) -> None:
-    """One y label, shown at the left, for panels of the same quantity; each keeps its own scale."""
+    """Set one y label, shown at the left, for panels of the same quantity; each panel keeps its own scale."""
     for panel in axes:
         panel.set_ylabel(label)
         panel.yaxis.label.set_visible(panel is axes[0])
 
 
 def half_widths(entries: Sequence[Mapping[str, Any]]) -> Any:
-    """How far the intervals of statistics reach below and above their means, shape (2, entries); 0 without one."""
+    """Distances of interval ends below and above the means, shape (2, entries); 0 without an interval."""
     return np.array(
         [(0.0, 0.0) if one["low"] is None else (one["mean"] - one["low"], one["high"] - one["mean"]) for one in entries]
     ).T
 
 
 def legend(figure: Any, handles: Mapping[str, Any] | None = None) -> None:
-    """One legend below all panels, where it covers no data, in as many rows as it takes; none for a single label.
+    """Add one legend below all panels, where it covers no data, in as many rows as needed; none for a single label.
 
-    `handles` maps labels to artists; without it, those of all panels are taken, each label once.
+    `handles` maps labels to artists; without it, those of all panels are used, each label once.
     """
     found: dict[str, Any] = dict(handles or {})
     shown: list[Any] = [] if handles else list(figure.axes)
@@ -104,7 +105,7 @@ def legend(figure: Any, handles: Mapping[str, Any] | None = None) -> None:
 
 
 def save(figure: Any, name: str) -> None:
-    """Write figures/<name>.pdf and .png at 300 dots an inch and close; with a legend below where axes have none."""
+    """Write figures/<name>.pdf and .png at 300 dpi and close the figure; add a legend below if no panel has one."""
     if not figure.legends and not any(axis.get_legend() for axis in figure.axes):
         legend(figure)
     Path("figures").mkdir(exist_ok=True)
