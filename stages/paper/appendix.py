@@ -113,7 +113,7 @@ def render_appendix(
                     if grade in {one.grade for one in claims}
                 },
                 "way": trace_branch(state, best)[-MAX_STEPS:],
-                "told": [_render_sentence(one) for one in list_disclosures(state, claims)],
+                "disclosures": [_render_sentence(one) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
                 "total": state.sum_usage_without(*JUDGING_ROLES),
             },

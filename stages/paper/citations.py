@@ -282,16 +282,16 @@ async def _verify_choices(
         known = (*library, *entries)
         made = build_entry(work, taken_keys=[one.key for one in known])
         names = set(list_identities(made))
-        held = next((one for one in known if names & set(list_identities(one))), None)
-        if held is None:
+        entry = next((one for one in known if names & set(list_identities(one))), None)
+        if entry is None:
             outcome = await literature.verify(made)
             if outcome.verification is None:
                 refused[work.title[:160]] = outcome.reason
                 continue
-            held = attach_verification(made, outcome)
-            entries.append(held)
+            entry = attach_verification(made, outcome)
+            entries.append(entry)
         supports.append(
-            CitationSupport(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason)
+            CitationSupport(key=entry.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason)
         )
     path = context.folder.get_gathered_path(found.version, found.round)
     await to_thread(write_file, path, format_bibtex(entries))

@@ -113,7 +113,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
     floats = characters.replace_unprintable(_define_floats(parts, figures, template))
     body = characters.replace_unprintable(_fill_skeleton(parts, template))
     further = "\n".join(_define_figures(parts, figures, template, ("supplement",)))
-    beside = {
+    generated = {
         "appendix.tex": characters.replace_unprintable(parts.appendix),
         SUPPLEMENT_FILE: characters.replace_unprintable(
             parts.supplement.replace("\\begin{document}", f"{further}\n\\begin{{document}}", 1)
@@ -123,7 +123,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
         key for key in collect_used_keys([body, floats], latex_allowlist.CITE_COMMANDS) if key in parts.evidence.cites
     )
     used = dict.fromkeys(
-        use for text in (body, floats, *beside.values()) for use in result_macros.find_macro_uses(text)
+        use for text in (body, floats, *generated.values()) for use in result_macros.find_macro_uses(text)
     )
     values = {use: parts.evidence.find_value(use) for use in used}
     files = {
@@ -131,7 +131,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
         "floats.tex": floats + "\n",
         "results.tex": characters.replace_unprintable(result_macros.render_results(values, untied=bool(parts.refused))),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
-        **{name: text for name, text in beside.items() if text},
+        **{name: text for name, text in generated.items() if text},
         **parts.data,
     }
     if cited:
@@ -192,9 +192,9 @@ def _explain_refusal(reasons: Sequence[str]) -> str:
     """Explain in a few sentences why a paper is not released, including whether the evidence check refused it."""
     untied = any(one.startswith("[") for one in reasons)
     others = [one.partition(": ")[0] for one in reasons if not one.startswith("[")]
-    told = ["The evidence check refused this paper: something in it cannot be traced to the record."] * untied
+    sentences = ["The evidence check refused this paper: something in it cannot be traced to the record."] * untied
     return mark_recorded(
-        " ".join((*told, *(f"{shorten(one[:1].upper() + one[1:], 160)}." for one in others[:MAX_REASONS])))
+        " ".join((*sentences, *(f"{shorten(one[:1].upper() + one[1:], 160)}." for one in others[:MAX_REASONS])))
     )
 
 

@@ -208,7 +208,7 @@ def list_reportable_outcomes(
     disclosures: Iterable[str],
 ) -> tuple[RequiredStatement, ...]:
     """Return the outcomes that must be reported, registered ones first."""
-    told = [
+    statements = [
         RequiredStatement(
             id=one.key.replace("/", "-"),
             keys=(one.key,),
@@ -225,16 +225,19 @@ def list_reportable_outcomes(
     for one in comparisons if not decided else ():
         if one.metric == plan.primary_metric.name and _is_method(plan, parse_arm(one.subject)):
             places.setdefault((one.dataset, parse_arm(one.subject), parse_arm(one.partner)), []).append(one)
-    told += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
-    if not told:
-        told = [
+    statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
+    if not statements:
+        statements = [
             RequiredStatement(
                 id="hypothesis",
                 abstract=True,
                 text=("The record has no paired comparison of the primary metric, so no effect may be claimed"),
             )
         ]
-    return (*told, *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text))
+    return (
+        *statements,
+        *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text),
+    )
 
 
 def is_disclosure(statement: RequiredStatement) -> bool:

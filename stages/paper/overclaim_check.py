@@ -79,18 +79,18 @@ async def _find_overclaims(
             comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used),
             texts=_to_printed_texts(texts),
         ),
-        instead="the draft is not held against the scope of its verdicts",
+        instead="the draft is not checked for overclaims",
     )
     if answer is None:
         return ScopeChecked(round=number, why="the model gave no usable answer")
-    ours = [_normalise_space(expand_macros(text, material.evidence)) for text in material.evidence.statements]
+    own_statements = [_normalise_space(expand_macros(text, material.evidence)) for text in material.evidence.statements]
     return ScopeChecked(
         round=number,
         findings=tuple(
             one
             for one in answer.findings
             if any(_normalise_space(one.quote) in _normalise_space(text) for text in texts.values())
-            and not any(_normalise_space(one.quote) in text for text in ours)
+            and not any(_normalise_space(one.quote) in text for text in own_statements)
         ),
     )
 
@@ -117,16 +117,16 @@ def _to_printed_texts(texts: Mapping[str, str]) -> tuple[PrintedText, ...]:
 
 def find_misreadings(scoped: ScopeChecked | None, decided: Iterable[HypothesisDecision]) -> tuple[str, ...]:
     """Return where a reader's understanding of a version differs from the record, one line per hypothesis."""
-    told = {one.id: one for one in scoped.reading.claims} if scoped is not None and scoped.reading is not None else {}
+    claims = {one.id: one for one in scoped.reading.claims} if scoped is not None and scoped.reading is not None else {}
     lines: list[str] = []
     for one in decided:
-        found = told.get(one.hypothesis.id)
-        if found is None or found.says == one.verdict or (found.says == "nothing" and not one.hypothesis.confirmatory):
+        claim = claims.get(one.hypothesis.id)
+        if claim is None or claim.says == one.verdict or (claim.says == "nothing" and not one.hypothesis.confirmatory):
             continue
-        quote = f" ({_normalise_space(found.quote)!r})" if found.quote else ""
+        quote = f" ({_normalise_space(claim.quote)!r})" if claim.quote else ""
         lines.append(
             f"{one.hypothesis.id} was decided as {one.verdict}, but a reader of the paper alone understood "
-            f"{found.says}{quote}: make the outcome unambiguous"
+            f"{claim.says}{quote}: make the outcome unambiguous"
         )
     return tuple(lines)
 

@@ -246,23 +246,23 @@ def build_paper_parts(
     state, claims = material.state, material.claims.all_claims
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     referred = collect_used_keys(draft.texts, frozenset({"ref"}))
-    beside = [
+    unplaced = [
         one.name
         for one in material.figures
         if one.name not in placed
         and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
     ]
-    in_appendix = [name for name in beside if f"fig:{name}" in referred]
+    in_appendix = [name for name in unplaced if f"fig:{name}" in referred]
     figures = tuple(
         FigureFile(
             name=one.name,
             path=material.folder.drawn_figures / f"{one.name}.pdf",
-            placement="main" if one.name not in beside else "appendix" if one.name in in_appendix else "supplement",
+            placement="main" if one.name not in unplaced else "appendix" if one.name in in_appendix else "supplement",
         )
         for one in material.figures
     )
     described = {
-        one.name: escape(one.description) for one in material.figures if one.name in (*beside, *PROGRAM_FIGURES)
+        one.name: escape(one.description) for one in material.figures if one.name in (*unplaced, *PROGRAM_FIGURES)
     }
     used = {strip_form(use.key) for text in draft.texts for use in find_macro_uses(text)}
     return PaperParts(
@@ -287,12 +287,12 @@ def build_paper_parts(
             claims,
             title=draft.title,
             authors=DEFAULT_AUTHORS,
-            figures=[name for name in beside if name not in in_appendix],
+            figures=[name for name in unplaced if name not in in_appendix],
         )
         if whole
         else "",
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
-        evidence=replace(material.evidence, appendix=frozenset(beside)),
+        evidence=replace(material.evidence, appendix=frozenset(unplaced)),
     )
 
 
@@ -329,8 +329,8 @@ def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]
         and roles.get(one.arm) == "method"
         and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
     ]
-    beside = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
-    return PrimaryClaims(frozenset(one.key for one in left), frozenset(beside.union(*read)))
+    compared = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
+    return PrimaryClaims(frozenset(one.key for one in left), frozenset(compared.union(*read)))
 
 
 def _build_claim_lines(plan: DataPlan, claims: Sequence[Claim], wanted: PrimaryClaims) -> tuple[ClaimLine, ...]:

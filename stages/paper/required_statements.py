@@ -116,7 +116,7 @@ def add_missing_statements(
     draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
 ) -> PaperDraft:
     """Return the draft with the omitted required statements added."""
-    abstract, told = [draft.abstract.rstrip()], list[str]()
+    abstract, sentences = [draft.abstract.rstrip()], list[str]()
     for item in statements:
         lacking = _find_gaps(draft, item, table_claims)
         if "abstract" in lacking:
@@ -126,23 +126,23 @@ def add_missing_statements(
                 else [_format_verdict_macro(key, ".short") for key in item.keys]
             )
         if "section" in lacking:
-            told += [
+            sentences += [
                 _format_verdict_macro(key, "" if item.required_form == "verdict" else ".short") for key in item.keys
             ]
     found = [
-        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(told)}")
-        if told and at == _find_results_section(draft)
+        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(sentences)}")
+        if sentences and at == _find_results_section(draft)
         else one
         for at, one in enumerate(draft.sections)
     ]
     return (
         draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)})
-        if len(abstract) > 1 or told
+        if len(abstract) > 1 or sentences
         else draft
     )
 
 
-def _find_gaps(draft: PaperDraft, item: RequiredStatement, tabled: TableClaims) -> dict[str, list[str]]:
+def _find_gaps(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> dict[str, list[str]]:
     """Return where a draft omits an item, in the abstract or the sections, with instructions."""
     found: dict[str, list[str]] = {}
     bodies = "\n".join(section.body for section in draft.sections)
@@ -156,7 +156,9 @@ def _find_gaps(draft: PaperDraft, item: RequiredStatement, tabled: TableClaims) 
             found["section"] = [f"no section reports {item.id}: report it in the results with {macro}"]
     if item.required_form == "shown":
         placed = collect_used_keys([bodies], frozenset({"papertable"}))
-        means = {key[1:4] for name in placed for text in tabled.get(name, ()) if (key := ClaimKey.parse_key(text))}
+        means = {
+            key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))
+        }
         if missing := [
             key for key in item.keys if key not in _find_macro_keys(bodies) and not _is_in_table(key, means)
         ]:

@@ -61,7 +61,7 @@ class SupplementTable:
 def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
     """Return the files by path below the paper's folder: one CSV per table, and the description of all columns."""
     tables = list(tables)
-    told = "\n".join(
+    descriptions = "\n".join(
         f"\n## {one.name}.csv\n\n{one.title}.\n\n| column | meaning |\n|---|---|\n"
         + "\n".join(f"| {name} | {meaning} |" for name, meaning in one.columns.items())
         for one in tables
@@ -72,7 +72,7 @@ def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
             "empty field "
             "is a value that there is not. `scientist audit` makes every file again. All decisions, executions "
             "and choices "
-            f"are in `review/` of the run (disclosure).\n{told}\n"
+            f"are in `review/` of the run (disclosure).\n{descriptions}\n"
         ),
         **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.csv for one in tables},
     }

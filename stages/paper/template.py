@@ -154,16 +154,16 @@ def _read_template(folder: Path, name: str, shared: Path | None = None) -> Paper
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        said = {
+        message = {
             "missing": f"the key {key!r} is missing; page_limit and columns are required",
             "extra_forbidden": f"unknown key {key!r}; known keys: {', '.join(TemplateDescription.model_fields)}",
         }.get(first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
-        raise TemplateError(f"{str(path)!r}: {said}") from None
+        raise TemplateError(f"{str(path)!r}: {message}") from None
     own = _find_files(folder, STYLE_SUFFIXES | PICTURE_SUFFIXES)
     common = _find_files(shared, STYLE_SUFFIXES) if shared is not None else {}
-    if taken := sorted(own.keys() & common.keys()):
+    if reserved := sorted(own.keys() & common.keys()):
         raise TemplateError(
-            f"template {str(folder)!r} contains {taken[0]!r}, a name reserved for the program: remove it"
+            f"template {str(folder)!r} contains {reserved[0]!r}, a name reserved for the program: remove it"
         )
     styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLE_SUFFIXES}}
     for path in (*styles.values(), folder / described.skeleton):

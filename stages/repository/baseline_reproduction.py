@@ -83,10 +83,10 @@ class RepositoryReproduction:
             signature = compute_signature(run.failure, run.stdout_tail)
             if not signature:
                 return ""
-            told = f"{signature} ({run.failure.message if run.failure else ''})"
+            description = f"{signature} ({run.failure.message if run.failure else ''})"
             repair, by = await self._find_next_repair(signature, run) if self._may_repair(signature) else (None, "rule")
             if repair is None:
-                return told
+                return description
             try:
                 changed = self._apply_repair(repair)
             except RepositoryError as error:

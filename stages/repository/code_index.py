@@ -190,13 +190,13 @@ def return_zeros(definition: FunctionDefinition, text: str) -> str | None:
 def return_argument(definition: FunctionDefinition, text: str, parameter: str) -> str:
     """Return the file with a function that returns one of its arguments unchanged."""
     body = definition.node.body
-    said = (
+    has_docstring = (
         isinstance(body[0], ast.Expr)
         and isinstance(body[0].value, ast.Constant)
         and isinstance(body[0].value.value, str)
         and len(body) > 1
     )
-    before = body[1] if said else body[0]
+    before = body[1] if has_docstring else body[0]
     lines = text.splitlines(keepends=True)
     if before.lineno == definition.node.lineno:  # the whole function is on one line
         return replace_node(text, before, f"return {parameter}")

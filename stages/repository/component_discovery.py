@@ -125,11 +125,11 @@ class _ComponentFinder:
         self._by_key = {one.key: one for one in code.definitions}
         self._ran = [one for key, one in self._by_key.items() if key in trace.functions]
         self._rest: dict[str, UnexaminedPart] = {}
-        self._held = _index_attributes(code)
+        self._calls_by_attribute = _index_attributes(code)
 
     def find(self) -> ComponentInventory:
-        aside = self._find_decoys()
-        code = [*self._find_alternatives(aside), *self._find_shape_preserving(aside), *self._find_skips(aside)]
+        decoys = self._find_decoys()
+        code = [*self._find_alternatives(decoys), *self._find_shape_preserving(decoys), *self._find_skips(decoys)]
         merged = self._merge_candidates([*self._find_options(), *self._find_keys()], code)
         parts = tuple(
             RepositoryPart(
@@ -187,7 +187,9 @@ class _ComponentFinder:
                     1,
                     [RepositoryMutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))],
                 )
-        yield from (one for name, one in of_key.items() if not any(name.startswith(f"{held}.") for held, *_ in targets))
+        yield from (
+            one for name, one in of_key.items() if not any(name.startswith(f"{target}.") for target, *_ in targets)
+        )
         for name, path, line in targets:
             last = name.rpartition(".")[2]
             if not self._is_auxiliary(last, path) and not self._only_writes(classes.get(name, ""), last, path):
@@ -242,9 +244,13 @@ class _ComponentFinder:
             return "0" if not re.match(r"data", key.name) else ""
         if not isinstance(key.value, str) or key.value == "none":
             return ""
-        beside = re.compile(rf"\b{re.escape(last)}\b[^\n]{{0,40}}[\"']none[\"']")
-        said = re.search(r"#.*\bnone\b", self._code.texts[key.path].splitlines()[key.line - 1])
-        return "none" if said or any(beside.search(self._code.texts[path]) for path in self._code.trees) else ""
+        none_option = re.compile(rf"\b{re.escape(last)}\b[^\n]{{0,40}}[\"']none[\"']")
+        none_comment = re.search(r"#.*\bnone\b", self._code.texts[key.path].splitlines()[key.line - 1])
+        return (
+            "none"
+            if none_comment or any(none_option.search(self._code.texts[path]) for path in self._code.trees)
+            else ""
+        )
 
     def _build_override(self, key: ConfigKey, value: str) -> RepositoryMutation | None:
         """Set a key with a command-line override if the command accepts overrides, otherwise in its file."""
@@ -270,11 +276,11 @@ class _ComponentFinder:
 
     # --- code ---------------------------------------------------------------------------------------------------------
 
-    def _find_alternatives(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
+    def _find_alternatives(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield functions and classes that have alternatives of the same kind."""
         for name, place in self._list_members().items():
             for one in self._code.find_definitions(name):
-                if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
+                if one.key not in self._trace.functions or one.key in decoys or self._is_plumbing(one):
                     continue
                 if ways := [
                     *self._build_zero_mutations(one),
@@ -348,7 +354,9 @@ class _ComponentFinder:
         """Return the names of called functions; for an instance, also those of its class."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
         return {
-            name for one in calls for name in (read_last_name(one.func), *self._held.get(read_last_name(one.func), ()))
+            name
+            for one in calls
+            for name in (read_last_name(one.func), *self._calls_by_attribute.get(read_last_name(one.func), ()))
         }
 
     def _list_items(self, node: ast.List | ast.Tuple, known: set[str]) -> list[str]:
@@ -382,11 +390,11 @@ class _ComponentFinder:
             for seen in self._trace.functions[one.key].recorded_calls
         )
 
-    def _find_shape_preserving(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
+    def _find_shape_preserving(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield functions whose result has the shape of one of their arguments."""
         for one in self._ran:
             hidden = one.node.name.startswith("__") and one.node.name not in CALL_METHODS
-            if one.key in aside or hidden or self._is_plumbing(one):
+            if one.key in decoys or hidden or self._is_plumbing(one):
                 continue
             alike = self._list_alike_arguments(one)
             text = self._code.texts[one.path]
@@ -415,11 +423,11 @@ class _ComponentFinder:
                 one,
             )
 
-    def _find_skips(self, aside: set[str]) -> Iterator[_ComponentCandidate]:
+    def _find_skips(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield sums of a function's argument and a value computed from it, where the result has the argument's
         shape."""
         for one in self._ran:
-            if one.key in aside or (names := self._list_alike_arguments(one)) == [] or self._is_plumbing(one):
+            if one.key in decoys or (names := self._list_alike_arguments(one)) == [] or self._is_plumbing(one):
                 continue
             text = self._code.texts[one.path]
             for node in one.walk_own():
@@ -482,9 +490,9 @@ class _ComponentFinder:
                 *(self._list_outermost(one) for one in ast.iter_child_nodes(term) if isinstance(one, ast.expr))
             )
         called = read_last_name(term.func)
-        names = {called, *self._held.get(called, ())}
+        names = {called, *self._calls_by_attribute.get(called, ())}
         of_self = isinstance(term.func, ast.Attribute) and ast.unparse(term.func.value) == "self"
-        own = any(one.name in names for one in self._ran) or (of_self and called not in self._held)
+        own = any(one.name in names for one in self._ran) or (of_self and called not in self._calls_by_attribute)
         return (
             names
             if own
@@ -680,19 +688,19 @@ def is_strength(mutation: RepositoryMutation) -> bool:
 
 def _index_attributes(code: CodeIndex) -> dict[str, set[str]]:
     """Map attributes and loop variables to the names of the calls that create their values."""
-    held: dict[str, set[str]] = {}
+    calls: dict[str, set[str]] = {}
     for tree in code.trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-                held.setdefault(node.targets[0].attr, set()).update(
+                calls.setdefault(node.targets[0].attr, set()).update(
                     read_last_name(one.func) for one in ast.walk(node.value) if isinstance(one, ast.Call)
                 )
     for tree in code.trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
                 names = {one.attr for one in ast.walk(node.iter) if isinstance(one, ast.Attribute)}
-                held.setdefault(node.target.id, set()).update(*(held.get(name, set[str]()) for name in names))
-    return held
+                calls.setdefault(node.target.id, set()).update(*(calls.get(name, set[str]()) for name in names))
+    return calls
 
 
 def _has_arrays(kind: Sequence[Any]) -> bool:

@@ -163,8 +163,8 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
     if main is None:
         return
     yield main, ""
-    told = _parse_mapping(texts[main])
-    for entry in cast("list[Any]", told.get("defaults") or []):
+    content = _parse_mapping(texts[main])
+    for entry in cast("list[Any]", content.get("defaults") or []):
         for group, option in cast("dict[str, Any]", entry).items() if isinstance(entry, dict) else ():
             group = str(group).removeprefix("override ").removeprefix("optional ")
             path = _find_file(texts, f"{folder}/{group}/{option}" if folder else f"{group}/{option}")
@@ -247,8 +247,8 @@ def find_targets(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, s
     hydra = find_hydra_config(code)
     found: list[tuple[str, str, int]] = []
     for path, prefix in _compose_config(texts, *hydra) if hydra is not None else ():
-        told = _parse_mapping(texts[path])
-        listed = [key for key, value in told.items() if isinstance(value, dict) and "_target_" in value]
+        content = _parse_mapping(texts[path])
+        listed = [key for key, value in content.items() if isinstance(value, dict) and "_target_" in value]
         lines = texts[path].splitlines()
         found += [
             (prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
@@ -290,13 +290,13 @@ def _read_keys(path: str, text: str, prefix: str) -> Iterator[ConfigKey]:
 
 def _parse_mapping(text: str) -> dict[str, Any]:
     try:
-        told = load_untrusted_yaml(text)
+        content = load_untrusted_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         try:
-            told = json.loads(text)
+            content = json.loads(text)
         except (ValueError, RecursionError):
             return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
 def _list_strings(tree: ast.Module) -> set[str]:

@@ -101,9 +101,9 @@ def compute_signature(failure: Failure | None, words: str) -> str:
     """
     if failure is None:
         return ""
-    said = f"{words}\n{failure.message}\n{failure.traceback}"
+    output = f"{words}\n{failure.message}\n{failure.traceback}"
     for kind, pattern in _SIGNATURES:
-        if found := re.search(pattern, said):
+        if found := re.search(pattern, output):
             return f"{kind}:{'.'.join(filter(None, found.groups()))}"
     if failure.kind in ("memory", "timeout", "no measurement", "died"):
         return f"{failure.kind}:"
@@ -189,7 +189,7 @@ def _rename(texts: Mapping[str, str], before: str, name: str, new: str) -> tuple
 def _move_abc_imports(texts: Mapping[str, str]) -> tuple[RepositoryEdit, ...]:
     """Replace imports and uses of abstract classes from `collections` by those of `collections.abc`."""
 
-    def mend(text: str) -> str:
+    def fix(text: str) -> str:
         def split(found: re.Match[str]) -> str:
             names = [one.strip() for one in found[2].strip("() \n").split(",") if one.strip()]
             abstract = [one for one in names if one.split()[0] in _ABC_NAMES]
@@ -208,14 +208,14 @@ def _move_abc_imports(texts: Mapping[str, str]) -> tuple[RepositoryEdit, ...]:
             )
         return text
 
-    return _build_edits(texts, mend)
+    return _build_edits(texts, fix)
 
 
-def _build_edits(texts: Mapping[str, str], mend: Callable[[str], str]) -> tuple[RepositoryEdit, ...]:
+def _build_edits(texts: Mapping[str, str], fix: Callable[[str], str]) -> tuple[RepositoryEdit, ...]:
     return tuple(
         build_edit(path, text, after)
         for path, text in texts.items()
-        if path.endswith(".py") and (after := mend(text)) != text
+        if path.endswith(".py") and (after := fix(text)) != text
     )
 
 

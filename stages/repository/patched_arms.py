@@ -217,9 +217,9 @@ class PatchBuilder:
     def _check_distinct(self, arms: Mapping[str, ArmCode], added: Sequence[str]) -> None:
         """Refuse arms that equal the unmodified repository or another arm."""
         roles = {arm.name: arm.role for arm in self.plan.arms}
-        owed = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
+        required = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
         seen = {(made.words, made.patch): name for name, made in arms.items() if roles.get(name) == "baseline"}
-        for arm in dict.fromkeys(owed):
+        for arm in dict.fromkeys(required):
             made = arms.get(arm, ArmCode())
             if (other := seen.get((made.words, made.patch))) is not None:
                 raise SourceTreeError(
@@ -284,14 +284,14 @@ def show_repository(
     )
 
 
-def _read_changed_files(of: StudiedRepository, made: Mapping[str, ArmCode]) -> tuple[ShownFile, ...]:
+def _read_changed_files(repository: StudiedRepository, made: Mapping[str, ArmCode]) -> tuple[ShownFile, ...]:
     """Return the files that the first patched arm changes, as patched."""
     arm = next((name for name, one in made.items() if one.patch), None)
     if arm is None:
         return ()
     before, after = (
-        of.mirror.read_texts(of.code.tree),
-        of.mirror.read_texts(of.mirror.apply_patch(of.code.tree, made[arm].patch)),
+        repository.mirror.read_texts(repository.code.tree),
+        repository.mirror.read_texts(repository.mirror.apply_patch(repository.code.tree, made[arm].patch)),
     )
     paths = [path for path, text in after.items() if before.get(path) != text]
     return tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in read_requested(paths, after)[0])

@@ -178,7 +178,7 @@ class QuestionStudy:
             MAX_TURNS,
         )
         while turns:
-            found = await ask.ask_or_none(QUESTION_DESIGN, inputs, instead="there is no answer")
+            found = await ask.ask_or_none(QUESTION_DESIGN, inputs, instead="the question gets no answer")
             if found is None:
                 return None
             if found.design is not None:
@@ -237,7 +237,7 @@ class QuestionStudy:
         )
         left, turns = MAX_REQUESTS, MAX_TURNS
         while turns:
-            found = await ask.ask_or_none(QUESTION_CODE, inputs, instead="there is no answer")
+            found = await ask.ask_or_none(QUESTION_CODE, inputs, instead="the question gets no answer")
             if found is None:
                 return None
             if found.wants and not found.script:
@@ -323,7 +323,7 @@ class QuestionStudy:
         ask = self.models.make_client(decision_number(self.log, RunTask(task="conclusion")), 0)
         for _ in range(MAX_TURNS):
             found = await ask.ask_or_none(
-                QUESTION_CONCLUSION, inputs, instead="the comparisons stand as the conclusion"
+                QUESTION_CONCLUSION, inputs, instead="the comparisons serve as the conclusion"
             )
             if found is None:
                 break

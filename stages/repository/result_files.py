@@ -105,15 +105,15 @@ def find_arms(content: Any, metric: str = "") -> Iterator[ArmValues]:
     if not isinstance(content, Mapping):
         return
     named = cast("Mapping[str, Any]", content)
-    said = named.get("metric")
-    metric = said if isinstance(said, str) else metric
+    stated = named.get("metric")
+    metric = stated if isinstance(stated, str) else metric
     values = {str(key): found for key, value in named.items() if (found := to_numbers(value)) is not None}
     if len(values) >= 2:
         yield ArmValues(metric, values)
     for key, value in named.items():
         if isinstance(value, Mapping | list) and to_numbers(value) is None:
             yield from find_arms(
-                value, metric if isinstance(said, str) or key in ("arms", "results", "values") else key
+                value, metric if isinstance(stated, str) or key in ("arms", "results", "values") else key
             )
 
 
