@@ -175,11 +175,11 @@ def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[st
     """Build the values for a table of these comparisons."""
     over_examples = any(one.resampled_interval is not None for one in differences)
     without_interval: dict[str, dict[str, None]] = {}
-    for one in differences:
-        if one.resampled_interval is not None and one.resampled_interval.reason:
-            without_interval.setdefault(one.resampled_interval.reason, {})[f"{to_words(one.name)} on {one.dataset}"] = (
-                None
-            )
+    for difference in differences:
+        if difference.resampled_interval is not None and difference.resampled_interval.reason:
+            without_interval.setdefault(difference.resampled_interval.reason, {})[
+                f"{to_words(difference.name)} on {difference.dataset}"
+            ] = None
     return {
         "differences": differences,
         "families": FAMILY_MEANINGS,
@@ -261,9 +261,9 @@ def _describe_origins(cells: Iterable[CellStatus]) -> str:
 def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
     """Group the failed and left-out cells of a node by outcome and reason."""
     found: dict[str, list[str]] = {}
-    for one in cells:
-        if one.outcome in ("failed", "left out"):
-            found.setdefault(f"{one.outcome}, {one.why}", []).append(str(one.cell))
+    for cell in cells:
+        if cell.outcome in ("failed", "left out"):
+            found.setdefault(f"{cell.outcome}, {cell.why}", []).append(str(cell.cell))
     return found
 
 
@@ -295,8 +295,8 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
     """Return the disclosures of a run, one sentence each, without numbers."""
     best = find_winner(state)
     ablated: dict[str, list[str]] = {}
-    for one in collect_ablation_results(state):
-        ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
+    for result in collect_ablation_results(state):
+        ablated.setdefault(f"{result.by}: {result.outcome}", []).append(result.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in compute_all_cells(state).items() if node in behind for cell in found]
     lines = render_template(
@@ -325,15 +325,21 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
         yield "none", state.planned_ablations.why
     if requested_by == "reviewer" and state.missing_ablations is not None:
         yield "asked", state.missing_ablations.why
-    for one in collect_ablation_results(state):
-        name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
+    for result in collect_ablation_results(state):
+        name, part, fate = (
+            result.ablation.name,
+            result.ablation.part,
+            f"{result.outcome}{f' ({result.node})' if result.node else ''}",
+        )
         change = {
             "remove": f"{part} taken out",
-            "replace": f"{part} replaced by {one.ablation.replacement}",
-            "add": f"{one.ablation.replacement} added to {part}",
-        }[one.ablation.action]
-        if one.outcome == "measured":
-            again = f"{one.replicates} replicates" if one.replicates else ("no replicates, so no claim can be made")
-            fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
-        if one.by == requested_by:
-            yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")
+            "replace": f"{part} replaced by {result.ablation.replacement}",
+            "add": f"{result.ablation.replacement} added to {part}",
+        }[result.ablation.action]
+        if result.outcome == "measured":
+            again = (
+                f"{result.replicates} replicates" if result.replicates else ("no replicates, so no claim can be made")
+            )
+            fate = f"measured by {result.node} as {', '.join(result.arms) or 'no arm'}, {again}"
+        if result.by == requested_by:
+            yield name, f"{change}: {fate}" + (f", {result.why}" if result.outcome != "measured" else "")

@@ -232,10 +232,10 @@ def filter_queries(
     text = even("\n".join((draft.abstract, *(section.body for section in draft.sections))))
     made = {even(one.query).casefold() for one in earlier}
     kept: dict[str, CiteQuery] = {}
-    for one in queries:
-        name = even(one.query).casefold()
-        if name and name not in made and even(one.sentence) and even(one.sentence) in text:
-            kept.setdefault(name, one)
+    for query in queries:
+        name = even(query.query).casefold()
+        if name and name not in made and even(query.sentence) and even(query.sentence) in text:
+            kept.setdefault(name, query)
     return tuple(kept.values())[:limit]
 
 

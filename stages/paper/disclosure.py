@@ -296,8 +296,10 @@ def _describe_metrics(state: RunState, primary: str) -> Iterator[dict[str, objec
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
         values = [one for attempt in node.attempts for one in attempt.measurements]
-        for one in (*values, *state.test_measurements.get(node.id, ())):
-            seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
+        for measurement in (*values, *state.test_measurements.get(node.id, ())):
+            seen.setdefault((measurement.name, measurement.dataset, measurement.split), []).append(
+                (node.id, measurement)
+            )
     for (name, dataset, split), values in sorted(seen.items()):
         yield {
             "name": name,
@@ -356,15 +358,15 @@ def _describe_ablations(state: RunState) -> dict[str, object] | None:
 
 def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
     """Yield the user actions that affected the search; pausing and stopping did not."""
-    for one in state.user_commands:
-        verb = one.command.verb
+    for action in state.user_commands:
+        verb = action.command.verb
         if verb in ("kill", "mark", "note"):
             yield {
-                "after_decision": one.after_decision,
+                "after_decision": action.after_decision,
                 "verb": verb,
-                "target": (one.stage or "") if verb == "note" else one.command.target,
-                "mark": one.command.mark if verb == "mark" else "",
-                "reason": one.command.text,
+                "target": (action.stage or "") if verb == "note" else action.command.target,
+                "mark": action.command.mark if verb == "mark" else "",
+                "reason": action.command.text,
             }
 
 

@@ -144,31 +144,31 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
     mentioned = find_mentions(parts.draft, material.evidence)
     reviews = material.state.figures.reviews if material.state.figures else ()
     shown: dict[str, FigureCrop] = {}
-    for one in material.figures:
-        if one.name not in pictures:
+    for figure in material.figures:
+        if figure.name not in pictures:
             continue
-        place = found[one.name]
-        scale = place.width / one.width if one.width else 1.0
+        place = found[figure.name]
+        scale = place.width / figure.width if figure.width else 1.0
         small = (
             ()
             if scale >= MIN_PRINTED_SCALE
             else (f"it is printed at {scale:.0%} of its drawn size: 7-point text becomes {7 * scale:.1f} points",)
         )
-        issues = [issue for review in reviews if review.name == f"{one.name}.png" for issue in review.issues]
-        shown[one.name] = FigureCrop(
+        issues = [issue for review in reviews if review.name == f"{figure.name}.png" for issue in review.issues]
+        shown[figure.name] = FigureCrop(
             PlacedFigure(
-                name=one.name,
+                name=figure.name,
                 page=place.page,
-                placement="appendix" if one.name in in_appendix else "main",
+                placement="appendix" if figure.name in in_appendix else "main",
                 width=round(place.width, 2),
                 scale=round(scale, 2),
-                description=one.description,
-                caption=expand_macros(parts.draft.captions.get(one.name, ""), material.evidence),
-                mentions=mentioned.get(one.name, ()),
+                description=figure.description,
+                caption=expand_macros(parts.draft.captions.get(figure.name, ""), material.evidence),
+                mentions=mentioned.get(figure.name, ()),
                 lint=(*issues, *small),
-                data=format_statistics(material, one.datasets),
+                data=format_statistics(material, figure.datasets),
             ),
-            pictures[one.name],
+            pictures[figure.name],
         )
     return shown
 

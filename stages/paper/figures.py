@@ -141,11 +141,11 @@ async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, 
     data = build_figure_data(context.state, context.folder)
     script = build_figure_script(data, context.plan)
     if script is not None:
-        for one in await draw_script(replace(studio, hypothesis_data=format_json(data)), script, turn=-1):
-            if one.failure is None:
-                drawn.kept[one.name] = one
+        for drawing in await draw_script(replace(studio, hypothesis_data=format_json(data)), script, turn=-1):
+            if drawing.failure is None:
+                drawn.kept[drawing.name] = drawing
             else:
-                drawn.undrawn[one.name] = one.failure.message
+                drawn.undrawn[drawing.name] = drawing.failure.message
 
 
 async def _run_turn(
@@ -183,16 +183,20 @@ async def _run_turn(
         failure, reviews = as_node_failure(error), ()
         drawings = [replace(one, failure=one.failure or failure) for one in drawings]
     drawn.failed = {}
-    for one in drawings:
-        drawn.codes[one.name] = one.script
-        failure = check_typed_numbers(f"{one.name}.py", one.script) or one.failure
+    for drawing in drawings:
+        drawn.codes[drawing.name] = drawing.script
+        failure = check_typed_numbers(f"{drawing.name}.py", drawing.script) or drawing.failure
         if failure is not None:
             text = f"{failure.message}\n{failure.traceback}"
-            drawn.failed[one.name] = tuple(line for line in text.split("\n") if line)
-        elif refused := [review for review in reviews if Path(review.name).stem == one.name and not review.readable]:
-            drawn.failed[one.name] = tuple("; ".join(review.issues) or "refused without a reason" for review in refused)
+            drawn.failed[drawing.name] = tuple(line for line in text.split("\n") if line)
+        elif refused := [
+            review for review in reviews if Path(review.name).stem == drawing.name and not review.readable
+        ]:
+            drawn.failed[drawing.name] = tuple(
+                "; ".join(review.issues) or "refused without a reason" for review in refused
+            )
         else:
-            drawn.kept[one.name] = one
+            drawn.kept[drawing.name] = drawing
     return True
 
 

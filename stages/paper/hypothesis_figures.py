@@ -114,8 +114,8 @@ def format_json(data: dict[str, Any]) -> str:
 def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator[dict[str, Any]]:
     """Yield the values of each effect at each of its levels."""
     titles = {one.name: (one.title or one.name, one.value) for one in plan.levels}
-    for one in plan.hypotheses:
-        for number, effect in enumerate(one.effects, 1):
+    for hypothesis in plan.hypotheses:
+        for number, effect in enumerate(hypothesis.effects, 1):
             metric, found = find_effect_metric(effect, plan), dict[str, list[float]]()
             for run in runs:
 
@@ -137,7 +137,7 @@ def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator
                 points.append({"level": title, "value": x, "mean": fmean(values), "low": low, "high": high})
             if len(points) > 1:
                 yield {
-                    "label": one.id + (f" ({number})" if len(one.effects) > 1 else ""),
+                    "label": hypothesis.id + (f" ({number})" if len(hypothesis.effects) > 1 else ""),
                     "points": points,
                     "smallest": None if "slope(" in effect.estimand else effect.smallest,
                 }
@@ -149,16 +149,18 @@ def _build_curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterato
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for node in find_deciding_nodes(state)[0]:
         path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
-        for one in _read_measurements(path):
+        for measurement in _read_measurements(path):
             if (
-                one.step is not None
-                and (one.name, one.split) == (plan.primary_metric.name, "validation")
+                measurement.step is not None
+                and (measurement.name, measurement.split) == (plan.primary_metric.name, "validation")
                 and (
-                    parse_arm(one.condition) in plan.compared_arms
-                    and parse_level(one.condition) == plan.level_names[-1]
+                    parse_arm(measurement.condition) in plan.compared_arms
+                    and parse_level(measurement.condition) == plan.level_names[-1]
                 )
             ):
-                found.setdefault((one.dataset, one.condition), {}).setdefault(one.step, []).append(one.value)
+                found.setdefault((measurement.dataset, measurement.condition), {}).setdefault(
+                    measurement.step, []
+                ).append(measurement.value)
     titles = {one.name: one.title or one.name for one in plan.arms}
     for use in plan.datasets:
         lines = [

@@ -24,15 +24,15 @@ def parts(name: str) -> None:
     axes.axvspan(-1, 1, color="0.93", zorder=0)
     axes.axvline(0, color="0.4", linewidth=0.8)
     axes.axvline(1, color="0.2", linewidth=0.8, linestyle="--")
-    for k, one in enumerate(reversed(effects)):
-        size = one["smallest"]
+    for k, effect in enumerate(reversed(effects)):
+        size = effect["smallest"]
         axes.errorbar(
-            [one["mean"] / size],
+            [effect["mean"] / size],
             [k],
-            xerr=[[(one["mean"] - one["low"]) / size], [(one["high"] - one["mean"]) / size]],
-            color=colour(0 if one["confirmatory"] else 1),
-            marker="o" if one["confirmatory"] else "s",
-            label="confirmatory" if one["confirmatory"] else "exploratory",
+            xerr=[[(effect["mean"] - effect["low"]) / size], [(effect["high"] - effect["mean"]) / size]],
+            color=colour(0 if effect["confirmatory"] else 1),
+            marker="o" if effect["confirmatory"] else "s",
+            label="confirmatory" if effect["confirmatory"] else "exploratory",
             capsize=2.5,
             linestyle="none",
         )
@@ -47,8 +47,8 @@ def levels(name: str) -> None:
     """Plot each effect by level, with intervals over seeds."""
     found = FIGURE_DATA["levels"][:3]
     figure, axes = panels(len(found), height=2.0)
-    for axis, one in zip(axes, found, strict=True):
-        points = one["points"]
+    for axis, series in zip(axes, found, strict=True):
+        points = series["points"]
         x = [point["value"] for point in points]
         numeric = None not in x
         x = x if numeric else list(range(len(points)))
@@ -58,13 +58,13 @@ def levels(name: str) -> None:
             [(m if p["high"] is None else p["high"]) - m for m, p in zip(mean, points, strict=True)],
         ]
         axis.axhline(0, color="0.4", linewidth=0.8)
-        if one["smallest"] is not None:  # a slope has another unit
-            axis.axhline(one["smallest"], color="0.2", linewidth=0.8, linestyle="--")
+        if series["smallest"] is not None:  # a slope has another unit
+            axis.axhline(series["smallest"], color="0.2", linewidth=0.8, linestyle="--")
         axis.errorbar(x, mean, yerr=ends, capsize=2.5, **look(0))
         if not numeric:
             axis.set_xticks(x, [point["level"] for point in points])
         axis.set_xlabel(fill(FIGURE_DATA["factor"] or "level", MAX_LABEL_CHARS))
-        axis.set_title(one["label"])
+        axis.set_title(series["label"])
     label_left(axes, "effect")
     save(figure, name)
 
@@ -74,8 +74,8 @@ def curves(name: str) -> None:
     arm."""
     found = FIGURE_DATA["curves"][:3]
     figure, axes = panels(len(found), height=2.0)
-    for axis, one in zip(axes, found, strict=True):
-        for k, line in enumerate(one["lines"]):
+    for axis, panel in zip(axes, found, strict=True):
+        for k, line in enumerate(panel["lines"]):
             drawn = {**look(k), "markevery": max(1, len(line["step"]) // 6)}
             axis.plot(line["step"], line["mean"], label=line["label"], **drawn)
             axis.fill_between(
@@ -87,6 +87,6 @@ def curves(name: str) -> None:
                 linewidth=0,
             )
         axis.set_xlabel("step")
-        axis.set_title(one["dataset"])
+        axis.set_title(panel["dataset"])
     label_left(axes, FIGURE_DATA["metric"])
     save(figure, name)

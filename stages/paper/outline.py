@@ -91,11 +91,11 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
         for one in inputs.figures
         if one.placement == "appendix" and placed["figures"][one.name]
     ]
-    for one in inputs.statements:
-        if not placed["tells"][one.id]:
-            faults.append(f"{one.id!r} is reported in no section: {one.text}")
-        if one.abstract and one.id not in outline.abstract.tells:
-            faults.append(f"{one.id!r} is not reported in the abstract: {one.text}")
+    for statement in inputs.statements:
+        if not placed["tells"][statement.id]:
+            faults.append(f"{statement.id!r} is reported in no section: {statement.text}")
+        if statement.abstract and statement.id not in outline.abstract.tells:
+            faults.append(f"{statement.id!r} is not reported in the abstract: {statement.text}")
     total = sum(section.share for section in sections)
     if not SHARE_BOUNDS[0] <= total <= SHARE_BOUNDS[1]:
         faults.append(f"the shares add up to {total:.2f}: make the sum 1")
@@ -222,9 +222,11 @@ def list_reportable_outcomes(
         for one in decided
     ]
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
-    for one in comparisons if not decided else ():
-        if one.metric == plan.primary_metric.name and _is_method(plan, parse_arm(one.subject)):
-            places.setdefault((one.dataset, parse_arm(one.subject), parse_arm(one.partner)), []).append(one)
+    for comparison in comparisons if not decided else ():
+        if comparison.metric == plan.primary_metric.name and _is_method(plan, parse_arm(comparison.subject)):
+            places.setdefault(
+                (comparison.dataset, parse_arm(comparison.subject), parse_arm(comparison.partner)), []
+            ).append(comparison)
     statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not statements:
         statements = [

@@ -119,13 +119,17 @@ def find_misreadings(scoped: ScopeChecked | None, decided: Iterable[HypothesisDe
     """Return where a reader's understanding of a version differs from the record, one line per hypothesis."""
     claims = {one.id: one for one in scoped.reading.claims} if scoped is not None and scoped.reading is not None else {}
     lines: list[str] = []
-    for one in decided:
-        claim = claims.get(one.hypothesis.id)
-        if claim is None or claim.says == one.verdict or (claim.says == "nothing" and not one.hypothesis.confirmatory):
+    for decision in decided:
+        claim = claims.get(decision.hypothesis.id)
+        if (
+            claim is None
+            or claim.says == decision.verdict
+            or (claim.says == "nothing" and not decision.hypothesis.confirmatory)
+        ):
             continue
         quote = f" ({_normalise_space(claim.quote)!r})" if claim.quote else ""
         lines.append(
-            f"{one.hypothesis.id} was decided as {one.verdict}, but a reader of the paper alone understood "
+            f"{decision.hypothesis.id} was decided as {decision.verdict}, but a reader of the paper alone understood "
             f"{claim.says}{quote}: make the outcome unambiguous"
         )
     return tuple(lines)

@@ -115,9 +115,9 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:
     """Return the versions before a round, each once, so that a resumed round sees the same ones."""
     found: dict[int, DraftAssessed] = {}
-    for one in drafts:
-        if one.round < number:
-            found.setdefault(one.round, one)
+    for draft in drafts:
+        if draft.round < number:
+            found.setdefault(draft.round, draft)
     return tuple(list_current(tuple(found.values())))
 
 

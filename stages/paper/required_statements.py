@@ -77,9 +77,9 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
     dataset."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    for one in _filter_primary(state, differences):
-        if roles.get(one.arm) == "method":
-            places.setdefault((one.dataset, one.arm, parse_arm(one.other)), []).append(one)
+    for difference in _filter_primary(state, differences):
+        if roles.get(difference.arm) == "method":
+            places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.significance == "worsened"]

@@ -169,19 +169,24 @@ def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references:
             found = [one for one in cells if one is not None]
             if wide:
                 yield titles.format_level(level), *_format_values(cells, titles), _format_counts(cells)
-            for k, (one, value) in enumerate(
+            for k, (claim, value) in enumerate(
                 zip(found, _format_values(found, titles), strict=True) if not wide else ()
             ):
-                yield "" if k else titles.format_level(level), titles.format_arm(one.arm), value, _format_counts([one])
-        for one in references:
-            if one.dataset == here[0].dataset:
-                first = (titles.format_arm(one.arm),) if wide else ("", titles.format_arm(one.arm))
-                value = (
-                    rf"\multicolumn{{{len(arms)}}}{{c}}{{{_format_value(one)}}}"
-                    if wide and len(arms) > 1
-                    else _format_value(one)
+                yield (
+                    "" if k else titles.format_level(level),
+                    titles.format_arm(claim.arm),
+                    value,
+                    _format_counts([claim]),
                 )
-                yield *first, value, _format_counts([one])
+        for claim in references:
+            if claim.dataset == here[0].dataset:
+                first = (titles.format_arm(claim.arm),) if wide else ("", titles.format_arm(claim.arm))
+                value = (
+                    rf"\multicolumn{{{len(arms)}}}{{c}}{{{_format_value(claim)}}}"
+                    if wide and len(arms) > 1
+                    else _format_value(claim)
+                )
+                yield *first, value, _format_counts([claim])
 
     head = (
         (titles.factor, *map(titles.format_arm, arms), "$n$")
@@ -197,12 +202,12 @@ def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles) -> str:
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
             found = sorted((one for one in here if one.arm == arm), key=lambda one: titles.rank_level(one.level))
-            for k, one in enumerate(found):
+            for k, claim in enumerate(found):
                 yield (
                     "" if k else titles.format_arm(arm),
-                    titles.format_level(one.level),
-                    _format_value(one),
-                    _format_counts([one]),
+                    titles.format_level(claim.level),
+                    _format_value(claim),
+                    _format_counts([claim]),
                 )
 
     return _format_tabular("llcr", ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$"), claims, titles, rows)

@@ -54,16 +54,16 @@ def build_key(code: RepositoryState, part: str) -> str:
 def build_printed_values(code: RepositoryState) -> dict[str, PrintedValue]:
     """Return the printed form of every number of the section, by key."""
     found: dict[str, PrintedValue] = {}
-    for one in code.ablation_results.results if code.ablation_results is not None else ():
-        numbers = {"mean": one.mean, "low": one.low, "high": one.high}
-        digits = _count_decimals(one)
+    for result in code.ablation_results.results if code.ablation_results is not None else ():
+        numbers = {"mean": result.mean, "low": result.low, "high": result.high}
+        digits = _count_decimals(result)
         found |= {
-            f"{build_key(code, one.part)}.{form}": print_signed(value, digits)
+            f"{build_key(code, result.part)}.{form}": print_signed(value, digits)
             for form, value in numbers.items()
             if value is not None
         }
-        found |= {f"{build_key(code, one.part)}.p": print_significant(one.p, 2)} if one.p is not None else {}
-        found |= {f"{build_key(code, one.part)}.n": print_count(one.n)} if one.n else {}
+        found |= {f"{build_key(code, result.part)}.p": print_significant(result.p, 2)} if result.p is not None else {}
+        found |= {f"{build_key(code, result.part)}.n": print_count(result.n)} if result.n else {}
     if code.baseline is not None and code.baseline.mean is not None:
         found[f"{build_key(code, 'baseline')}.mean"] = print_significant(code.baseline.mean, 6)
     return found
@@ -72,9 +72,9 @@ def build_printed_values(code: RepositoryState) -> dict[str, PrintedValue]:
 def list_printed_texts(code: RepositoryState) -> dict[str, set[str]]:
     """Return all printed forms of every number of the report and the section, by key."""
     found = {key: {to_plain_text(value)} for key, value in build_printed_values(code).items()}
-    for one in code.ablation_results.results if code.ablation_results is not None else ():
-        for form, text in _format_texts(one).items():
-            found.setdefault(f"{build_key(code, one.part)}.{form}", set()).add(text)
+    for result in code.ablation_results.results if code.ablation_results is not None else ():
+        for form, text in _format_texts(result).items():
+            found.setdefault(f"{build_key(code, result.part)}.{form}", set()).add(text)
     if code.baseline is not None and code.baseline.spread is not None:
         found[f"{build_key(code, 'baseline')}.sd"] = {f"{code.baseline.spread:.2g}"}
     return found
@@ -119,12 +119,12 @@ def _render_section(code: RepositoryState, values: Mapping[str, PrintedValue]) -
     yield rf"\begin{{table}}\centering\caption{{Effects of removing parts. Grade of all values: {grade}.}}"
     yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
     yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
-    for one in code.ablation_results.results:
-        if one.n > 1:
+    for result in code.ablation_results.results:
+        if result.n > 1:
             cells = (
-                escape_tex(one.part.replace("+", " + ")),
-                *(cite(one.part, form) for form in ("mean", "low", "high", "p")),
-                _format_verdict(one),
+                escape_tex(result.part.replace("+", " + ")),
+                *(cite(result.part, form) for form in ("mean", "low", "high", "p")),
+                _format_verdict(result),
             )
             yield " & ".join(cells) + r" \\"
     yield r"\bottomrule\end{tabular}\end{table}"

@@ -537,12 +537,12 @@ class RepositoryAblation:
         """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
         components."""
         full: dict[str, float] = {}
-        for name, one in confirmed.items():
-            seeds = sorted(one.baseline)
+        for name, part in confirmed.items():
+            seeds = sorted(part.baseline)
             effect = compute_effect(
                 self.setup.command.direction,
-                [one.baseline[seed] for seed in seeds],
-                [one.ablated[seed] for seed in seeds],
+                [part.baseline[seed] for seed in seeds],
+                [part.ablated[seed] for seed in seeds],
             ).mean
             full |= {name: effect} if effect is not None else {}
         seed, first = next(iter(base.items()))

@@ -88,10 +88,13 @@ def matches_statistic(text: str, statistic: str, values: Sequence[float], agains
 
 def direction_support(comparison: ArmComparison, comparisons: Iterable[ArmComparison]) -> DirectionSupport:
     """Return whether the recorded comparisons support a claim."""
-    for one in comparisons:
-        if one.metric != comparison.metric or {one.first, one.second} != {comparison.first, comparison.second}:
+    for measured in comparisons:
+        if measured.metric != comparison.metric or {measured.first, measured.second} != {
+            comparison.first,
+            comparison.second,
+        }:
             continue
-        way = one.second_is if one.first == comparison.first else REVERSED_DIRECTIONS[one.second_is]
+        way = measured.second_is if measured.first == comparison.first else REVERSED_DIRECTIONS[measured.second_is]
         if way == "unclear":
             return "untested"
         return "supported" if way == comparison.second_is else "contradicted"

@@ -67,9 +67,9 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
     """Return words that set the seed of a command that sets none; empty if that is impossible."""
     path = find_script(argv, code.texts)
-    for one in find_options(code):
-        if _SEED_NAME.search(one.dest) and path is not None and _reaches(one, path, argv, code):
-            return (one.flag, "{seed}")
+    for option in find_options(code):
+        if _SEED_NAME.search(option.dest) and path is not None and _reaches(option, path, argv, code):
+            return (option.flag, "{seed}")
     if find_hydra_config(code) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
         key = next((one.name for one in find_keys(code.texts, tuple(argv), code) if _SEED_NAME.search(one.name)), None)
         return (f"{key}={{seed}}",) if key else ()

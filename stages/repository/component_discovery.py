@@ -150,19 +150,19 @@ class _ComponentFinder:
     # --- settings -----------------------------------------------------------------------------------------------------
 
     def _find_options(self) -> Iterator[_ComponentCandidate]:
-        for one in find_options(self._code):
-            if one.path not in self._trace.lines or (one.command and one.command not in self._command.argv):
+        for option in find_options(self._code):
+            if option.path not in self._trace.lines or (option.command and option.command not in self._command.argv):
                 continue
-            if any(flag in self._command.argv for flag in one.flags):
+            if any(flag in self._command.argv for flag in option.flags):
                 continue  # the command sets this option deliberately
-            words = one.off_args or ((one.flag, "0") if _is_strength_value(one.dest, one.value) else ())
-            if words and not self._is_auxiliary(one.dest, one.path):
+            words = option.off_args or ((option.flag, "0") if _is_strength_value(option.dest, option.value) else ())
+            if words and not self._is_auxiliary(option.dest, option.path):
                 yield _ComponentCandidate(
-                    _strip_affixes(one.dest),
+                    _strip_affixes(option.dest),
                     "optional",
-                    one.path,
-                    one.dest,
-                    one.line,
+                    option.path,
+                    option.dest,
+                    option.line,
                     [RepositoryMutation(kind="option", what=" ".join(words), words=words)],
                 )
 
@@ -279,21 +279,21 @@ class _ComponentFinder:
     def _find_alternatives(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield functions and classes that have alternatives of the same kind."""
         for name, place in self._list_members().items():
-            for one in self._code.find_definitions(name):
-                if one.key not in self._trace.functions or one.key in decoys or self._is_plumbing(one):
+            for function in self._code.find_definitions(name):
+                if function.key not in self._trace.functions or function.key in decoys or self._is_plumbing(function):
                     continue
                 if ways := [
-                    *self._build_zero_mutations(one),
+                    *self._build_zero_mutations(function),
                     *([self._build_drop_mutation(*place)] if place is not None else []),
                 ]:
                     yield _ComponentCandidate(
-                        one.name,
+                        function.name,
                         "one of several",
-                        one.path,
-                        one.symbol,
-                        one.node.lineno,
+                        function.path,
+                        function.symbol,
+                        function.node.lineno,
                         ways,
-                        one,
+                        function,
                         LOSS_TERM if self._is_scalar(name) else "",
                     )
 
@@ -338,8 +338,8 @@ class _ComponentFinder:
 
     def _walk_bodies(self) -> Iterator[tuple[str, Iterator[ast.AST]]]:
         """Yield the executed code: bodies of functions, and module-level code of files."""
-        for one in self._ran:
-            yield one.path, one.walk_own()
+        for function in self._ran:
+            yield function.path, function.walk_own()
         for path, tree in self._code.trees.items():
             if path in self._trace.lines:
                 yield path, walk_within(tree.body)
@@ -368,10 +368,10 @@ class _ComponentFinder:
     def _list_registered(self, path: str) -> set[str]:
         """Return the functions or classes of a file that a decorator registers under a name together with others."""
         groups: dict[str, list[str]] = {}
-        for one in self._code.trees[path].body:
-            for decorator in getattr(one, "decorator_list", ()):
+        for definition in self._code.trees[path].body:
+            for decorator in getattr(definition, "decorator_list", ()):
                 if isinstance(decorator, ast.Call) and decorator.args and isinstance(decorator.args[0], ast.Constant):
-                    groups.setdefault(read_last_name(decorator.func), []).append(getattr(one, "name", ""))
+                    groups.setdefault(read_last_name(decorator.func), []).append(getattr(definition, "name", ""))
         everywhere = Counter(
             read_last_name(decorator.func)
             for tree in self._code.trees.values()
@@ -392,65 +392,69 @@ class _ComponentFinder:
 
     def _find_shape_preserving(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield functions whose result has the shape of one of their arguments."""
-        for one in self._ran:
-            hidden = one.node.name.startswith("__") and one.node.name not in CALL_METHODS
-            if one.key in decoys or hidden or self._is_plumbing(one):
+        for function in self._ran:
+            hidden = function.node.name.startswith("__") and function.node.name not in CALL_METHODS
+            if function.key in decoys or hidden or self._is_plumbing(function):
                 continue
-            alike = self._list_alike_arguments(one)
-            text = self._code.texts[one.path]
-            if not alike or not one.returns:
+            alike = self._list_alike_arguments(function)
+            text = self._code.texts[function.path]
+            if not alike or not function.returns:
                 continue
             ways = [
                 RepositoryMutation(
                     kind="identity",
                     what=f"returns its argument {name} unchanged",
-                    edits=(build_edit(one.path, text, return_argument(one, text, name)),),
+                    edits=(build_edit(function.path, text, return_argument(function, text, name)),),
                 )
                 for name in alike[:MAX_IDENTITIES]
             ]
             zero = (
-                self._build_zero_mutations(one)
-                if self._trace.functions[one.key].recorded_calls[0].return_kind[0] in ("array", "number")
+                self._build_zero_mutations(function)
+                if self._trace.functions[function.key].recorded_calls[0].return_kind[0] in ("array", "number")
                 else []
             )
             yield _ComponentCandidate(
-                one.name,
+                function.name,
                 "shape-preserving",
-                one.path,
-                one.symbol,
-                one.node.lineno,
-                [*zero, *ways] if self._is_added(one) else [*ways, *zero],
-                one,
+                function.path,
+                function.symbol,
+                function.node.lineno,
+                [*zero, *ways] if self._is_added(function) else [*ways, *zero],
+                function,
             )
 
     def _find_skips(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
         """Yield sums of a function's argument and a value computed from it, where the result has the argument's
         shape."""
-        for one in self._ran:
-            if one.key in decoys or (names := self._list_alike_arguments(one)) == [] or self._is_plumbing(one):
+        for function in self._ran:
+            if (
+                function.key in decoys
+                or (names := self._list_alike_arguments(function)) == []
+                or self._is_plumbing(function)
+            ):
                 continue
-            text = self._code.texts[one.path]
-            for node in one.walk_own():
+            text = self._code.texts[function.path]
+            for node in function.walk_own():
                 if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
                     continue
                 given = [side for side in (node.left, node.right) if isinstance(side, ast.Name) and side.id in names]
                 other = node.right if given == [node.left] else node.left
-                if len(given) == 1 and self._count_layers(other, one) > 1:
+                if len(given) == 1 and self._count_layers(other, function) > 1:
                     after = replace_node(text, node, ast.unparse(other))
                     yield _ComponentCandidate(
-                        f"{one.name}{SKIP_SUFFIX}",
+                        f"{function.name}{SKIP_SUFFIX}",
                         "one of several",
-                        one.path,
-                        f"{one.symbol}:{node.lineno}",
+                        function.path,
+                        f"{function.symbol}:{node.lineno}",
                         node.lineno,
                         [
                             RepositoryMutation(
                                 kind="drop",
                                 what=f"{given[0].id} is not added to `{ast.unparse(other)[:60]}`",
-                                edits=(build_edit(one.path, text, after),),
+                                edits=(build_edit(function.path, text, after),),
                             )
                         ],
-                        one,
+                        function,
                     )
 
     def _count_layers(self, value: ast.expr, one: FunctionDefinition) -> int:
@@ -570,23 +574,28 @@ class _ComponentFinder:
         change no outside state, or their names indicate logging."""
         used = self._list_used_names()
         found: dict[str, str] = {}
-        for one in self._ran:
-            called = self._trace.functions[one.key]
+        for function in self._ran:
+            called = self._trace.functions[function.key]
             silent = all(
                 seen.return_kind == ["NoneType"] or seen.return_kind == ["None"] for seen in called.recorded_calls
             )
-            module = one.path.rpartition("/")[2].removesuffix(".py")
-            if one.node.name == "__init__" or one.node.name == "main":
+            module = function.path.rpartition("/")[2].removesuffix(".py")
+            if function.node.name == "__init__" or function.node.name == "main":
                 continue
-            if one.node.name not in used and silent and not _mutates(one) and not self._calls_mutating(one):
-                found[one.key] = "its result is unused and it changes no outside state"
-            elif _AUXILIARY_NAME.search(one.name) or _AUXILIARY_NAME.search(module):
-                found[one.key] = "its name indicates logging only"
-        for one in self._ran:
-            if one.key in found:
-                name = one.owner.name if one.owner is not None else one.name
+            if (
+                function.node.name not in used
+                and silent
+                and not _mutates(function)
+                and not self._calls_mutating(function)
+            ):
+                found[function.key] = "its result is unused and it changes no outside state"
+            elif _AUXILIARY_NAME.search(function.name) or _AUXILIARY_NAME.search(module):
+                found[function.key] = "its name indicates logging only"
+        for function in self._ran:
+            if function.key in found:
+                name = function.owner.name if function.owner is not None else function.name
                 self._rest.setdefault(
-                    name, UnexaminedPart(name=name, kind="decoy", why=f"{found[one.key]} ({one.path})")
+                    name, UnexaminedPart(name=name, kind="decoy", why=f"{found[function.key]} ({function.path})")
                 )
         return set(found)
 
@@ -613,21 +622,26 @@ class _ComponentFinder:
         in the call tree; then training steps that change nothing."""
         keys = {one.key for one in parts}
         ranked: list[tuple[int, int, str]] = []
-        for one in self._ran:
-            seen = self._trace.functions[one.key].recorded_calls
-            if seen and _has_arrays(seen[0].return_kind) and one.key not in keys and not _is_optimizer_step(one):
-                below = self._trace.find_callees(one.key)
-                ranked.append((len(below & keys), -len(below), one.key))
+        for function in self._ran:
+            seen = self._trace.functions[function.key].recorded_calls
+            if (
+                seen
+                and _has_arrays(seen[0].return_kind)
+                and function.key not in keys
+                and not _is_optimizer_step(function)
+            ):
+                below = self._trace.find_callees(function.key)
+                ranked.append((len(below & keys), -len(below), function.key))
         for rank in sorted(ranked, reverse=True)[:MAX_FLOORS]:
             if rank[0]:
                 yield from self._build_zero_mutations(self._by_key[rank[2]])
-        for one in self._ran:
-            if _is_optimizer_step(one) and (names := self._list_alike_arguments(one)):
-                text = self._code.texts[one.path]
+        for function in self._ran:
+            if _is_optimizer_step(function) and (names := self._list_alike_arguments(function)):
+                text = self._code.texts[function.path]
                 yield RepositoryMutation(
                     kind="identity",
-                    what=f"{one.symbol} changes nothing",
-                    edits=(build_edit(one.path, text, return_argument(one, text, names[0])),),
+                    what=f"{function.symbol} changes nothing",
+                    edits=(build_edit(function.path, text, return_argument(function, text, names[0])),),
                 )
 
     # --- merging ------------------------------------------------------------------------------------------------------
@@ -638,19 +652,24 @@ class _ComponentFinder:
         """Merge candidates for the same component: a setting joins the code that its name means, and its mutations come
         first."""
         parts: list[_ComponentCandidate] = []
-        for one in code:
-            known = next((part for part in parts if (part.path, part.symbol) == (one.path, one.symbol)), None)
+        for candidate in code:
+            known = next(
+                (part for part in parts if (part.path, part.symbol) == (candidate.path, candidate.symbol)), None
+            )
             if known is None:
-                parts.append(one)
+                parts.append(candidate)
             else:  # chained where it could also be joined: first as its argument
-                known.mutations = [*one.mutations, *(way for way in known.mutations if way not in one.mutations)]
-        for one in outside:
-            known = self._find_meant(one, parts)
+                known.mutations = [
+                    *candidate.mutations,
+                    *(way for way in known.mutations if way not in candidate.mutations),
+                ]
+        for candidate in outside:
+            known = self._find_meant(candidate, parts)
             if known is None:
-                parts.append(one)
+                parts.append(candidate)
             else:
                 first = [way for way in known.mutations if way.kind in ("option", "override")]
-                known.mutations = [*first, *one.mutations, *known.mutations[len(first) :]]
+                known.mutations = [*first, *candidate.mutations, *known.mutations[len(first) :]]
                 known.kind = "optional"
         return parts
 

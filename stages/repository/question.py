@@ -431,14 +431,16 @@ def find_unsupported(
                 )
             elif not any(_is_measured(one, text, results) and _is_named(one, sentence) for one in meant):
                 yield f"the sentence with {text} does not name its arm as the results do"
-    for one in conclusion.directions:
-        claim = ArmComparison(one.metric, one.first, one.second, one.second_is)  # pyright: ignore
+    for direction in conclusion.directions:
+        claim = ArmComparison(direction.metric, direction.first, direction.second, direction.second_is)  # pyright: ignore
         how = direction_support(claim, comparisons)
         if how == "contradicted" or (how == "untested" and claim.second_is != "unclear"):
             yield (
-                f"the comparisons contradict that {one.second} is {one.second_is} than {one.first} on {one.metric}"
+                f"the comparisons contradict that {claim.second} is {claim.second_is} than {claim.first} "
+                f"on {claim.metric}"
                 if how == "contradicted"
-                else f"{one.second} against {one.first} on {one.metric} is undecided, or has other names in the results"
+                else f"{claim.second} against {claim.first} on {claim.metric} is undecided, "
+                "or has other names in the results"
             )
 
 
@@ -467,9 +469,9 @@ def format_measured(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def format_comparisons(comparisons: Sequence[ArmComparison]) -> Iterator[str]:
-    for one in comparisons:
-        yield f"{one.metric}: {one.second} is {one.second_is} against {one.first}" + (
-            " (the interval contains zero)" if one.second_is == "unclear" else ""
+    for comparison in comparisons:
+        yield f"{comparison.metric}: {comparison.second} is {comparison.second_is} against {comparison.first}" + (
+            " (the interval contains zero)" if comparison.second_is == "unclear" else ""
         )
 
 

@@ -100,8 +100,8 @@ def to_numbers(value: Any) -> tuple[float, ...] | None:
 def find_arms(content: Any, metric: str = "") -> Iterator[ArmValues]:
     """Yield mappings from names to numbers as the arms of a metric, named by a neighboring `metric` or by the key."""
     if isinstance(content, list):
-        for one in cast("list[Any]", content):
-            yield from find_arms(one, metric)
+        for item in cast("list[Any]", content):
+            yield from find_arms(item, metric)
     if not isinstance(content, Mapping):
         return
     named = cast("Mapping[str, Any]", content)
