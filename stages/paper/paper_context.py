@@ -53,7 +53,7 @@ SHOWN_FORMS = {"pm": "mean and standard deviation", "mean": "mean"}
 """Forms of a mean offered to a writer, with their meaning; a difference has only the last one. Tables show the other
 forms: intervals, replicates, detectable differences."""
 
-ClaimT = TypeVar("AClaim", bound=Claim)
+ClaimT = TypeVar("ClaimT", bound=Claim)
 
 
 class PaperClaims(NamedTuple):

@@ -1,4 +1,4 @@
-"""The synthetic paper, compiled once with each of our templates; tests look and do not touch."""
+"""The synthetic paper, compiled once with each built-in template; tests must not modify it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.paper import synthetic_paper
 
 @dataclass(frozen=True)
 class PrintedPaper:
-    """A paper with what its check found, and the folder `paper` in which it was compiled."""
+    """A paper with the result of its check, and the folder `paper` that it was compiled in."""
 
     template: str
     parts: PaperParts
@@ -43,5 +43,5 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> PrintedPaper:
 
 @pytest.fixture
 def printed(request: pytest.FixtureRequest) -> PrintedPaper:
-    """The one that is named as the parameter."""
+    """Return the paper of the template named by the parameter."""
     return request.getfixturevalue(request.param)

@@ -1,4 +1,4 @@
-"""The template of a user's own that docs/paper.md shows, as a folder; and papers that strain a layout."""
+"""The custom template from docs/paper.md as a folder, and papers that strain a layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD = "Pneumonoultramicroscopicsilicovolcanoconiosisandmorelettersx"
 
 
 def write_documented_template(folder: Path) -> Path:
-    """The example of the page, word for word."""
+    """Write the example of the page, unchanged."""
     text = PAGE.read_text()
     folder.mkdir()
     for name, language in (("venue.sty", "tex"), ("template.toml", "toml"), ("paper.tex.jinja", "latex")):
@@ -31,7 +31,7 @@ def make_small_paper(folder: Path) -> PaperParts:
 
 
 def make_hostile_paper(folder: Path) -> PaperParts:
-    """Names of 60 letters, some without a place to break; a table of 40 rows, a wide one, 12 figures, no reference."""
+    """Names of 60 letters, some without a break point; a table of 40 rows, a wide table, 12 figures, no references."""
     parts = synthetic_paper.make_parts(folder)
     key = next(iter(parts.evidence.results))
     rows = "\n".join(rf"{name} & \result{{{key}}} & \result{{{key}}} \\" for name in [LONG, WORD] * 20)

@@ -1,4 +1,4 @@
-"""A synthetic run and a realistic four-page draft of it, for the tests of paper and binder."""
+"""A synthetic run with a realistic four-page draft, for the tests of paper and binder."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ ABLATED = tuple(one for one in PLAN.conditions if one.startswith("no-schedule"))
 
 
 def make_events() -> list[Event]:
-    """A run of a winner, an ablation, a failure and ten replicates."""
+    """Build a run with a winner, an ablation, a failure and ten replicates."""
     return list(_make_events())
 
 
@@ -193,7 +193,7 @@ def _make_events() -> tuple[Event, ...]:
 
 
 def _make_example_intervals(log: list[Event]) -> Iterator[ResampledInterval]:
-    """What a bootstrap might have found: an interval for each difference, but for one metric."""
+    """Return plausible bootstrap results: an interval for each difference, except for one metric."""
     run = fold_events((event, float(at)) for at, event in enumerate(log))
     for one in compute_differences(run, compute_paper_claims(run)):
         known = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others)
@@ -411,7 +411,7 @@ NOTICE = (
 
 
 def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool = True) -> PaperParts:
-    """The whole paper."""
+    """Build the whole paper."""
     run = make_state()
     found = make_claims(run)
     return PaperParts(
@@ -429,7 +429,7 @@ def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool =
 
 
 def add_paragraph(text: str, draft: PaperDraft = DRAFT) -> PaperDraft:
-    """The draft with a paragraph added to its conclusion."""
+    """Return the draft with a paragraph added to its conclusion."""
     last = draft.sections[-1]
     return draft.model_copy(
         update={"sections": (*draft.sections[:-1], last.model_copy(update={"body": f"{last.body}\n\n{text}"}))}

@@ -1,4 +1,4 @@
-"""Edits of a draft: what can be made is made, and of everything else it is said why not."""
+"""Edits of a draft: possible edits are applied, and refused ones are reported with a reason."""
 
 from __future__ import annotations
 

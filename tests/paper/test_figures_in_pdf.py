@@ -1,4 +1,4 @@
-"""Figures found again in the compiled PDF, by real TeX and real matplotlib; and where those of the appendix stand."""
+"""Figures are located in the compiled PDF, with real TeX and matplotlib, including those of the appendix."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMES = ("rising", "falling", "wide")
 
 
 def figures(folder: Path) -> tuple[FigureFile, ...]:
-    """Three figures that look unlike, each as .pdf and .png; the last over the whole width."""
+    """Draw three dissimilar figures, each as .pdf and .png; the last has the full text width."""
     for name, data in drawn().items():
         (folder / name).write_bytes(data)
     return tuple(FigureFile(name, folder / f"{name}.pdf") for name in NAMES)
@@ -66,7 +66,7 @@ def drawn() -> dict[str, bytes]:
 
 
 def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
-    """A paper whose text is long enough that figures stand on several pages and in both columns."""
+    """Build a paper that is long enough to have figures on several pages and in both columns."""
     filler = "A plain sentence about nothing in particular, so that the page fills. " * 60
     body = "\n\n".join(
         f"\\paperfigure{{{name}}}\n\nSee Figure~\\ref{{fig:{name}}}.\n\n{filler}"
@@ -87,7 +87,7 @@ def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
 
 
 def picture(data: bytes) -> NDArray[np.float64]:
-    """A picture as 48 x 96 grey values without its white border, standardised."""
+    """Return a picture as 48 x 96 standardized gray values without its white border."""
     from PIL import Image, ImageChops
 
     with Image.open(io.BytesIO(data)) as image:
@@ -99,7 +99,7 @@ def picture(data: bytes) -> NDArray[np.float64]:
 
 
 def like(pictures: Mapping[str, bytes], folder: Path) -> dict[str, dict[str, float]]:
-    """Figure -> the correlation of its picture with every file."""
+    """Return, for each figure, the correlation of its picture with every file."""
     return {
         name: {
             other: float((picture(data) * picture((folder / f"{other}.png").read_bytes())).mean()) for other in NAMES

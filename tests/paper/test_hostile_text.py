@@ -1,7 +1,7 @@
-r"""Texts that strangers wrote, as they reach TeX: code, plan, data, bibliography, errors, names. None is TeX there.
+r"""Untrusted texts on their way to TeX: code, plan, data, bibliography, errors, names. None of them is run as TeX.
 
-A text with commands, active characters and a typed number stands in every place at once; the paper compiles, prints the
-record's values, and what was typed stands only where the program quotes the record.
+A text with commands, active characters and a typed number is put in every field at once. The paper compiles and prints
+the record's values, and the typed number appears only where the program quotes the record.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FREE = frozenset(
         "objective_reason",
     }
 )
-"""Fields of events that hold what somebody wrote."""
+"""Fields of events that contain text from users, models or third parties."""
 ENTRY = (
     r"@misc{bad, title = {A \input{/etc/hostname} work}, author = {Doe \gdef\result#1{PWNED}, Jane}, "
     r"year = {2000}, note = {which our method beats by 12 percent}, url = {http://x/\input{y}}, "
@@ -67,7 +67,7 @@ KEY = "test/digits/log_loss/method@noise20.mean"
 
 
 def spoiled(value: Any, name: str = "") -> Any:
-    """What an event holds, with hostile text in every place that holds a text of somebody, and as a metric's name."""
+    """Return an event's data with hostile text in every free-text field, and as a metric's name."""
     if isinstance(value, dict):
         return {key: spoiled(one, str(key)) for key, one in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def run() -> RunState:
 
 
 def parts_of(run: RunState) -> PaperParts:
-    """A paper of everything that the record holds."""
+    """Build a paper from everything in the record."""
     assert run.data_plan is not None
     found = synthetic_paper.make_claims(run)
     made = build_result_tables(

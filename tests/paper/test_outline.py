@@ -1,4 +1,4 @@
-"""The outline held to the record: what is refused, what a rule mends, and what sections get to see."""
+"""The outline is checked against the record: refusals, repairs by rule, and the inputs of sections."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ GOOD = answer_outline(OutlineInputs(inputs=INPUTS))
 
 
 def changed(number: int, **fields: Any) -> PaperOutline:
-    """The good outline with one section changed."""
+    """Return the valid outline with one section changed."""
     sections = list(GOOD.sections)
     sections[number] = sections[number].model_copy(update=fields)
     return GOOD.model_copy(update={"sections": tuple(sections)})

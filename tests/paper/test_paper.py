@@ -1,4 +1,4 @@
-"""A paper built with real TeX, as a reader gets it."""
+"""Papers built with real TeX, as a reader sees them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_p
 
 @needs_tex
 async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path: Path):
-    """A class file that types a number, and a results.tex that lies: the source check cannot see either."""
+    """A class file that prints a number, and a false results.tex: the source check sees neither."""
     parts = synthetic_paper.make_short_paper(tmp_path, "It is \\result{" + KEY + "}.")
     folder = tmp_path / "paper"
     assert (await assess_paper(parts, TEMPLATE, folder)).is_clean

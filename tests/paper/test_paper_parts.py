@@ -44,7 +44,7 @@ def whole(state: RunState, claims: Sequence[Claim] = ()) -> str:
 
 
 def typed(text: str) -> list[str]:
-    """Digits that stand outside of macros with values or records, and outside of column widths."""
+    """Return digits outside of value macros, `\\rec` and column widths."""
     text = text.partition(r"\begin{document}")[2] or text
     commands = r"result|setup|ref|label|addlinespace|setlength\\(?:tabcolsep|LT\w+)|begin\{longtable\}"
     text = re.sub(rf"\\(?:{commands})(?:\{{[^{{}}]*\}}|\[[^\]]*\])", "", text)
@@ -92,7 +92,7 @@ def test_the_supplement_holds_every_node_seed_failure_and_cost():
 
 
 def eventful() -> RunState:
-    """The synthetic run with a pruned node, a retry for time and one for memory, two comparisons and a limit."""
+    """Build the synthetic run with a pruned node, retries for time and for memory, two comparisons and a limit."""
     log = synthetic_paper.make_events()
     k = sum(isinstance(event, DecisionMade) for event in log)
     timeout = Failure(kind="timeout", message="ran longer than 60 s")

@@ -1,4 +1,4 @@
-"""Page one, a table and the appendix tell what was registered and what came of it, all in macros of the record."""
+"""Page one, a table and the appendix report what was registered and its outcomes, all in macros of the record."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a paper is obliged to say: the binder takes it whatever things are called, and no draft without it is
-released.
-"""
+"""Required statements: the binder accepts them for any titles, and no draft without them is released."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ DRAFT = PaperDraft(
 
 
 def called(titles: Sequence[str]) -> RunState:
-    """A run in which a reference beats every arm, and everything is called like this."""
+    """Build a run in which a reference model beats every arm, with the given titles."""
     run = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": 0.0, "wine": 1.0})
     names = iter(titles)
     plan = synthetic_paper.PLAN

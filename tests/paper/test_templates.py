@@ -1,4 +1,4 @@
-"""Templates with real TeX: ours with easy and hostile papers, one of a user's own, and folders that do not work."""
+"""Templates with real TeX: built-in ones with easy and hostile papers, a custom one, and invalid folders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is N
 
 OURS = ("conference", "workshop")
 ONE = ("conference", pytest.param("workshop", marks=pytest.mark.bench))
-"""The second template in `make bench` alone."""
+"""The second template runs only in `make bench`."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def overfull(folder: Path) -> list[float]:
-    """Points by which lines of a paper stick out."""
+    """Return by how many points lines of a paper are overfull."""
     return [float(one) for one in re.findall(r"Overfull \\hbox \(([\d.]+)pt", (folder / "paper.log").read_text())]
 
 
@@ -52,7 +52,7 @@ async def fonts(folder: Path) -> str:
     return (await tex_runner.run_program(["pdffonts", "paper.pdf"], folder, timeout=30)).output
 
 
-# --- ours -----------------------------------------------------------------------------------------------------------
+# --- built-in templates -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("printed", ONE, indirect=True)  # tests/paper/test_paper.py has the other
@@ -105,7 +105,7 @@ async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Pat
 
 
 async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(conference: PrintedPaper) -> None:
-    """Where a float came to stand is told by the width of its caption: TeX's own words are not needed."""
+    """The width of its caption shows where a float was placed."""
     ran = await tex_runner.run_program(
         ["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], conference.folder, timeout=30
     )
@@ -199,7 +199,7 @@ SET = (
     "no stamp",
     "error of TeX",
 )
-"""Cases in which TeX works for seconds; the others of this kind stand for them in `make test`."""
+"""Cases with seconds of TeX work; in `make test` the other cases represent them."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What taking a part out does: pairs, intervals, what may be called, and the rows of the report."""
+"""Effects of ablations: pairs, intervals, verdicts, and the rows of the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASELINE = {11: 0.80, 12: 0.82, 13: 0.81, 14: 0.83, 15: 0.80}
 
 
 def part(name: str, *effects: float | None, **more: object) -> PartMeasurements:
-    """A part that costs so much at each seed; None: its run failed."""
+    """Build a component that loses the given amount at each seed; None: its run failed."""
     ablated = {
         seed: None if effect is None else value - effect
         for (seed, value), effect in zip(BASELINE.items(), effects, strict=False)

@@ -1,4 +1,4 @@
-"""Numbers of a conclusion are bound to what they are of; a number of others stands in the question or nowhere."""
+"""Numbers of a conclusion are bound to measurements; published numbers must be part of the question."""
 
 from __future__ import annotations
 

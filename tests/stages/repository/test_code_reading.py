@@ -1,4 +1,4 @@
-"""What is read of a repository without running it: commands, options, mends, edits of its code."""
+"""Static analysis of a repository: commands, options, known fixes, edits of its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a repository: each kind is found, decoys and plumbing never are, and nothing twice."""
+"""Component discovery: each kind is found once; decoys and plumbing never are."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ print(Model()(batch)["out"].mean())
 
 
 def read(folder: Path, files: dict[str, str], command: RepositoryCommand) -> ComponentInventory:
-    """The inventory after a run in a process of its own, as the tracer sees it."""
+    """Return the inventory after a traced run in a separate process."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

@@ -1,4 +1,4 @@
-"""What a model is asked about a repository: answers are gated, asked for once, told where they point nowhere."""
+"""Queries to a model about a repository: answers are checked, requested once, and reported if they point nowhere."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ GOOD = RepositoryEdit(path="tinyfit/features.py", old="    return [x[:, 0]]\n", 
 
 
 class Asked:
-    """An `Asking` over a log, with a model that gives these answers in turn."""
+    """Build `ModelQueries` over a log, with a model that gives these answers in turn."""
 
     def __init__(self, folder: Path, **answers: list[Any]) -> None:
         self._left = {role: list(some) for role, some in answers.items()}

@@ -1,4 +1,4 @@
-"""What is no importance is not ranked: the floor is worse than the baseline, targets are part of no model."""
+"""Effects that are not importance are not ranked: the floor is below the baseline, targets are no components."""
 
 from __future__ import annotations
 
