@@ -166,7 +166,7 @@ async def release_paper(context: RunContext) -> None:
 
 
 async def _complete_draft(context: RunContext) -> None:
-    """Record a version that adds what the best one must report and omits, if anything."""
+    """Record a version with the required statements that the best one omits, if there are any."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
     draft = add_missing_statements(
         best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table
@@ -185,7 +185,7 @@ async def _shorten_draft(context: RunContext) -> None:
 
 
 async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str) -> DraftAssessed:
-    """Record an edit of the best version made by the program."""
+    """Record an edit that the program made to the best version."""
     before = context.state.drafts
     made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
     made = made.model_copy(update={"done": select_best(before).done, "edits": edits})

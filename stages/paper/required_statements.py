@@ -185,7 +185,7 @@ def _format_verdict_macro(key: str, form: str) -> str:
 
 
 def _find_results_section(draft: PaperDraft) -> int:
-    """Return the index of the section with the most verdicts; the first if several have as many."""
+    """Return the index of the section with the most verdicts; the first one in case of a tie."""
     counts = [len(_find_macro_keys(one.body)) for one in draft.sections]
     return counts.index(max(counts))
 

@@ -16,7 +16,7 @@ from labwright.stages.paper.latex import format_row, mark_recorded, to_words
 from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
-"""Note in a caption if `record.claims.estimates.Claim.is_constant` holds."""
+"""Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
 REFERENCES_NOTE = (
     " References are models of the program's own, tuned with as many trials as an arm of the study; no "
     "part of the comparisons."
@@ -158,8 +158,8 @@ def _format_caveats(
 
 
 def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
-    """Build the main table: two arms side by side, more arms in one row each; each dataset ends with a line per
-    reference model."""
+    """Build the main table: up to two arms side by side, otherwise one row per arm; each dataset ends with one line
+    per reference model."""
     arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
     wide = len(arms) <= 2
 

@@ -190,7 +190,8 @@ def _render_report(code: RepositoryState) -> Iterator[str]:
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
         ) + (f"; {found.why}." if found.why else ".")
         metric_source = source if not code.imported.settings.get("metric") else "user"
-        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {metric_source}."
+        better = "higher" if found.command.direction == "max" else "lower"
+        yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
         if not any("{seed}" in word for word in ran):
             yield "The command sets no seed: runs are compared unpaired."
     if (environment := code.environment) is not None:
