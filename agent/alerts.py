@@ -43,12 +43,15 @@ FINISHED_EXIT_CODES = (0, 3, 4)
 class AlertSettings(FrozenModel):
     """Where alerts go. A webhook given as `$NAME` is read from the environment, and not recorded with the run."""
 
-    webhook: str = Field(default="", description="URL that each alert is posted to as JSON, or $NAME; empty: none")
+    webhook: str = Field(
+        default="",
+        description="URL to which each alert is posted as JSON, or $NAME (an environment variable); empty: none",
+    )
     command: tuple[str, ...] = Field(
         default=(), description="command, as a list of words, run for each alert; SCIENTIST_ALERT_* describe it"
     )
     on: tuple[Occasion, ...] = Field(
-        default=get_args(Occasion), description="finish, pause (and recovery), failure, budget"
+        default=get_args(Occasion), description="occasions for an alert: finish, pause (and recovery), failure, budget"
     )
 
     @field_validator("webhook")

@@ -1,13 +1,13 @@
-"""The settings of a run: one `Settings` composed of each folder's own, and how it comes about.
+"""The settings of a run: one `Settings` composed of the settings of each package, and the code that builds it.
 
-Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
-flattened to dotted keys, so that one place checks names, resolves the familiar ones and knows where a value came from.
-The environment is read here and nowhere else in the program (a provider's key is read by its own library; `.env` adds
-missing ones, see `agent.api_keys`).
+Precedence, lowest first: defaults, configuration file (YAML, `${NAME}` from the environment), `SCIENTIST_*`
+environment, flags. Every layer is flattened to dotted keys, so that a single function checks names, resolves aliases
+and records the source of each value. No other module reads the environment (provider libraries read their own keys;
+`.env` adds missing ones, see `agent.api_keys`).
 
-pydantic-settings was tried: it passes over a misspelt variable, takes no familiar names and names no layer.
+pydantic-settings is not used: it ignores misspelt variables, has no aliases and does not name the layer in errors.
 
-    SettingsError   you: a key or value is wrong; the message names the key, the layer and the nearest known key
+Raises `SettingsError` if a key or value is wrong; the message names the key, the layer and the nearest known key.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ KEY_ALIASES = {
     "papers": "paper.papers",
     **SHORT_KEYS,
 }
-"""Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
+"""Alias -> key: names from AI-Scientist-v2 and AIDE, and shorter names."""
 PATH_KEYS = (
     "paper.bib",
     "paper.papers",
@@ -69,9 +69,9 @@ PATH_KEYS = (
     "code.truth",
     "sandbox.store",
 )
-"""Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
+"""Keys whose value is a path, relative to the configuration file that sets it, otherwise to the working directory."""
 NAMED_MAPPING_KEYS = ("models.prices", "code.mounts", "code.env", "code.packages")
-"""Keys that hold a mapping by names of the user's own, which may have dots in them."""
+"""Keys whose value maps user-defined names, which may contain dots."""
 MAPPING_PREFIXES = (
     "models.roles.",
     "models.prices.",
@@ -81,13 +81,13 @@ MAPPING_PREFIXES = (
     "code.env.",
     "code.packages.",
 )
-"""Beginnings of keys of which not every one is known."""
+"""Prefixes of keys that are not all known in advance."""
 DURATION_SUFFIXES = ("timeout", "time_limit")
-"""Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
+"""Suffixes of keys whose value is in seconds and may be written as 12h, 90m or 45s."""
 
 
 class SettingsError(UsageError):
-    """A setting cannot be used. The message is one line that says which, from where, and how to fix it."""
+    """Raised when a setting is invalid. The message is one line: which setting, its source, and how to fix it."""
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -95,7 +95,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
 def parse_duration(value: Any) -> Any:
-    """Seconds of a duration such as '12h', '1h30m' or '45s'; whatever else comes is left to the field to judge."""
+    """Convert a duration such as '12h', '1h30m' or '45s' to seconds. Return other values unchanged for the field to
+    check."""
     text = value.strip().lower().replace(" ", "") if isinstance(value, str) else ""
     if not text or _DURATION.sub("", text):
         return value
@@ -103,60 +104,68 @@ def parse_duration(value: Any) -> Any:
 
 
 class JobSettings(FrozenModel):
-    """What happens before the end of a SLURM job. Outside one these have no effect."""
+    """What to do before a SLURM job ends. No effect outside SLURM."""
 
     at_end: Literal["stop", "report"] = Field(
         default="stop",
-        description="stop: the run ends with exit code 130 and can be resumed by the next job; "
-        "report: the search ends as at the time limit, and the paper is written",
+        description="stop: the run ends with exit code 130, and the next job can resume it; "
+        "report: the search ends and the paper is written, as at the time limit",
     )
     margin_timeout: float = Field(
-        default=600.0, ge=0, description="seconds before the job's end; more for 'report', which writes a paper then"
+        default=600.0,
+        ge=0,
+        description="seconds before the job's end to act; 'report' needs more, since it writes a paper",
     )
 
 
 class Settings(FrozenModel):
-    """Everything that can be set, with its default."""
+    """All settings with their defaults."""
 
     seed: int = Field(
-        default=0, ge=0, lt=2**31, description="seed of the run: splits, choices, code; replicates use the next ones"
+        default=0,
+        ge=0,
+        lt=2**31,
+        description="seed of the run, used for splits, choices and code; replicates use the following seeds",
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
-        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds for the whole run; then it reports"
+        default=15 * 3600.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds for the whole run; after that it writes its report",
     )
     network_folder: bool | None = Field(
-        default=None, description="whether the runs lie on a network filesystem; None: looked up in the list of mounts"
+        default=None, description="whether runs are on a network filesystem; None: detected from the mount table"
     )
     min_free_gb: float = Field(
         default=2.0,
         ge=0,
         allow_inf_nan=False,
-        description=("free disk space (10^9 bytes) that a run needs to start, and below which it pauses; 0: none"),
+        description="free disk space (10^9 bytes) required to start a run; below it, a running run pauses; 0: no check",
     )
     keep: Literal["cited", "best", "all"] = Field(
         default="best",
         description=(
-            "checkpoints and artifacts that are kept; all numbers are. best: of what may still be used or "
-            "reported; cited: "
-            "once the paper is out, artifacts of what it rests on alone; all: everything (docs/control-a-run.md)"
+            "checkpoints and artifacts to keep (numbers are always kept). best: those that may still be used or "
+            "reported; cited: after the paper is released, only artifacts of results it cites; all: everything "
+            "(docs/control-a-run.md)"
         ),
     )
-    data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
+    data: tuple[DataSpec, ...] = Field(default=(), description="your own datasets (docs/data.md); flag --data")
     context: Path | None = Field(
-        default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context"
+        default=None, description="folder of papers (PDF) and notes, read before anything else; flag --context"
     )
     until: Literal["preliminary", "tuning", "agenda"] | None = Field(
-        default=None, description="the run stops once this stage and its replicates are done, and can be resumed"
+        default=None, description="stop the run after this stage and its replicates; it can be resumed"
     )
     campaign: Path | None = Field(
-        default=None, description="the campaign that the run is one of, whose slots it shares (docs/budget.md)"
+        default=None, description="campaign that the run belongs to and whose slots it shares (docs/budget.md)"
     )
     keys: Path | None = Field(
         default=None,
-        description="a folder whose .env holds keys of providers, also when the run is taken up again; "
-        "None: the configuration file's own, where that has one",
+        description="folder whose .env has the provider keys, also used when the run is resumed; "
+        "None: the folder of the configuration file, if it has a .env",
     )
-    code: CodeSettings = Field(default=CodeSettings(), description="a repository of yours (docs/repositories.md)")
+    code: CodeSettings = Field(default=CodeSettings(), description="repository to study (docs/repositories.md)")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -164,7 +173,7 @@ class Settings(FrozenModel):
     subjects: dict[str, SubjectSettings] = Field(
         default={},
         description=(
-            "language models that experiments may ask, by a name of yours: {NAME: {model: PROVIDER:MODEL, ...}} "
+            "language models that experiments may query, by a name you choose: {NAME: {model: PROVIDER:MODEL, ...}} "
             "(docs/studied-models.md)"
         ),
     )
@@ -175,34 +184,34 @@ class Settings(FrozenModel):
 
     @property
     def effective_paper(self) -> PaperSettings:
-        """How the paper is made: nothing is gathered for it where no catalogue may be asked."""
+        """Paper settings in effect: no citations are gathered if no catalogue may be queried."""
         return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
 
 
 def compose_settings(
     *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of a new run. `flags` are dotted keys; `environment` is the process's own when left out.
+    """Build the settings of a new run. `flags` are dotted keys; `environment` defaults to that of the process.
 
     Raises: `SettingsError`.
     """
-    held = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     base: dict[str, Any] = {}
     if environment is None and config is not None and (config.parent / ".env").is_file():
         base["keys"] = str(config.parent.absolute())
-        read_keys(config.parent, os.environ)  # now, since the file may name them
+        read_keys(config.parent, os.environ)  # before reading the file, which may refer to them
     layers: list[_Layer] = [
-        ("in the environment", settings_from_environment(held), Path()),
+        ("in the environment", settings_from_environment(variables), Path()),
         ("on the command line", flags or {}, Path()),
     ]
     if config is not None:
-        layers.insert(0, (f"in {config}", read_config(config, held), config.parent))
+        layers.insert(0, (f"in {config}", read_config(config, variables), config.parent))
     settings = _build_settings(base, layers)
     return _load_keys(settings) if environment is None else settings
 
 
 def override_settings(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
-    """Recorded settings with some keys replaced, for a run that is resumed, and its keys where they lay before.
+    """Return recorded settings with some keys replaced, for a resumed run, and load its API keys from the same folder.
 
     Raises: `SettingsError`.
     """
@@ -210,58 +219,62 @@ def override_settings(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> 
 
 
 def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Settings, tuple[str, ...]]:
-    """The settings with which work on a run goes on here, and a line for each recorded path that is replaced.
+    """Return the settings to continue a run on this machine, and one line for each recorded path that is replaced.
 
-    A run may have been moved: what it names of another machine and has its own copy of is taken from there, the rest is
-    left out. The record is not changed, and flags are taken as they are. Raises: `SettingsError`.
+    The run may come from another machine: a missing path is replaced by the run's own copy if there is one, and
+    otherwise dropped. The record is not changed, and flags are used as given. Raises: `SettingsError`.
     """
     assert state.started is not None
     recorded = _flatten(override_settings(state.started.settings, state.overrides).model_dump(mode="json"))
-    asked = {KEY_ALIASES.get(key, key) for key in flags}
-    found = {key: one for key, one in _replace_missing(recorded, run).items() if key not in asked}
+    overridden = {KEY_ALIASES.get(key, key) for key in flags}
+    found = {key: one for key, one in _replace_missing(recorded, run).items() if key not in overridden}
     settings = override_settings(recorded | {key: value for key, (value, _) in found.items()}, flags)
     return settings, tuple(line for _, line in found.values())
 
 
-def _replace_missing(held: Mapping[str, Any], run: RunFolder) -> dict[str, tuple[Any, str]]:
-    """Key -> what is used in the place of a path that is not on this machine, and a line that says so."""
+def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, tuple[Any, str]]:
+    """Return key -> replacement of a path that does not exist on this machine, and a line that reports it."""
     found: dict[str, tuple[Any, str]] = {}
 
     def is_gone(key: str) -> bool:
-        value = held.get(key)
+        value = recorded.get(key)
         return bool(value) and not Path(str(value)).expanduser().exists()
 
     def put(key: str, value: Any, what: str) -> None:
-        found[key] = value, f"{held[key]} ({key}) is not on this machine: {what}"
+        found[key] = value, f"{recorded[key]} ({key}) is not on this machine: {what}"
 
-    if is_gone("sandbox.python") and shutil.which(str(held["sandbox.python"])) is None:
+    if is_gone("sandbox.python") and shutil.which(str(recorded["sandbox.python"])) is None:
         put("sandbox.python", sys.executable, f"experiments use {sys.executable}")
-    if gone := [one for one in held.get("sandbox.readable") or () if not Path(str(one)).expanduser().exists()]:
+    if gone := [one for one in recorded.get("sandbox.readable") or () if not Path(str(one)).expanduser().exists()]:
         found["sandbox.readable"] = (
-            [one for one in held["sandbox.readable"] if one not in gone],
-            f"{', '.join(map(str, gone))} (sandbox.readable) is not on this machine: experiments do without",
+            [one for one in recorded["sandbox.readable"] if one not in gone],
+            f"{', '.join(map(str, gone))} (sandbox.readable) is not on this machine: experiments cannot read it",
         )
     if is_gone("sandbox.store"):
         put("sandbox.store", None, "the default store is used")
     if is_gone("paper.bib"):
         own = run.library.is_file()
-        put("paper.bib", str(run.library) if own else None, "the run's copy is used" if own else "no library is used")
+        put(
+            "paper.bib",
+            str(run.library) if own else None,
+            "the run's copy is used" if own else "no bibliography is used",
+        )
     if is_gone("paper.papers"):
-        put("paper.papers", None, "the paper cites what was read from it before")
+        put("paper.papers", None, "the paper cites the entries read from it earlier")
     if is_gone("context"):
-        put("context", str(run.context) if run.context.is_dir() else None, "what the run copied of it is used")
+        put("context", str(run.context) if run.context.is_dir() else None, "the run's copy is used")
     return found
 
 
 def override_from_file(settings: Settings, path: Path) -> Settings:
-    """Settings with some replaced by those of a YAML file. Raises `SettingsError`."""
+    """Return the settings with those of a YAML file applied. Raises `SettingsError`."""
     return _build_settings(
         settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)]
     )
 
 
 def _load_keys(settings: Settings) -> Settings:
-    """The settings, once what their providers need is in the environment."""
+    """Load the providers' API keys into the environment and return the settings."""
     for folder in (settings.keys, Path()):
         if folder is not None:
             read_keys(folder, os.environ)
@@ -269,14 +282,14 @@ def _load_keys(settings: Settings) -> Settings:
 
 
 def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The mapping of a YAML file, `${NAME}` and `${NAME:-default}` filled in. Raises `SettingsError`."""
+    """Read a YAML mapping and expand `${NAME}` and `${NAME:-default}`. Raises `SettingsError`."""
     try:
         found: Any = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
-        raise SettingsError(f"{path} must hold `key: value` lines, not {type(found).__name__}")
+        raise SettingsError(f"{path} must contain `key: value` lines, not {type(found).__name__}")
     return {
         str(key): _expand_variables(value, environment, path)
         for key, value in cast("dict[Any, Any]", found or {}).items()
@@ -284,16 +297,16 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def settings_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """`SCIENTIST_SEARCH__NUM_WORKERS=4` as `{"search.num_workers": 4}`; values are typed as in YAML."""
+    """Convert `SCIENTIST_SEARCH__NUM_WORKERS=4` to `{"search.num_workers": 4}`; values are parsed as YAML."""
     return {
         name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "."): parse_value(value, name)
         for name, value in environment.items()
         if name.startswith(ENVIRONMENT_PREFIX) and name != "SCIENTIST_DEBUG"
-    }  # which the edge of the command line reads
+    }  # SCIENTIST_DEBUG is read by agent.cli.errors
 
 
 def settings_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """`--set KEY=VALUE` as a mapping; values are typed as in YAML. Raises `SettingsError`."""
+    """Convert `--set KEY=VALUE` to a mapping; values are parsed as YAML. Raises `SettingsError`."""
     found: dict[str, Any] = {}
     for text in assignments:
         key, equals, value = text.partition("=")
@@ -304,15 +317,15 @@ def settings_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str, where: str) -> Any:
-    """A value as YAML reads it: 4 is a number, true a truth value, [a, b] a list, anything else text."""
+    """Parse a value as YAML: 4 is a number, true a boolean, [a, b] a list, anything else text."""
     try:
         return load_yaml(text)
     except yaml.YAMLError:
-        raise SettingsError(f"{where}: {text!r} is not a value that YAML can read; put it in quotes") from None
+        raise SettingsError(f"{where}: {text!r} is not valid YAML; put it in quotes") from None
 
 
 def read_credentials() -> CatalogueCredentials:
-    """What the environment holds for catalogues of published works. It is no setting, so that no record holds it."""
+    """Read the credentials for literature catalogues from the environment. They are not settings, so never recorded."""
     return CatalogueCredentials(
         semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
         mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
@@ -320,7 +333,7 @@ def read_credentials() -> CatalogueCredentials:
 
 
 def list_known_keys() -> list[str]:
-    """Every key in its dotted form, and the familiar names."""
+    """List every dotted key and every alias."""
     return [*_flatten(Settings().model_dump()), *KEY_ALIASES]
 
 
@@ -328,7 +341,7 @@ def list_known_keys() -> list[str]:
 
 
 _Layer = tuple[str, Mapping[str, Any], Path]
-"""Where settings come from in words, the settings, and the folder from which relative paths in them are seen."""
+"""Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
 def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
@@ -356,7 +369,7 @@ def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settin
 
 
 def _convert_value(path: str, value: Any, folder: Path) -> Any:
-    """Durations as seconds, paths as absolute ones; a run may be resumed from another working directory."""
+    """Convert durations to seconds and paths to absolute ones, since a run may be resumed from another directory."""
     if path == "data":
         return parse_specs(value, folder)
     if path.endswith(DURATION_SUFFIXES):
@@ -371,7 +384,7 @@ def _convert_value(path: str, value: Any, folder: Path) -> Any:
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value, through every level of mappings."""
+    """Flatten nested mappings to dotted key -> value."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         path = f"{prefix}{key}"
@@ -391,7 +404,7 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 
 
 def _find_nearest_key(path: str, known: Sequence[str]) -> str:
-    """The known key that a person most likely meant; the last words count twice, and most where they are the same."""
+    """Return the most similar known key. The last component counts twice, and more if it is identical."""
 
     def alike(one: str) -> float:
         last, other = path.rpartition(".")[2], one.rpartition(".")[2]
@@ -418,7 +431,7 @@ def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequenc
 
 
 def _expand_variables(value: Any, environment: Mapping[str, str], path: Path) -> Any:
-    """`${NAME}` in every text of a YAML value, from the environment."""
+    """Expand `${NAME}` in every string of a YAML value from the environment."""
     if isinstance(value, dict):
         return {str(k): _expand_variables(v, environment, path) for k, v in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):

@@ -19,23 +19,23 @@ class LiteratureSettings(FrozenModel):
 
     sources: tuple[CatalogueName, ...] = Field(
         default=CATALOGUE_NAMES,
-        description="catalogues of published works to query; []: none, so no new entry can be verified",
+        description="catalogues of published works to query; []: none, so no reference is newly verified",
     )
     addresses: dict[CatalogueName, str] = Field(
         default_factory=dict[CatalogueName, str], description="base URL of a catalogue, if not the public one"
     )
     timeout: float = Field(
-        default=15.0, gt=0, le=120, allow_inf_nan=False, description="time limit of a catalogue request in seconds"
+        default=15.0, gt=0, le=120, allow_inf_nan=False, description="timeout of one request to a catalogue, in seconds"
     )
     cache: Path = Field(
         default=Path("~/.cache/scientist/literature"),
-        description="cache folder for catalogue answers, relative to the working directory",
+        description="folder that caches catalogue answers; a relative path starts at the working directory",
     )
     cache_days: float = Field(
         default=30.0,
         ge=0,
         allow_inf_nan=False,
-        description="days to cache an answer (a tenth for an empty one); 0: no cache",
+        description="days that an answer is cached; an empty answer is cached for a tenth of that; 0: no caching",
     )
 
 

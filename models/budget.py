@@ -37,19 +37,19 @@ class BudgetSettings(FrozenModel):
     usd: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd"
     )
-    tokens: int | None = Field(default=None, gt=0, description="tokens, prompts and answers; flag --budget-tokens")
+    tokens: int | None = Field(default=None, gt=0, description="prompt and answer tokens; flag --budget-tokens")
     gpu_hours: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="hours of experiments, times the GPUs of each; flag --gpu-hours",
+        default=None, gt=0, allow_inf_nan=False, description="GPU-hours of experiments; flag --gpu-hours"
     )
 
     subject_usd: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="USD for experiments' calls of subjects, on top of usd"
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="USD for calls of experiments to subjects, in addition to usd",
     )
     subject_tokens: int | None = Field(
-        default=None, gt=0, description="tokens of experiments' calls of subjects, on top of tokens"
+        default=None, gt=0, description="tokens of calls of experiments to subjects, in addition to tokens"
     )
 
     def find_exceeded_cap(self, wanted: Cost, more: Cost) -> str | None:

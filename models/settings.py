@@ -35,7 +35,9 @@ class Alternative(FrozenModel):
     """A model that substitutes for the one before it while that is unavailable."""
 
     name: str = Field(description="as models.name")
-    base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
+    base_url: BaseUrl = Field(
+        default=None, description="address of its server; default: models.base_url, if the provider is the same"
+    )
 
 
 class Price(FrozenModel):
@@ -47,7 +49,7 @@ class Price(FrozenModel):
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="input read from the provider's cache; None: as other input",
+        description="input read from the provider's cache; None: same as other input",
     )
 
 
@@ -56,16 +58,18 @@ class RoleModel(FrozenModel):
 
     name: str | Literal[False] | None = Field(
         default=None,
-        description="a model for this role only, as models.name; false, for vision: no model looks at "
-        "figures, a program checks them",
+        description="model for this role, as models.name; false (vision only): figures are checked "
+        "by code, not by a model",
     )
-    base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
-    temperature: float | None = Field(default=None, ge=0, le=2, description="None: the role's own (docs/models.md)")
+    base_url: BaseUrl = Field(
+        default=None, description="address of its server; default: models.base_url, if the provider is the same"
+    )
+    temperature: float | None = Field(default=None, ge=0, le=2, description="None: the role's default (docs/models.md)")
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="maximum tokens of an answer, including a reasoning model's thoughts; "
-        "None: the role's own (docs/models.md)",
+        description="maximum tokens of an answer, including reasoning tokens; "
+        "None: the role's default (docs/models.md)",
     )
 
     @field_validator("name", mode="before")
@@ -112,31 +116,31 @@ class ModelSettings(FrozenModel):
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
     )
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_wrap_bare_name)], ...] = Field(
-        default=(), description="substitute models, in this order, while the role's own is unavailable"
+        default=(), description="models to try, in this order, while the role's own model is unavailable"
     )
     output: OutputMode = Field(
         default="auto",
-        description="how answers follow their schema: by a tool, the provider's own JSON schema, or "
+        description="how answers follow their schema: a tool call, the provider's native JSON schema, or "
         "the prompt; auto: the first of these that the model supports",
     )
     context_tokens: int | None = Field(
-        default=None, ge=1024, description="context window in tokens; None: as the server reports, or as listed"
+        default=None, ge=1024, description="context window in tokens; None: as reported by the server, or as listed"
     )
     prices: dict[str, Price] = Field(
         default_factory=dict[str, Price],
-        description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, if the public list "
-        "is wrong or lacks a model",
+        description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, if the public "
+        "price of a model is wrong or unknown",
     )
-    timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
+    timeout: float = Field(default=600.0, gt=0, description="timeout of one request to the provider, in seconds")
     retries: int = Field(default=2, ge=0, le=10, description="retries after a transport error (429, 5xx, connection)")
     output_retries: int = Field(
         default=2, ge=0, le=5, description="retries after an answer that does not fit its schema"
     )
     outage_timeout: float = Field(
-        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
+        default=6 * 3600.0, ge=0, description="seconds that a run waits during a provider outage before it ends"
     )
     keep_prompts: bool = Field(
-        default=True, description="store prompts in the run's folder, in prompts/ (docs/inspect-a-run.md)"
+        default=True, description="save prompts in the run's folder, in prompts/ (docs/inspect-a-run.md)"
     )
 
     @field_validator("roles")
@@ -227,14 +231,18 @@ class SubjectSettings(FrozenModel):
     context_tokens: int | None = Field(default=None, ge=256, description="context window in tokens")
     price: Price | None = Field(
         default=None,
-        description="{input: 3.0, output: 15.0} in USD per million tokens, if the public list is wrong or lacks it",
+        description="{input: 3.0, output: 15.0} in USD per million tokens, if the public price is wrong or unknown",
     )
-    concurrency: int = Field(default=8, ge=1, le=256, description="concurrent calls, of all cells together")
-    requests_a_minute: float | None = Field(default=None, gt=0, description="of all cells together; None: no limit")
+    concurrency: int = Field(default=8, ge=1, le=256, description="concurrent calls over all cells")
+    requests_a_minute: float | None = Field(
+        default=None, gt=0, description="requests per minute over all cells; None: no limit"
+    )
     max_tokens: int = Field(default=1024, ge=1, description="maximum tokens of an answer; code may request fewer")
-    timeout: float = Field(default=120.0, gt=0, description="seconds for one request")
+    timeout: float = Field(default=120.0, gt=0, description="timeout of one request, in seconds")
     outage_timeout: float = Field(
-        default=1800.0, ge=0, description="seconds that a subject may be down; then the run ends, to be resumed"
+        default=1800.0,
+        ge=0,
+        description="seconds to wait while a subject is unavailable; then the run ends and can be resumed",
     )
 
     @property

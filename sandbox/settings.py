@@ -40,74 +40,73 @@ class SandboxSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     executor: Literal["local", "ray"] = "local"
-    """Where experiments run: on this machine, or on a Ray cluster (docs/hardware.md)."""
+    """Where experiments run: on this machine or on a Ray cluster (docs/hardware.md)."""
     ray: str = ""
-    """Address of the Ray cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must belong to the
-    cluster."""
+    """Address of the Ray cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must be part of it.
+    """
     store: Path | None = None
-    """Folder of the shared cache of datasets, models, packages and repositories; by default ~/.cache/scientist/store.
-    On a cluster: the same path on each machine, mounted or local."""
+    """Content-addressed cache of datasets, models, packages and source trees; default: ~/.cache/scientist/store. On a
+    cluster, the same path on each machine, shared or local."""
     timeout: float = Field(default=3600.0, gt=0)
-    """Seconds of wall clock that one experiment may take; its retry after a timeout gets 50 % more."""
+    """Wall-clock seconds of one experiment; a retry after a timeout gets 1.5 times as long."""
     grace: float = Field(default=2.0, ge=0)
-    """Seconds between the interrupt at the time limit and the kill of the whole process group."""
+    """Seconds between the interrupt at the limit and killing the process group."""
     start_timeout: float = Field(default=60.0, gt=0)
-    """Seconds in which a kernel must become ready."""
+    """Seconds within which a kernel must start."""
     pool: int | None = Field(default=None, ge=0)
-    """Kernels kept ready with common imports preloaded; by default one, 0 for none. Experiments on a GPU always start a
-    new kernel."""
+    """Kernels kept ready with common imports loaded; default: one; 0: none. Experiments on a GPU always start a new
+    kernel."""
     python: str = Field(default_factory=lambda: sys.executable)
-    """Interpreter of the kernels; it needs ipykernel and the packages that experiments import."""
+    """Python interpreter of the kernels; it needs ipykernel and the packages that experiments import."""
     isolation: Literal["required", "auto", "none"] = "required"
-    """Whether experiments run in a sandbox (docs/sandbox.md). "required" refuses to start if that is not possible;
-    "auto" then runs them without isolation, says so in record and paper, and grades no value `scored`; "none" never
-    isolates."""
+    """Whether code runs in a sandbox (docs/sandbox.md). If no sandbox is available, "required" refuses to start; "auto"
+    runs code without one, discloses that in the record and paper, and grades nothing `scored`. "none" never isolates.
+    """
     network: OnOff = "off"
-    """Whether experiments can reach the network. With "on", no value is graded `scored`, because public labels are
-    accessible."""
+    """Whether code has network access. With "on", nothing is graded `scored`, since code could download public labels.
+    """
     readable: WordList = ()
-    """Further folders that isolated code may read, such as your own packages, including everything in them."""
+    """Additional folders that sandboxed code may read in full, such as your own packages."""
     memory_gb: float | None = Field(default=None, gt=0)
-    """Memory (10^9 bytes) of one experiment. By default 90 % of the machine's memory, divided by the number of
-    slots."""
+    """Memory limit of one experiment (10^9 bytes). Default: 90 % of the machine's memory, divided by the slots."""
     disk_gb: float = Field(default=20.0, gt=0)
-    """Disk space (10^9 bytes) that one experiment may use in its folder, /tmp and the run's cache; also the size limit
-    of a file."""
+    """Disk limit of one experiment (10^9 bytes): all files in its folder, /tmp and the run's cache, and each single
+    file."""
     tasks: int = Field(default=1024, ge=32)
-    """Number of processes and threads that one experiment may have at the same time."""
+    """Maximum concurrent processes and threads of one experiment."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """The value of `lab.device`. With "cpu", GPUs are hidden from the code."""
+    """Value of `lab.device`. With "cpu", GPUs are hidden from the code."""
     gpus: WordList = ()
     """GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; flag --gpus. Empty: all."""
     slots_per_gpu: int = Field(default=1, ge=1)
-    """Experiments that share one GPU. With 1, no two experiments of your runs on this machine share a GPU."""
+    """Experiments that share one GPU. With 1, no other experiment of your runs on this machine uses the same GPU."""
     gpus_per_node: int = Field(default=1, ge=1)
-    """GPUs per experiment; with more than 1, code starts its processes with `lab.launch`."""
+    """GPUs per experiment; with more than 1, the experiment starts its processes with `lab.launch`."""
     gpu_free_gb: float = Field(default=2.0, ge=0)
     """Free memory (10^9 bytes) that a GPU must have before an experiment starts on it."""
     gpu_wait: float = Field(default=3600.0, ge=0)
-    """Seconds to wait for a GPU that is in use elsewhere, or for a process that does not exit, while this run uses
-    none; then the run ends."""
+    """Seconds to wait for a GPU used by others, or for a process that does not exit, while no experiment of this run
+    is on a GPU; then the run ends."""
     threads: int = Field(default=1, ge=1)
-    """Threads of OpenMP, MKL and torch. Results may differ in the last bits between numbers of threads."""
+    """Threads of OpenMP, MKL and torch. Results may differ in the last bits if this changes."""
     deterministic: bool = False
-    """Whether torch may only use deterministic operations, also on a GPU; other operations raise an error. With this
-    on, `reproduce` requires equal digits on the same GPU model."""
+    """Whether torch must use deterministic operations, also on a GPU; operations without a deterministic version raise.
+    `reproduce` requires equal digits on the same GPU model if this was on."""
     checkpoint_bytes: int = Field(default=2 * 2**30, ge=1024)
-    """Size limit (bytes) of all checkpoints of one attempt; `lab.checkpoint` raises beyond it."""
+    """Total bytes of checkpoints per attempt; beyond it, `lab.checkpoint` raises."""
     artifact_bytes: int = Field(default=2 * 2**30, ge=1024)
-    """Size limit (bytes) of all artifacts of one attempt; `lab.save_artifact` raises beyond it."""
+    """Total bytes of artifacts per attempt; beyond it, `lab.save_artifact` raises."""
     pretrained: WordList = ()
-    """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION; fetched from the hub before the run."""
+    """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION, downloaded from the Hub before the run."""
     packages: WordList = ()
-    """Packages to install for experiments besides those of the interpreter, as NAME, NAME==VERSION or NAME:sdist (may
-    be built from source) (docs/sandbox.md)."""
+    """Additional packages to install for experiments, as NAME, NAME==VERSION or NAME:sdist (may be built from source;
+    docs/sandbox.md)."""
     allowed: WordList = ()
-    """What the planner may request: packages as above, models as model:OWNER/NAME@REVISION, hub datasets as
+    """What the planner may request: packages as above, models as model:OWNER/NAME@REVISION, Hub datasets as
     data:NAME=hf:OWNER/SET."""
     scorers: WordList = ()
     """Your own scorers, as DATASET=FILE.py:FUNCTION (docs/statistics.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)
-    """Seconds of wall clock that your scorer may take per experiment, dataset and split."""
+    """Wall-clock seconds that your scorer may take per experiment, dataset and split."""
     data_bytes: int = Field(default=2 * 2**30, ge=1024)
-    """Size limit (bytes) of one of your datasets, as a file and as arrays in memory."""
+    """Maximum bytes of one of your datasets, as a file and as arrays in memory; larger ones are rejected."""

@@ -19,7 +19,9 @@ than half."""
 class StageLimits(FrozenModel):
     """Hard limits of one stage, including all its attempts. Source of the counts: AI-Scientist-v2, table 3."""
 
-    nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
+    nodes: int = Field(
+        default=12, ge=1, description="maximum search nodes: drafts, debugs, improvements, tunings, ablations"
+    )
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit"
     )
@@ -30,50 +32,55 @@ class SearchSettings(FrozenModel):
     """Settings of the tree search."""
 
     policy: Literal["best-first", "chain"] = Field(
-        default="best-first", description="chain: a single line of work without a tree, for comparison"
+        default="best-first", description="best-first: tree search; chain: a single line of nodes, for comparison"
     )
-    num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run in parallel")
+    num_workers: int = Field(default=2, ge=1, le=256, description="number of concurrent experiments")
     lookahead: int = Field(
-        default=2, ge=0, description="minimum number of nodes written in advance while all workers are busy; 0: none"
+        default=2, ge=0, description="minimum number of nodes written ahead while all workers are busy; 0: none"
     )
     order: Literal["arrival", "ticket"] = Field(
-        default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree"
+        default="arrival",
+        description="arrival: fastest; ticket: reproducible, the same seed and window give the same tree",
     )
     window: int | None = Field(
         default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers"
     )
     num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
-    max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
+    max_debug_depth: int = Field(
+        default=3, ge=0, description="maximum consecutive debug attempts; AI-Scientist-v2, table 3"
+    )
     debug_prob: float = Field(
-        default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; table 3"
+        default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; AI-Scientist-v2, table 3"
     )
     num_seeds: int = Field(
         default=5,
         ge=0,
-        description="replicates of a stage's best, each with another seed; those of the tuned node are the pilot",
+        description="replicates of a stage's best node, each with its own seed; in the tuning stage, the pilot",
     )
     max_seeds: int = Field(
         default=20,
         ge=0,
-        description="maximum number of fresh seeds for the paper's results, if the pilot's spread requires more than "
-        "agenda.num_seeds",
+        description="maximum fresh seeds of reported results, if the variance of the pilot requires "
+        "more than agenda.num_seeds",
     )
     planned_ablations: int = Field(
         default=5,
         ge=0,
         le=12,
-        description="number of ablations planned before the ablation stage, run in order; 0: none, it uses the idea's "
-        "risk factors",
+        description="ablations planned before the last stage, which runs them in order; 0: "
+        "no plan, ablate the idea's risk factors",
     )
-    ladder: bool = Field(default=True, description="measure two reference models (docs/search.md)")
-    prune: bool = Field(default=True, description="stop experiments without prospect of success (docs/search.md)")
+    ladder: bool = Field(default=True, description="measure two built-in reference models (docs/search.md)")
+    prune: bool = Field(default=True, description="stop experiments that are unlikely to succeed (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None,
         gt=0,
-        description="arrival: seconds without output after which code is stopped; default: half of sandbox.timeout, at "
-        "least 60",
+        description="with order arrival: seconds without output after which code is stopped; default: "
+        "half of sandbox.timeout, at least 60",
     )
-    grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
+    grace: float = Field(
+        default=20.0, ge=0, description="seconds that running nodes get to finish after a stop request"
+    )
     preliminary: StageLimits = StageLimits(nodes=21)
     tuning: StageLimits = StageLimits()
     agenda: StageLimits = StageLimits()

@@ -30,11 +30,11 @@ class PaperSettings(FrozenModel):
     """Settings of the paper."""
 
     template: str = Field(
-        default="workshop", description="workshop, conference, or the folder of a custom template (docs/paper.md)"
+        default="workshop", description="workshop, conference, or your own template folder (docs/paper.md)"
     )
-    bib: Path | None = Field(default=None, description="a .bib file with verified entries that the paper may cite")
+    bib: Path | None = Field(default=None, description=".bib file of references; verified entries may be cited")
     papers: Path | None = Field(
-        default=None, description="a folder of PDFs; the paper may also cite those found in a catalogue"
+        default=None, description="folder of PDFs; those found in a catalogue may be cited as well"
     )
     citation_rounds: int = Field(
         default=3, ge=0, le=20, description="rounds of citation search for the first draft; 0: no catalogue is queried"
@@ -44,17 +44,15 @@ class PaperSettings(FrozenModel):
         description="add the NeurIPS checklist after the appendix, answered from the record where possible",
     )
     sections_per_call: int = Field(default=4, ge=0, description="sections per call of the writer; 0: all")
-    reflections: int = Field(
-        default=3, ge=0, le=10, description="maximum number of rounds in which the reflector edits the draft"
-    )
+    reflections: int = Field(default=3, ge=0, le=10, description="maximum rounds of revision by the reflector")
     missing_ablations: int = Field(
         default=2,
         ge=0,
         le=2,
-        description="ablations that a reviewer of the draft may request and that are then run; 0: none",
+        description="maximum ablations that the draft's reviewer may request, which are then run; 0: no review",
     )
-    replots: int = Field(default=2, ge=0, le=5, description="times that rejected figures are redrawn")
-    timeout: float = Field(default=120.0, gt=0, description="time limit of one compilation, in seconds")
+    replots: int = Field(default=2, ge=0, le=5, description="maximum attempts to redraw rejected figures")
+    timeout: float = Field(default=120.0, gt=0, description="timeout of one compilation, in seconds")
     judge: bool = Field(default=True, description="judge the finished paper as the last step of a run")
 
     def count_writer_calls(self, sections: int) -> int:

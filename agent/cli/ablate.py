@@ -1,4 +1,4 @@
-"""`scientist ablate`: reproduce a repository's result, then find out by experiment which of its parts carry it."""
+"""`scientist ablate`: reproduce a repository's result, then measure which of its components matter for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _format_code_state(code: RepositoryState) -> Iterator[Text]:
             "bold",
         )
         if check.verdict == "differs" and code.ablation_results is None:
-            yield format_line("it is not ablated; to go on from it all the same: --accept-baseline")
+            yield format_line("no ablations were run; to run them anyway: --accept-baseline")
     if code.ablation_results is not None:
         if not code.ablation_results.results:
             yield format_line(f"nothing was ablated: {code.ablation_results.stopped or 'no part was found'}", "bold")
@@ -88,13 +88,15 @@ def _format_code_state(code: RepositoryState) -> Iterator[Text]:
 
 
 def build_request(args: Ablate) -> AblationRequest:
-    """The order behind a command line. Raises `WrongUse`."""
+    """Build the request from the command line. Raises `UsageError`."""
     if args.top < 1 or (args.budget_runs is not None and args.budget_runs < 8):
-        raise UsageError("--top must be at least 1, and --budget-runs at least 8: baseline and its check take five")
+        raise UsageError(
+            "--top must be at least 1, and --budget-runs at least 8: the baseline and its check take five runs"
+        )
     scored = args.predictions, args.truth is not None
     if any(scored) and not (all(scored) and args.metric in METRICS):
         raise UsageError(
-            f"--predictions FILE and --truth TABLE go together, with a --metric of predictions: {', '.join(METRICS)}"
+            f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
         )
     metric = f"{PREDICTIONS_KIND}:{args.predictions}@{args.metric}" if args.predictions else args.metric
     return AblationRequest(
@@ -123,7 +125,7 @@ def _split_words(text: str, flag: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"{flag} {text!r} is no command line ({error})") from None
+        raise UsageError(f"{flag} {text!r} is not a valid command line ({error})") from None
 
 
 def _parse_pairs(given: list[str] | None, flag: str) -> dict[str, str]:
@@ -134,7 +136,7 @@ def _parse_pairs(given: list[str] | None, flag: str) -> dict[str, str]:
 
 
 def choose_folder(runs: Path, order: AblationRequest) -> Path:
-    """The newest folder in which this order was left unfinished, or a new one by time and repository."""
+    """Return the newest folder in which this request is unfinished, or a new one named by time and repository."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.repository).name).strip("-.")[:60] or "repository"
     for folder in sorted(runs.glob(f"*_ablate_{slug}"), reverse=True):
         if _is_unfinished(folder, order):

@@ -1,6 +1,7 @@
-"""`scientist audit`: is every number of a paper tied to the record, and is every file what the record says?
+"""`scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
+record.
 
-A paper that is not ours is checked against its result files, its code and itself.
+An external paper is checked against its result files, its code and itself.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def audit(args: Audit) -> int:
         raise UsageError(
             f"{args.path} is not a paper: --results and --code go with a paper (.md, .tex, .pdf), not with a run"
         )
-    read_run_events(path)  # refused where it is none
+    read_run_events(path)  # raises if this is not a run
     report = audit_run(path)
     print_result(
         {
@@ -60,21 +61,21 @@ def audit(args: Audit) -> int:
 
 
 MAX_SIMILAR_SHOWN = 20
-"""Findings in the same words of different files that are printed: a copy made without some files misses thousands."""
+"""Identical findings that are printed: an incomplete copy of a run can miss thousands of files."""
 
 
 def format_run_audit(report: AuditReport) -> Iterator[Text]:
-    """Findings, one a line, then what was checked. Of many that say the same of different files, a few lines."""
+    """Format the findings, one per line, then what was checked. Repeated findings are truncated."""
     same = Counter((finding.kind, finding.what) for finding in report.findings)
-    told = Counter[tuple[str, str]]()
+    printed = Counter[tuple[str, str]]()
     for finding in report.findings:
         colour, alike = "yellow" if finding.kind == "not checked" else "red", (finding.kind, finding.what)
-        told[alike] += 1
-        if told[alike] <= MAX_SIMILAR_SHOWN:
+        printed[alike] += 1
+        if printed[alike] <= MAX_SIMILAR_SHOWN:
             yield format_line(f"{finding.where}: {finding.what}", colour, label=f"{finding.kind}: ")
-        elif told[alike] == same[alike]:
+        elif printed[alike] == same[alike]:
             yield format_line(
-                f"and {same[alike] - MAX_SIMILAR_SHOWN} more of which the same is said (--json lists them)",
+                f"and {same[alike] - MAX_SIMILAR_SHOWN} more like this (--json lists all)",
                 colour,
                 label=f"{finding.kind}: ",
             )
@@ -84,11 +85,11 @@ def format_run_audit(report: AuditReport) -> Iterator[Text]:
     yield Text(f"{verdict}: {report.unbound_count} unbound", style="red" if number else "green")
 
 
-# --- papers that are not ours ----------------------------------------------------------------------------------------
+# --- external papers ------------------------------------------------------------------------------------------------
 
 
 def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
-    """A report as plain values for JSON (see docs/audit.md)."""
+    """Convert a report to plain values for JSON (see docs/audit.md)."""
     return {
         "paper": report.paper,
         "sha256": report.sha256,
@@ -132,7 +133,7 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
 
 
 def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
-    """Every number in a table, what ran, what speaks against the paper, then the counts and what they come to."""
+    """Format every number in a table, then provenance, evidence against the paper, counts and conclusion."""
     if report.verdicts:
         yield build_table(
             "number",
@@ -175,7 +176,7 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         for one in report.missing_results[:MAX_SIMILAR_SHOWN]
     )
     if (more := len(report.missing_results) - MAX_SIMILAR_SHOWN) > 0:
-        yield format_line(f"and {more} more (--json lists them)", "red", label="in no result file: ")
+        yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
     yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if report.verdicts:
         counts, grades = (
@@ -187,32 +188,29 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
             f"{report.result_value_count} numbers of {len(report.result_files)} result files; {grades}"
         )
     else:
-        yield format_line(f"{report.number_count} numbers read; give --results DIR to hold them against result files")
+        yield format_line(f"{report.number_count} numbers read; give --results DIR to check them against result files")
     if report.code_file_count:
-        yield format_line(f"{len(report.code_findings)} findings of form in {report.code_file_count} files of code")
+        yield format_line(f"{len(report.code_findings)} static findings in {report.code_file_count} code files")
     yield format_line(*_format_conclusion(report))
 
 
 def _format_conclusion(report: ExternalPaperAudit) -> tuple[str, str]:
-    """The last line, and its colour."""
+    """Return the last line and its colour."""
     return {
-        "against": (
-            f"findings: {report.finding_count + len(report.missing_results)}; read them before the paper",
-            "red",
-        ),
+        "against": (f"findings: {report.finding_count + len(report.missing_results)}", "red"),
         "missing": (
-            f"findings: {len(report.missing_results)}, results that are in no result file and do not follow from "
-            "numbers that are; nothing else speaks against the paper",
+            f"findings: {len(report.missing_results)} results that are neither in a result file nor derivable from "
+            "one; no other findings",
             "red",
         ),
-        "not shown": ("there are no findings, and nothing given shows that the numbers were measured", "yellow"),
-        "measured": ("there are no findings; the numbers stand where programs that ran put them", "green"),
-        "not asked": ("there are no findings; without --results nothing is said of where numbers come from", "green"),
+        "not shown": ("no findings, but nothing shows that the numbers were measured", "yellow"),
+        "measured": ("no findings; the numbers are in files written by programs that ran", "green"),
+        "not asked": ("no findings; give --results to check where the numbers come from", "green"),
     }[report.outcome]
 
 
 def _format_evidence(one: NumberVerdict) -> str:
     if one.kind == "unsupported":
         return one.claim.context[:120]
-    chance = f"; as many as {one.chance:.0%} of such numbers would match" if one.kind == "ambiguous" else ""
+    chance = f"; {one.chance:.0%} of such numbers would match by chance" if one.kind == "ambiguous" else ""
     return one.evidence + (", a report" if one.kind == "found" and one.from_prose else "") + chance

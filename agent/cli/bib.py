@@ -1,4 +1,4 @@
-"""`scientist bib check`: a library held against public catalogues, and written with its records of verification."""
+"""`scientist bib check`: verify a bibliography against public catalogues and write it with its verification records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 
 class BibEntryResult(FrozenModel):
-    """One entry. `why` is empty where it may be cited, and `record` that of its verification."""
+    """One entry. `why` is empty if it may be cited; `record` is the record of its verification."""
 
     key: str
     outcome: str
@@ -74,7 +74,7 @@ def _format_results(
     yield build_table(
         "entry",
         "outcome",
-        "why, or by whom",
+        "reason or source",
         rows=(
             (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
             for one in entries

@@ -1,4 +1,4 @@
-"""`scientist branch`: everything that can be refused is refused before anything is created."""
+"""`scientist branch`: check everything that can be refused before creating anything."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from labwright.record.run_folder import RunFolder
 from labwright.stages.nodes.user_code import read_user_program
 
 FIXED_SETTINGS = {
-    "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",
-    "context": "the documents of a run are read when it begins: start another one with 'scientist run'",
-    "sandbox.packages": "the packages of a run are fixed with its data plan: start another one with 'scientist run'",
-    "seed": "the seed of experiments stays that of the run, so that they compare; --seed is that of the choices",
+    "data": "the data of a run is fixed when it starts: start a new run with 'scientist run'",
+    "context": "the documents of a run are read when it starts: start a new run with 'scientist run'",
+    "sandbox.packages": "the packages of a run are fixed with its data plan: start a new run with 'scientist run'",
+    "seed": "experiments keep the seed of the original run, for comparison; --seed sets that of decisions",
 }
 MAX_AUTHOR_LENGTH = 64
 """Characters of an author's name."""
@@ -42,7 +42,7 @@ MAX_AUTHOR_LENGTH = 64
 
 def branch(args: Branch) -> int:
     run, point, note, flags = args.run, args.point, args.note, args.flags
-    read_run_events(run)  # refused where it is none
+    read_run_events(run)  # raises if this is not a run
     try:
         origin = read_origin(run, point)
     except BranchPointError as error:
@@ -50,7 +50,7 @@ def branch(args: Branch) -> int:
     state, by = origin.cut.state, control_files.read_user_name()
     assert state.started is not None
     if args.code is None and args.author is not None:
-        raise UsageError("--author names who wrote the code: give --code too")
+        raise UsageError("--author requires --code")
     if (
         note
         and (why := control_files.find_refusal(state, CommandReceived(verb="note", text=note), is_running=False))
@@ -63,14 +63,14 @@ def branch(args: Branch) -> int:
     settings = settings_here(state, flags, RunFolder(run))
     if written is not None and settings.code.repository is not None:
         raise UsageError(
-            "--code is an experiment.py, and this run is of a repository: change that, and start a run of it"
+            "--code gives an experiment.py, but this run studies a repository: edit it and start a new run"
         )
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
     root = (args.runs or run.resolve().parent) / (
         f"{make_run_name(state.started.idea)[:60]}_from-{point_in_name}" if args.name is None else check_name(args.name)
     )
     if root.exists():
-        raise UsageError(f"{root} exists already: choose another --name")
+        raise UsageError(f"{root} already exists: choose another --name")
     for key in flags:
         if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
             raise UsageError(f"--set {key}: {why}")
@@ -85,7 +85,7 @@ def branch(args: Branch) -> int:
             create_branch(origin, BranchChanges(settings, flags, args.seed, note, written, by), root)
         except (RecordError, OSError) as error:
             raise UsageError(f"no branch was created: {error}") from None
-    print_to_stderr(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
+    print_to_stderr(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes reused")
     return run_with_view(lambda listener: resume_run(root, {}, listener=listener), root)
 
 
@@ -93,7 +93,7 @@ def _check_author(name: str) -> str:
     flat = " ".join(name.split())
     if not flat or len(flat) > MAX_AUTHOR_LENGTH or not flat.isprintable():
         raise UsageError(
-            f"--author {name[:MAX_AUTHOR_LENGTH]!r} is not a name: give who wrote it in at most "
+            f"--author {name[:MAX_AUTHOR_LENGTH]!r} is not a valid name: give at most "
             f"{MAX_AUTHOR_LENGTH} printable characters"
         )
     return flat

@@ -1,4 +1,4 @@
-"""`scientist campaign` and `queue`, and what `status`, `stop` and `resume` do with the folder of a campaign."""
+"""`scientist campaign` and `queue`, and `status`, `stop` and `resume` for campaigns."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from labwright.record.schema.hypotheses import HypothesisDecision
 
 
 class CampaignVerdict(FrozenModel):
-    """Of a confirmatory hypothesis. `level`: at which it was looked at, after correction over the campaign."""
+    """Verdict on a confirmatory hypothesis. `level` is the significance level after correction over the campaign."""
 
     hypothesis: str
     verdict: str
@@ -78,7 +78,7 @@ class CampaignVerdict(FrozenModel):
 
 
 class CampaignRow(FrozenModel):
-    """One idea of the table, or a topic whose ideas are not found yet."""
+    """One row of the table: an idea, or a topic without ideas yet."""
 
     name: str
     title: str
@@ -92,7 +92,7 @@ class CampaignRow(FrozenModel):
 
 
 class CampaignReport(FrozenModel):
-    """A campaign as it stands."""
+    """State of a campaign."""
 
     folder: str
     working: str = ""
@@ -100,16 +100,16 @@ class CampaignReport(FrozenModel):
     usd: float
     hours: float
     tests: dict[str, int] = Field(default_factory=dict)
-    """Dataset -> studies that scored its test split."""
+    """Dataset -> number of studies that scored its test split."""
     remaining_budget: dict[str, float] = Field(default_factory=dict)
-    """What is limited, seconds among it -> how much is neither spent nor set aside."""
+    """Budget item or `seconds` -> amount neither spent nor reserved."""
 
 
 def run_campaign(args: Campaign) -> int:
     settings = compose_settings(config=args.config, flags=args.flags)
     found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), check_idea_count(args))]
     if not found:
-        raise UsageError("nothing to run: name files of ideas, or give --topic")
+        raise UsageError("nothing to run: give idea files or --topic")
     check_code(settings)
     check_components(settings)
     check_writable(args.out, "--out")
@@ -123,12 +123,12 @@ def run_campaign(args: Campaign) -> int:
 
 def check_idea_count(args: Campaign) -> int:
     if not 1 <= args.count <= MAX_IDEAS:
-        raise UsageError(f"-n {args.count}: ask for 1 to {MAX_IDEAS} ideas for a topic")
+        raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas per topic")
     return args.count
 
 
 def read_topics(places: Sequence[Path], ideas: int) -> Iterator[CampaignItem]:
-    """Topics, as MLR-Bench's tasks: files, and every .md of a folder. Raises `WrongUse`."""
+    """Yield the topics in files, and in every .md file of folders (such as MLR-Bench's tasks/). Raises `UsageError`."""
     for file in find_files(places, "*.md", "topics"):
         if file.stem.lower() != "readme":
             yield CampaignItem(to_slug(file.stem), str(file), text=read_topic(file)[0], idea_count=ideas)
@@ -141,7 +141,7 @@ def build_terms(
     keep: int | None = None,
     item_count: Literal["ideas", "tasks"] = "ideas",
 ) -> CampaignTerms:
-    """What holds over all runs, of settings that are for one: caps, time where it is limited, and places at work."""
+    """Convert the settings of a single run to the terms of a campaign: caps, time limit if set, and slots."""
     fit = count_slots(settings)
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
@@ -156,11 +156,13 @@ def build_terms(
 
 
 def run_in_folder(folder: Path, *, json: bool = False) -> int:
-    """Work on a campaign to its end, and show what came of it."""
+    """Work on a campaign until it ends, and show the results."""
     folder = folder.absolute()
     terms = read_campaign(folder).terms
     if terms is not None and terms.entry_kind == "tasks":
-        raise UsageError(f"{folder} is a benchmark's: go on with the command that began it (scientist bench)")
+        raise UsageError(
+            f"{folder} belongs to a benchmark: continue with the command that started it (scientist bench)"
+        )
     state = work.CampaignRunner(
         folder,
         CampaignRuns(folder, stops_before_choice=terms is not None and terms.keep is not None),
@@ -179,7 +181,7 @@ def _print_event(event: CampaignEvent) -> None:
             print_lines([format_line(f"{event.name}: refused: {shorten(event.why, 300)}", "yellow")])
         case RunLaunched():
             caps = ", ".join(f"{cap:.4g} {what.replace('_', ' ')}" for what, cap in event.share.caps.items())
-            print_lines([format_line(f"{event.name}: begun" + (f", with at most {caps}" if caps else ""))])
+            print_lines([format_line(f"{event.name}: started" + (f", with at most {caps}" if caps else ""))])
         case IdeasFound():
             print_lines(
                 [format_line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")]
@@ -190,11 +192,11 @@ def _print_event(event: CampaignEvent) -> None:
                 [format_line(f"{event.name}: ended ({ended})" + (f": {shorten(event.why, 200)}" if event.why else ""))]
             )
         case RunEnded():
-            print_lines(
-                [format_line(f"{event.name}: its preliminary stage is done, {format_forecast(event.prospect)}")]
-            )
+            print_lines([format_line(f"{event.name}: preliminary stage done, {format_forecast(event.prospect)}")])
         case StudiesSelected():
-            print_lines([format_line(f"chosen by what an hour decides: {', '.join(event.names)}", "bold")])
+            print_lines(
+                [format_line(f"selected by hypotheses decided per compute hour: {', '.join(event.names)}", "bold")]
+            )
         case CampaignEnded() if event.why:
             print_lines([format_line(event.why)])
         case _:
@@ -205,9 +207,7 @@ def format_forecast(one: DecisionForecast | None) -> str:
     if one is None or one.why:
         return one.why if one is not None else ""
     asks = ", ".join(f"{name} {n} seeds" for name, n in one.wanted.items())
-    return (
-        f"{one.decided_count} of {one.hypotheses} claims in {format_duration(3600 * one.hours)} of computing ({asks})"
-    )
+    return f"{one.decided_count} of {one.hypotheses} claims in {format_duration(3600 * one.hours)} compute ({asks})"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def show_campaign(folder: Path, *, json: bool = False) -> int:
 
 
 def build_report(folder: Path) -> CampaignReport:
-    """Where every idea stands, from the records. Raises `WrongUse`."""
+    """Build the report of every idea from the records. Raises `UsageError`."""
     state = read_campaign(folder)
     runs = dict(_read_runs(folder, state))
     decided = decide_across_runs(runs)
@@ -299,15 +299,13 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
     yield build_table("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
     yield format_line(
         f"{len(found.lines)} ideas, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
-        + (f"; {found.working} works on it" if found.working else "")
+        + (f"; in use by {found.working}" if found.working else "")
     )
     if any(each.confirmed for one in found.lines for each in one.verdicts):
-        yield format_line(
-            "verdicts are corrected for one another over the campaign (Holm); each paper's are within it alone"
-        )
+        yield format_line("verdicts are corrected over the campaign (Holm); each paper corrects only its own")
     if tests := {name: uses for name, uses in found.tests.items() if uses > 1}:
         yield format_line(
-            "test splits that more than one study scored: "
+            "test splits scored by more than one study: "
             + ", ".join(f"{name} ({uses})" for name, uses in tests.items())
         )
 
@@ -318,16 +316,16 @@ def _format_verdicts(one: CampaignRow) -> str:
     )
 
 
-# --- steering -------------------------------------------------------------------------------------------------------
+# --- controlling a campaign ------------------------------------------------------------------------------------------
 
 
 def request_stop(folder: Path) -> int:
-    """Ask the process that works on a campaign to stop."""
+    """Request the process that works on a campaign to stop."""
     if (who := find_owner(folder)) is None:
-        print(f"nothing to stop: no process works on {folder}")
+        print(f"nothing to stop: no process is working on {folder}")
         return DONE
     write_file(folder / STOP_FILE, "")
-    print(f"asked {who}: runs end gently; continue with: scientist resume {folder}")
+    print(f"stop requested from {who}: runs stop after their grace period; continue with: scientist resume {folder}")
     return DONE
 
 
@@ -337,17 +335,17 @@ def add_to_queue(args: QueueAdd) -> int:
     if broken := next((one for one in found if one.why), None):
         raise UsageError(broken.why)
     if text := next((one for one in found if one.idea is None), None):
-        raise UsageError(f"{text.source} is a proposal: make an idea of it first (scientist run --idea, --dry-run)")
+        raise UsageError(f"{text.source} is a proposal: convert it to an idea first (scientist run --idea, --dry-run)")
     names = [one.name for one in found]
     if known := next((name for name in names if name in state.entries or names.count(name) > 1), None):
-        raise UsageError(f"{args.campaign} has an idea called {known} already: change its Name")
+        raise UsageError(f"{args.campaign} already has an idea named {known}: change its Name")
     if not _try_add(args.campaign, found):
-        print(f"{len(found)} added; {find_owner(args.campaign) or 'the process at work'} takes them up")
+        print(f"{len(found)} added; {find_owner(args.campaign) or 'the running process'} will start them")
     return DONE
 
 
 def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
-    """Whether ideas were put into the record, where nobody works on it; else they wait for the process that does."""
+    """Record the ideas if no process works on the campaign, and return True; otherwise queue them for that process."""
     try:
         with acquire_lock(folder):
             log = CampaignLog(folder)

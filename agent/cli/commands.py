@@ -1,6 +1,7 @@
-"""Every command with its options and its help; those about papers are in `agent.cli.paper_commands`.
+"""The commands with their options and help; `agent.cli.paper_commands` defines those about papers.
 
-What a command does lies in a module of its own, imported when it is called: parsing and `--help` load nothing heavy.
+Each command is implemented in a module that is imported only when the command is called: parsing and `--help` load
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from labwright.agent.cli.options import (
 )
 
 EXIT_CODES = """
-Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
-partial report; 4 paper not released; 5 findings (audit, reproduce, trace, doctor); 130 interrupted, continue with
-resume.
+Exit codes: 0 success, paper released; 1 unexpected error; 2 invalid usage or configuration; 3 budget or time limit
+reached, partial report written; 4 paper not released; 5 findings (audit, reproduce, trace, doctor); 130 interrupted,
+continue with resume.
 """
 
 
@@ -36,11 +37,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="From a research idea to a paper whose every number was measured.",
+    help="Turn a research idea into a paper in which every number is measured.",
     epilog=EXIT_CODES,
 )
 
-queue = typer.Typer(help="Add ideas to a campaign, and show them.")
+queue = typer.Typer(help="Add ideas to a campaign or list them.")
 app.add_typer(queue, name="queue")
 
 
@@ -57,7 +58,7 @@ def show_version_or_help(
         raise typer.Exit(2)
 
 
-# --- making runs ----------------------------------------------------------------------------------------------------
+# --- creating runs --------------------------------------------------------------------------------------------------
 
 
 class Run(
@@ -66,33 +67,41 @@ class Run(
     work="agent.cli.run:run",
     settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
 ):
-    """Run an idea: experiments in four stages, then figures and a paper."""
+    """Run an idea: four stages of experiments, then figures and a paper."""
 
     idea: Annotated[
         Path | None,
-        Option(help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model."),
+        Option(
+            help="One idea or a list of ideas (AI-Scientist-v2 JSON), or a proposal (.md), which the model converts."
+        ),
     ] = None
     task: Annotated[
         Path | None,
-        Option(help="With --code, in place of --idea: a question (.md, .toml) that one experiment answers."),
+        Option(help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."),
     ] = None
-    paper: Annotated[bool, Option("--paper", help="With --task: the whole study of it, with a paper.")] = False
-    idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
+    paper: Annotated[
+        bool, Option("--paper", help="With --task: run a full study of the question and write a paper.")
+    ] = False
+    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
-    name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
-    plan: Annotated[Path | None, Option(help="A data plan (YAML) instead of the planner's.")] = None
+    runs: Annotated[Path, Option(help="Folder in which the run's folder is created.")] = Path("runs")
+    name: Annotated[str | None, Option(help="Name of the run's folder; default: built from time and idea.")] = None
+    plan: Annotated[Path | None, Option(help="A data plan (YAML) to use instead of the planner's.")] = None
     space: Annotated[
-        Path | None, Option(help="With --code: hyperparameters, arms and levels (YAML) that every plan has.")
+        Path | None, Option(help="With --code: hyperparameters, arms and levels (YAML) that every plan must include.")
     ] = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
-    out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only show a data plan (billed model calls) and a cost forecast.")
+    ] = False
+    out: Annotated[
+        Path | None, Option(help="With --dry-run: write the plan to this YAML file, for use with --plan.")
+    ] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
     track: TrackOption = None
 
 
 class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTINGS):
-    """Continue a run where it stopped; finished work is not repeated. Changed settings are recorded."""
+    """Resume a run where it stopped. Finished work is not repeated; changed settings are recorded."""
 
     run: RunArgument
     track: TrackOption = None
@@ -104,126 +113,143 @@ class Campaign(
     work="agent.cli.campaign:run_campaign",
     settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
 ):
-    """Run many ideas under one budget and time limit, some at a time (docs/budget.md). Go on with it: resume."""
+    """Run several ideas in parallel under a shared budget and time limit (docs/budget.md). Continue with `scientist
+    resume`."""
 
-    ideas: Annotated[
-        list[Path] | None, Argument(metavar="IDEAS...", help="Files of ideas (JSON), or folders of such files.")
-    ] = None
-    out: Annotated[Path, Option(help="The campaign's folder, which is made.")]
+    ideas: Annotated[list[Path] | None, Argument(metavar="IDEAS...", help="Idea files (JSON), or folders of them.")] = (
+        None
+    )
+    out: Annotated[Path, Option(help="Output folder (created).")]
     topic: Annotated[
         list[Path] | None,
-        Option(metavar="FILE|DIR", help="A topic to find ideas for, or a folder of them, as MLR-Bench's tasks/."),
+        Option(
+            metavar="FILE|DIR", help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/."
+        ),
     ] = None
-    count: Annotated[int, Option("-n", "--count", help="With --topic: how many ideas for each.")] = 1
-    parallel: Annotated[int | None, Option(min=1, help="Runs at the same time; default: --workers.")] = None
+    count: Annotated[int, Option("-n", "--count", help="With --topic: number of ideas per topic.")] = 1
+    parallel: Annotated[int | None, Option(min=1, help="Number of concurrent runs; default: --workers.")] = None
     keep: Annotated[
-        int | None, Option(min=1, help="How many go on after the preliminary stage: those that decide most an hour.")
+        int | None,
+        Option(
+            min=1,
+            help="Keep only the N most promising runs after the preliminary stage (ranked by hypotheses decided per "
+            "compute hour).",
+        ),
     ] = None
     config: ConfigOption = None
     json: JsonOption = False
 
 
 class QueueAdd(CliCommand, to=queue, name="add", work="agent.cli.campaign:add_to_queue"):
-    """Add ideas to a campaign, also to one that is running."""
+    """Add ideas to a campaign, even while it is running."""
 
-    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
-    ideas: Annotated[list[Path], Argument(metavar="IDEAS...", help="Files of ideas, or folders of such files.")]
+    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="Folder of the campaign.")]
+    ideas: Annotated[list[Path], Argument(metavar="IDEAS...", help="Idea files, or folders of them.")]
 
 
 class QueueList(CliCommand, to=queue, name="list", work="agent.cli.campaign:list_queue"):
-    """Show the ideas of a campaign and how they stand."""
+    """Show the ideas of a campaign and their status."""
 
-    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
+    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="Folder of the campaign.")]
     json: JsonOption = False
 
 
 class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SETTINGS):
-    """Start a new run from a point of another, which stays unchanged. Budget and time start at zero."""
+    """Start a new run from a point in another run. The original run is not changed; budget and time start at zero."""
 
     run: RunArgument
     point: Annotated[
-        str, Option("--from", metavar="NODE|STAGE", help="Point to branch from: after a node (n0012), before a stage.")
+        str, Option("--from", metavar="NODE|STAGE", help="Branch point: after a node (n0012) or before a stage.")
     ]
-    code: Annotated[Path | None, Option(help="A folder with your own experiment.py, the first new node.")] = None
-    author: Annotated[str | None, Option(help="Who wrote the code; default: your user name.")] = None
-    note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
-    runs: Annotated[Path | None, Option(help="Where to create the run's folder; default: beside RUN.")] = None
-    name: Annotated[str | None, Option(help="Name of the run's folder; default: time, idea and point.")] = None
+    code: Annotated[
+        Path | None, Option(help="Folder with your own experiment.py, which becomes the first new node.")
+    ] = None
+    author: Annotated[str | None, Option(help="Author of the code; default: your user name.")] = None
+    note: Annotated[str, Option(help="Note to add to the next prompts of the stage.")] = ""
+    runs: Annotated[
+        Path | None, Option(help="Where to create the run's folder; default: the folder that contains RUN.")
+    ] = None
+    name: Annotated[
+        str | None, Option(help="Name of the run's folder; default: built from time, idea and branch point.")
+    ] = None
     seed: Annotated[
-        int | None, Option(min=0, help="Seed of its choices; default: a new one. RUN's own seed repeats RUN's choices.")
+        int | None,
+        Option(min=0, help="Seed of the new run; default: a new one. With RUN's seed, RUN's choices are repeated."),
     ] = None
 
 
 class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "template")):
-    """Write a new version of a finished run's paper, in paper/v2. No experiment is repeated; the first paper stays."""
+    """Write a new version of a finished run's paper, in paper/v2. No experiments are re-run; the original paper is
+    kept."""
 
     run: RunArgument
 
 
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
-    """Run a Python file in the sandbox, as a node would. Shows its output and measurements; exits 1 if it fails."""
+    """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
+    file: Annotated[Path, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")]
     cells: Annotated[
         str,
-        Option(metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level."),
+        Option(
+            metavar="ARM@LEVEL,...", help="For a program that calls lab.measure: cells to measure, as arm or arm@level."
+        ),
     ] = ""
-    on: Annotated[str, Option(metavar="DATASET,...", help="Datasets to measure these cells on.")] = ""
+    on: Annotated[str, Option(metavar="DATASET,...", help="Datasets on which to measure these cells.")] = ""
     setting: Annotated[
         list[str] | None,
-        Option(metavar="NAME=VALUE", help="A hyperparameter of these cells, as cell.setting has it; may be repeated."),
+        Option(metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."),
     ] = None
-    timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: a node's.")] = None
+    timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: sandbox.timeout.")] = None
     config: ConfigOption = None
     json: JsonOption = False
 
 
 class Prefetch(CliCommand, to=app, work="agent.cli.prefetch:prefetch_files", settings=("assignments", "data")):
-    """Download what a run needs from the Hugging Face hub. Datasets and pretrained models, for use without a
-    network."""
+    """Download the datasets and models of a run from the Hugging Face Hub. The run can then work offline."""
 
-    file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
-    idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
+    file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="Idea (.json) or configuration (.yaml).")]
+    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
     config: ConfigOption = None
 
 
 class Store(CliCommand, to=app, work="agent.cli.store:show_store", settings=("assignments",)):
-    """Show what runs have in common on this machine, and prune it. Datasets, pretrained models and packages."""
+    """Show or prune the shared cache. It holds datasets, pretrained models and packages."""
 
-    prune: Annotated[bool, Option("--prune", help="Remove what was not used for --unused.")] = False
-    unused: Annotated[str, Option(metavar="TIME", help="With --prune: such as 30d, 12h or 0s.")] = "30d"
-    check: Annotated[bool, Option("--check", help="Compare everything with the hash that it is named by.")] = False
+    prune: Annotated[
+        bool, Option("--prune", help="Remove items that were not used for the time given by --unused.")
+    ] = False
+    unused: Annotated[str, Option(metavar="TIME", help="With --prune: a duration such as 30d, 12h or 0s.")] = "30d"
+    check: Annotated[bool, Option("--check", help="Verify the content hash of every item.")] = False
     config: ConfigOption = None
     json: JsonOption = False
 
 
 class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MODEL_SETTINGS):
-    """Check whether this machine can do a run. With --model, the model is checked too, by a few small questions."""
+    """Check whether this machine can run experiments. With --model, also test the model with a few short requests."""
 
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="The folder of your runs: its disk and filesystem are checked.")] = Path("runs")
+    runs: Annotated[Path, Option(help="Folder of your runs, whose disk and filesystem are checked.")] = Path("runs")
     probe_context: Annotated[
         bool,
-        Option(
-            "--probe-context", help="With --model: measure how long a prompt it really reads (up to 500k characters)."
-        ),
+        Option("--probe-context", help="With --model: measure the effective context window (up to 500k characters)."),
     ] = False
-    gpu: Annotated[bool, Option("--gpu", help="Try what experiments do on a GPU, and write a report.")] = False
-    out: Annotated[Path, Option(help="With --gpu: the report.")] = Path("gpu-report.json")
+    gpu: Annotated[bool, Option("--gpu", help="Run GPU self-tests and write a report.")] = False
+    out: Annotated[Path, Option(help="With --gpu: report file.")] = Path("gpu-report.json")
     json: JsonOption = False
 
 
 class Ablate(CliCommand, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL_SETTINGS, "workers", "gpus")):
-    """Reproduce a git repository's result, then find out which of its parts carry it. Exits 5 where the result differs
-    from what is expected, or cannot be made."""
+    """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
+    from --expect or cannot be reproduced."""
 
-    repository: Annotated[Path, Argument(metavar="REPO", help="The folder of a git repository; it is only read.")]
+    repository: Annotated[Path, Argument(metavar="REPO", help="Folder of a git repository; it is not modified.")]
     command: Annotated[
         str,
         Option(
             metavar="CMD",
-            help="What makes the result, with {seed} where its seed goes; default: found in the "
-            "repository. {out} is a folder for what it writes, {device} cpu or cuda.",
+            help="Command that produces the result, with {seed} in place of the seed; default: detected in the "
+            "repository. {out} is an output folder, {device} is cpu or cuda.",
         ),
     ] = ""
     metric: Annotated[
@@ -237,78 +263,88 @@ class Ablate(CliCommand, to=app, work="agent.cli.ablate:ablate", settings=(*MODE
         str,
         Option(
             metavar="FILE[:COLUMN]",
-            help="The predictions that it leaves, which we score by --metric (accuracy, mse, ...) against --truth.",
+            help="Predictions file written by the command; scored with --metric (accuracy, mse, ...) against --truth.",
         ),
     ] = ""
-    truth: Annotated[Path | None, Option(help="A table of labels (label, id), which the command never sees.")] = None
-    direction: Annotated[Literal["max", "min"], Option(help="Whether more of it is better, or less.")] = "max"
-    metric_scale: Annotated[float, Option(help="What the number is multiplied with, such as 0.01 of percents.")] = 1.0
-    expect: Annotated[str, Option(metavar="VALUE", help="What its authors report: 0.83, 0.83±0.02 or 0.83±5%.")] = ""
-    top: Annotated[int, Option(help="How many of the most important parts are wanted.")] = 5
-    budget_runs: Annotated[int | None, Option(help="Runs of the command in all; default: by its parts.")] = None
+    truth: Annotated[Path | None, Option(help="Table of labels (label, id), hidden from the command.")] = None
+    direction: Annotated[Literal["max", "min"], Option(help="Optimisation direction.")] = "max"
+    metric_scale: Annotated[float, Option(help="Scale factor, e.g. 0.01 for percentages.")] = 1.0
+    expect: Annotated[
+        str, Option(metavar="VALUE", help="Reported value, optionally with tolerance (0.83, 0.83±0.02, 0.83±5%).")
+    ] = ""
+    top: Annotated[int, Option(help="Number of top components to report.")] = 5
+    budget_runs: Annotated[
+        int | None, Option(help="Total runs of the command; default: derived from the number of components.")
+    ] = None
     timeout: Annotated[str, Option(help="Wall-clock limit of one run, such as 90s or 2h.")] = "1h"
     python: Annotated[
         str,
         Option(
             metavar="PATH",
-            help="Its interpreter, or the prefix of a conda environment, taken as it is; default: "
-            "ours, with what it asks for installed beside.",
+            help="Python interpreter or conda prefix, used unchanged; default: scientist's own interpreter, with the "
+            "repository's requirements installed separately.",
         ),
     ] = ""
     mount: Annotated[
         list[str] | None,
         Option(
             metavar="NAME=PATH",
-            help="Data from outside, read-only, beside the checkout as NAME, or in it at a NAME with "
-            "a slash (data/raw, ./data); may be repeated.",
+            help="Mount external data read-only: next to the checkout as NAME, or inside it if NAME has a slash "
+            "(data/raw, ./data); may be repeated.",
         ),
     ] = None
     env: Annotated[
-        list[str] | None, Option(metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")
+        list[str] | None, Option(metavar="NAME=VALUE", help="Environment variable of the command; may be repeated.")
     ] = None
-    resume_command: Annotated[str, Option(metavar="CMD", help="What goes on after a cut, in the same folder.")] = ""
+    resume_command: Annotated[
+        str, Option(metavar="CMD", help="Command that resumes after a timeout, run in the same directory.")
+    ] = ""
     proxy: Annotated[
         str,
         Option(
             metavar="CMD",
-            help="A cheaper command with the same metric, by which parts are ranked; what is reported comes "
-            "of full runs, with how alike both rank.",
+            help="Cheaper command with the same metric, used to rank components; reported values come from full runs, "
+            "and rank agreement is reported.",
         ),
     ] = ""
-    reproduce_only: Annotated[bool, Option("--reproduce-only", help="Only make the result again.")] = False
+    reproduce_only: Annotated[bool, Option("--reproduce-only", help="Reproduce only; skip ablations.")] = False
     accept_baseline: Annotated[
-        bool, Option("--accept-baseline", help="Ablate also where the result differs from what is expected.")
+        bool, Option("--accept-baseline", help="Run ablations even if the result differs from --expect.")
     ] = False
-    dirty: Annotated[bool, Option("--dirty", help="Take uncommitted work along, as a commit of ours.")] = False
+    dirty: Annotated[
+        bool, Option("--dirty", help="Include uncommitted changes (snapshotted as a temporary commit).")
+    ] = False
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="The folder in which a folder for it is created.")] = Path("runs")
-    out: Annotated[Path | None, Option(help="The folder itself; given again, it goes on there.")] = None
+    runs: Annotated[Path, Option(help="Folder in which the output folder is created.")] = Path("runs")
+    out: Annotated[Path | None, Option(help="Output folder; an existing one is continued.")] = None
     json: JsonOption = False
 
 
-# --- steering a run -------------------------------------------------------------------------------------------------
+# --- controlling a run ----------------------------------------------------------------------------------------------
 
-NodeArgument = Annotated[str, Argument(metavar="NODE", help="The node's id, as the tree shows it: n0012.")]
-ReasonOption = Annotated[str, Option(help="Why; it is recorded.")]
-RequiredReason = Annotated[str, Option("--reason", help="Why, in a sentence; recorded, and disclosed in the paper.")]
+NodeArgument = Annotated[str, Argument(metavar="NODE", help="Node id as shown by `scientist tree`, such as n0012.")]
+ReasonOption = Annotated[str, Option(help="Reason; it is recorded.")]
+RequiredReason = Annotated[
+    str, Option("--reason", help="Reason, in one sentence; recorded and disclosed in the paper.")
+]
 
 
 class Stop(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Ask a run to stop; it can be resumed. Running nodes get a short grace period."""
+    """Stop a run; it can be resumed. Running nodes get a short grace period."""
 
     run: RunArgument
     reason: ReasonOption = ""
 
 
 class Pause(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Pause a run. Nothing new starts, running nodes finish, and no time is counted until 'scientist resume'."""
+    """Pause a run. Nothing new starts, running nodes finish, and the clock stops until `scientist resume`."""
 
     run: RunArgument
     reason: ReasonOption = ""
 
 
 class Kill(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Stop the work on a node at once. Its slot is freed; the node is neither run again nor debugged."""
+    """Stop a node immediately. Its slot is freed, and the node is neither retried nor debugged."""
 
     run: RunArgument
     node: NodeArgument
@@ -316,20 +352,20 @@ class Kill(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
 
 class Mark(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Mark a node as suspect or closed. A suspect node is never the best, and nothing builds on a closed one."""
+    """Mark a node as suspect or closed. A suspect node is never selected as best; a closed node gets no children."""
 
     run: RunArgument
     node: NodeArgument
     reason: RequiredReason
     kind: Annotated[
         Literal["suspect", "closed"],
-        Option("--as", help="suspect: its numbers are not used; closed: nothing is built on it."),
+        Option("--as", help="suspect: its numbers are not used; closed: it gets no children."),
     ] = "suspect"
 
 
 class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Add a note to the next prompts of a stage. A note suggests a direction: a later note may withdraw it, and the
-    rules of honesty still hold."""
+    """Add a note to the next prompts of a stage. A note suggests a direction; a later note may withdraw it, and all
+    honesty checks still apply."""
 
     run: RunArgument
     text: Annotated[str, Argument(metavar="TEXT", help="The note, up to 1000 characters.")]
@@ -337,68 +373,80 @@ class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
 
 class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Amend the data plan of a run before it is locked. Hypotheses, objective, what is not tested and notes may change;
-    each amendment is numbered, with what had been seen."""
+    """Amend the data plan of a run before it is locked. Hypotheses, objective, untested items and notes may change.
+    Each amendment is numbered and recorded with the results known at the time."""
 
     run: RunArgument
-    plan: Annotated[Path, Option(help="The whole plan (YAML), as it is to be; data_plan.json shows it as it is.")]
+    plan: Annotated[Path, Option(help="The complete new plan (YAML); data_plan.json has the current one.")]
     reason: RequiredReason
 
 
-# --- looking at runs ------------------------------------------------------------------------------------------------
+# --- inspecting runs ------------------------------------------------------------------------------------------------
 
 
 class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
-    """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
+    """Show the state of a run. Includes phase, nodes, cost, time, recent events and next steps."""
 
     run: RunArgument
     json: JsonOption = False
 
 
 class Tree(CliCommand, to=app, work="agent.cli.status:show_tree"):
-    """Show the nodes of a run by stage. With their state, metric and the path to the best node."""
+    """Show the nodes of a run by stage. Includes their state and metric, and the path to the best node."""
 
     run: RunArgument
-    watch: Annotated[bool, Option("--watch", "-w", help="Keep the tree current until the run ends, or Ctrl-C.")] = False
+    watch: Annotated[bool, Option("--watch", "-w", help="Update the tree until the run ends or you press Ctrl-C.")] = (
+        False
+    )
     json: JsonOption = False
 
 
 class Logs(CliCommand, to=app, work="agent.cli.status:show_logs"):
-    """Show what happened in a run. One line per event; with --node, also its steps and output, live."""
+    """Show the events of a run, one per line. With --node, also show the node's steps and live output."""
 
     run: RunArgument
-    node: Annotated[str | None, Option(help="Only this node, with its smaller steps and its output.")] = None
-    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
-    last: Annotated[int | None, Option("--last", "-n", min=0, help="Only the last N lines; default: all.")] = None
+    node: Annotated[str | None, Option(help="Show only this node, with its steps and output.")] = None
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends or you press Ctrl-C.")] = (
+        False
+    )
+    last: Annotated[int | None, Option("--last", "-n", min=0, help="Show only the last N lines; default: all.")] = None
     json: JsonOption = False
 
 
 class Why(CliCommand, to=app, work="agent.cli.status:show_diagnosis"):
-    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next steps."""
+    """Show why a run is in its current state. Includes what workers wait for, errors, baseline differences and next
+    steps."""
 
     run: RunArgument
     json: JsonOption = False
 
 
 class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
-    """Show runs in a browser, live. Tree, nodes, reports, cost and paper; served to this machine only."""
+    """Show runs live in a browser. The page has the tree, nodes, reports, cost and paper; it is served to this machine
+    only."""
 
     place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run or its zip, or a folder of runs.")] = Path("runs")
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0
-    read_only: Annotated[bool, Option("--read-only", help="Leave out the buttons that steer a run.")] = False
+    read_only: Annotated[bool, Option("--read-only", help="Hide the buttons that control a run.")] = False
 
 
 class Export(CliCommand, to=app, work="agent.cli.export:export_run"):
-    """Export a run for others to look at. Its page, events, tree or folder, or its nodes to a tracker."""
+    """Export a run. Writes its page, events, tree or folder to a file, or its nodes to a tracker."""
 
     run: RunArgument
-    html: Annotated[Path | None, Option(metavar="FILE", help="The run's page as one HTML file.")] = None
-    events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - prints them.")] = None
-    tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - prints it.")] = None
-    exchange: Annotated[Path | None, Option(metavar="FILE", help="The answers, for --model replay:FILE.")] = None
-    zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
-    with_data: Annotated[bool, Option("--with-data", help="Add data, all labels and documents to the zip.")] = False
-    small: Annotated[bool, Option("--small", help="Make the zip small; scientist opens it, unzip does not.")] = False
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write the run's page as one HTML file.")] = None
+    events: Annotated[Path | None, Option(metavar="FILE", help="Write all events as JSON lines; - prints them.")] = None
+    tree: Annotated[Path | None, Option(metavar="FILE", help="Write the tree as JSON; - prints it.")] = None
+    exchange: Annotated[
+        Path | None, Option(metavar="FILE", help="Write the model's answers, for use with --model replay:FILE.")
+    ] = None
+    zip: Annotated[Path | None, Option(metavar="FILE", help="Write the run's folder as a zip, without its data.")] = (
+        None
+    )
+    with_data: Annotated[bool, Option("--with-data", help="Include data, all labels and documents in the zip.")] = False
+    small: Annotated[
+        bool, Option("--small", help="Compress the zip further; only scientist can open it, not unzip.")
+    ] = False
     mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None
     wandb: Annotated[Path | None, Option(metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")] = None
     force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False

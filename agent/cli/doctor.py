@@ -1,4 +1,4 @@
-"""`scientist doctor`: is this machine, and a model, fit for a run?"""
+"""`scientist doctor`: check whether this machine and a model are ready for a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRADE_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 def run_doctor(args: Doctor) -> int:
     named, runs = "models.name" in args.flags, args.runs
     if not named and (args.probe_context or "models.base_url" in args.flags):
-        raise UsageError("--probe-context and --base-url go with --model: nothing is sent without it")
+        raise UsageError("--probe-context and --base-url require --model")
     place = nearest_existing(runs)
     if not place.is_dir():
         raise UsageError(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
@@ -49,9 +49,9 @@ def run_doctor(args: Doctor) -> int:
 
 
 def check_gpus(settings: Settings, out: Path, *, json: bool) -> int:
-    """Try what experiments do on a GPU, and write a report that can be sent. Raises `WrongUse`, `GpuError`."""
+    """Run the GPU self-tests and write a report that can be shared. Raises `UsageError`, `GpuError`."""
     if out.exists():
-        raise UsageError(f"{out} exists: name another file with --out")
+        raise UsageError(f"{out} already exists: choose another --out")
     checks, made = gpu.open_gpu_checker(settings.sandbox), list[gpu.GpuCheck]()
     for one in checks.run_all():
         made.append(one)
@@ -73,7 +73,7 @@ def check_gpus(settings: Settings, out: Path, *, json: bool) -> int:
 
 
 def check_machine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Every finding on the machine, as soon as it is there. `place`: an existing folder where runs are made."""
+    """Yield each finding about the machine as soon as it is available. `place` is an existing folder for runs."""
     sandbox = settings.sandbox
     probes: dict[str, Callable[[], DoctorFinding]] = {
         "packages": machine.check_packages,
@@ -90,20 +90,20 @@ def check_machine(settings: Settings, place: Path, environment: Mapping[str, str
     for check, probe in probes.items():
         try:
             yield probe()
-        except Exception as error:  # noqa: BLE001  the edge of one probe: one that breaks must not hide the others
+        except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
             yield fault_from_error(check, error)
 
 
 def check_models(settings: Settings, *, probe_context: bool) -> Iterator[DoctorFinding]:
-    """Every finding on the models that are named."""
+    """Yield every finding about the configured models."""
     try:
         yield from model.check_models(settings.models, probe_context=probe_context, rng=Random())
-    except Exception as error:  # noqa: BLE001  the edge of the probes of a model, as of those of the machine
+    except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
         yield fault_from_error("model", error)
 
 
 def format_finding(finding: DoctorFinding) -> Text:
-    """A finding on one line."""
+    """Format a finding as one line."""
     fix = f"; fix: {to_plain(finding.fix)}" if finding.fix else ""
     return Text.assemble(
         (f"{finding.grade:<8}", GRADE_COLOURS[finding.grade]),

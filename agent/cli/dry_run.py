@@ -1,8 +1,10 @@
-"""`scientist run --dry-run`: the data plan of an idea, made as a run would make it, and a forecast of that run.
+"""`scientist run --dry-run`: make the data plan of an idea as a run would, and forecast that run.
 
-The planner and the reviewer are really asked, which costs their calls; the datasets are really split, so that sizes and
-duplicates are facts. All is written to a temporary folder that is removed. No catalogue is asked for prior work: only
-the user's own documents are read. Not guaranteed: that a run makes the same plan again; a second answer may differ.
+The planner and the reviewer are called, which is billed; datasets are split, so that sizes and duplicates are exact.
+Everything is written to a temporary folder that is removed. No catalogue is queried for prior work: only the user's own
+documents are read.
+
+Limits: a run may make a different plan, since the model may answer differently.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ MAX_NAMES_SHOWN = 12
 
 
 class PlanningCost(FrozenModel):
-    """What the calls took. `usd` is None where the price is unknown."""
+    """Cost of the model calls. `usd` is None if the price is unknown."""
 
     calls: int
     input_tokens: int
@@ -60,7 +62,7 @@ class PlanningCost(FrozenModel):
 
 
 class DryRun(FrozenModel):
-    """A data plan with its datasets as they are, what making it took, and what the run would take."""
+    """A data plan with facts about its datasets, the cost of making it, and the forecast of a run."""
 
     idea: str
     title: str
@@ -81,27 +83,27 @@ class DryRun(FrozenModel):
 def show_plan(
     idea: Idea, settings: Settings, *, plan: DataPlan | None = None, out: Path | None = None, json: bool
 ) -> int:
-    """Make the plan, or take one that was given, show it, and write it to `out`; returns 2 where there is no usable
-    plan. Raises `ModelError`, `DatasetError`, `WrongUse`."""
+    """Make or load the plan, show it, and write it to `out`. Returns 2 if there is no usable plan.
+
+    Raises: `ModelError`, `DatasetError`, `UsageError`.
+    """
     role = PLAN if settings.code.repository is None else REPOSITORY_PLAN
     planner = settings.models.list_candidates(role)[0].name
     if out is not None:
         check_output(out)
         if out.exists():
-            raise UsageError(f"{out} exists: name another file")
+            raise UsageError(f"{out} already exists: choose another --out")
     if planner != "offline" and not json and plan is None:
-        print_lines([format_line(f"asking {planner} for the data plan, and for its review; this costs the calls")])
+        print_lines([format_line(f"requesting a plan and a review from {planner} (billed)")])
     try:
         with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
             state = asyncio.run(_prepare_run(idea, settings, RunFolder(Path(folder) / "run"), plan))
     except PlanError as error:
         print_to_stderr(str(error))
         return WRONG_USE
-    except ModelUnavailable as error:  # there is no run that could be resumed
+    except ModelUnavailable as error:  # a dry run cannot be resumed
         why = str(error).replace("; resume later", "")
-        print_to_stderr(
-            f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL"
-        )
+        print_to_stderr(f"the planner is unavailable: {why}; check it with: scientist doctor --model MODEL")
         return FAILED
     assert state.data_plan is not None
     total = state.total_usage
@@ -132,12 +134,12 @@ def show_plan(
         write_file(out, plan_to_yaml(state.data_plan))
     print_result(dry_run, format_dry_run(dry_run), json=json)
     if out is not None and not json:
-        print_to_stderr(f"the plan is in {out}: change it there, and run it with --plan {out}")
+        print_to_stderr(f"plan written to {out}: edit it if needed, then run it with --plan {out}")
     return DONE
 
 
 async def _prepare_run(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
-    """The state of a run right after its first step."""
+    """Return the state of a run right after its first step."""
     folder.create_folders()
     settings = copy_repository(settings, folder)
     if settings.context is not None:
@@ -181,7 +183,7 @@ async def _prepare_run(idea: Idea, settings: Settings, folder: RunFolder, plan: 
 
 
 def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
-    """Plan and forecast as a page of text."""
+    """Format the plan and the forecast as text."""
     plan, spent = dry_run.data_plan, dry_run.planned
     yield format_line(dry_run.title, "bold")
     rows = (
@@ -195,12 +197,12 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
         *_review_rows(dry_run),
     )
     yield from (_format_row(name, value) for name, value in rows if value)
-    yield Text("what a run would take: likely, and at most", style="bold")
+    yield Text("estimated cost: likely / maximum", style="bold")
     yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
     price = "price unknown" if spent.usd is None else format_dollars(spent.usd, 0)
     yield Text(
-        f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {format_count(spent.input_tokens)} "
-        f"tokens in, {format_count(spent.output_tokens)} out, {price}. No run was made.",
+        f"this dry run made {spent.calls} model call{'s' * (spent.calls != 1)}: {format_count(spent.input_tokens)} "
+        f"tokens in, {format_count(spent.output_tokens)} out, {price}",
         style="dim",
     )
 
@@ -216,11 +218,11 @@ def _plan_rows(plan: DataPlan) -> Iterator[tuple[str, str]]:
         ),
     )
     if plan.subjects:
-        yield "asks", ", ".join(plan.subjects)
+        yield "subjects", ", ".join(plan.subjects)
     for arm in plan.arms:
         yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
     for one in plan.hypotheses:
-        kind = "decides" if one.confirmatory else "looks at"
+        kind = "decides" if one.confirmatory else "explores"
         yield (
             kind,
             f"{one.id}: {one.statement} ["
@@ -263,7 +265,7 @@ def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         for one in papers
     )
     if not papers:
-        yield "prior work", "unread"
+        yield "prior work", "not read"
     if dry_run.protocol is not None:
         yield "review", dry_run.protocol.message
         yield from (("open" if one.open else "answered", one.summary_line) for one in dry_run.protocol.findings)
@@ -306,7 +308,7 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield (
         "code",
         (
-            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} of wall clock on {workers} "
+            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on {workers} "
             f"worker{'s' * (workers != 1)}; the run's time limit is {format_duration(dry_run.time_limit)}"
         ),
     )

@@ -1,4 +1,4 @@
-"""`scientist exec`: a file in a kernel, exactly as a node's code runs."""
+"""`scientist exec`: run a file in a kernel, exactly as a node's code runs."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.job import JobOutcome
 
 _CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
-"""As plans name arms and levels."""
+"""Arm, or arm@level, with the names that plans allow."""
 
 
 def execute_file(args: Execute) -> int:
     file = args.file
     if not file.is_file():
-        raise UsageError(f"there is no file {file}: give the path of a Python file")
+        raise UsageError(f"{file} does not exist: give the path of a Python file")
     try:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
+        raise UsageError(f"cannot read {file}: {error}; it must be a Python file in UTF-8") from None
     limit = None if args.timeout is None else parse_timeout(args.timeout)
     if bool(args.cells.strip()) != bool(args.on.strip()) or (args.setting and not args.cells.strip()):
         raise UsageError(
-            "--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting to them"
+            "--cells requires --on, and --setting requires both: --cells baseline@low,method@low --on digits"
         )
     chosen = dict(map(_parse_hyperparameter, args.setting or ()))
     settings = compose_settings(config=args.config, flags=args.flags)
     check_isolation(settings.sandbox)
     check_studied_llms(settings)
-    for told in (*survey_own_data(settings), *describe_targets(settings)):
-        print_to_stderr(told)
+    for note in (*survey_own_data(settings), *describe_targets(settings)):
+        print_to_stderr(note)
     outcome = asyncio.run(
         run_file(
             file,
@@ -90,7 +90,7 @@ def execute_file(args: Execute) -> int:
 
 
 def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
-    """What was printed, what was measured, and how it ended."""
+    """Format the printed output, the measurements, and the result."""
     yield from _format_printed(outcome.stdout_tail)
     if outcome.measurements:
         yield build_table(
@@ -109,7 +109,7 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     if outcome.cells:
         yield build_table(
             "cell",
-            "became",
+            "outcome",
             "seconds",
             "why",
             rows=((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
@@ -123,7 +123,7 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
         )
         if names
     ]
-    ended = f"ran {format_duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
+    ended = f"ran {format_duration(outcome.seconds)}" + (f", {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:
         yield Text(ended, style="green")
@@ -133,7 +133,7 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
 
 
 def _format_printed(text: str, style: str = "") -> Iterator[Text]:
-    """Printed lines with their indentation, safe for a terminal."""
+    """Format printed lines with their indentation, safe for a terminal."""
     for one in text.splitlines():
         yield Text(" " * (len(one) - len(one.lstrip(" "))) + to_plain(one), style=style)
 
@@ -143,17 +143,17 @@ def _split_list(text: str) -> list[str]:
 
 
 def _parse_condition(text: str) -> tuple[str, str]:
-    """Arm and level. Raises `WrongUse`."""
+    """Split a condition into arm and level. Raises `UsageError`."""
     if not _CELL.fullmatch(text):
         raise UsageError(
-            f"--cells {text!r} is no cell: write arm, or arm@level, with letters, digits, _ and - (in levels also .)"
+            f"--cells {text!r} is not a cell: write arm or arm@level, with letters, digits, _ and - (in levels also .)"
         )
     arm, _, level = text.partition("@")
     return arm, level
 
 
 def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
-    """Name and value: a number, true or false where it looks like one, else text. Raises `WrongUse`."""
+    """Parse NAME=VALUE; the value is a number or boolean if it parses as one, else text. Raises `UsageError`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier():
         raise UsageError(f"--setting {text!r} is not NAME=VALUE, as in --setting learning_rate=0.1")
@@ -164,7 +164,7 @@ def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
 
 
 def parse_timeout(text: str) -> float:
-    """Seconds of --timeout. Raises `WrongUse`."""
+    """Parse --timeout to seconds. Raises `UsageError`."""
     with suppress(ValueError):
         limit = float(seconds_of(text))
         if 0 < limit < inf:

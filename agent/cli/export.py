@@ -1,7 +1,6 @@
-"""`scientist export`: a run as files for others: its page, its events, its tree, the model's answers, its folder; or in
-a tracker.
+"""`scientist export`: write a run's page, events, tree, model answers or folder to files, or its nodes to a tracker.
 
-Each file is written whole or not at all; one that is there already stays unless --force. The run is not changed.
+Each file is written completely or not at all; existing files are kept unless --force is given. The run is not changed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.zips import open_run_folder
 
 MIN_SECRET_LENGTH = 16
-"""Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
+"""Minimum length of a key whose value is searched for in exports; shorter values are placeholders."""
 MAX_LEFT_OUT_SHOWN = 8
 STDOUT = Path("-")
 
@@ -44,7 +43,9 @@ def export_run(args: Export) -> int:
     secrets = find_secrets(os.environ)
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
-        raise UsageError(f"the log of {args.run} holds the value of a key that is set here: nothing was exported")
+        raise UsageError(
+            f"the log of {args.run} contains the value of an API key set in this environment: nothing was exported"
+        )
     with ignoring_closed_output():
         _write_texts(args, state, rows)
         if args.html is not None:
@@ -59,7 +60,7 @@ def export_run(args: Export) -> int:
             if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
                 print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
             _print_written(args.zip, f", {packed.files} files")
-        # each tracker is an extra that need not be installed
+        # each tracker is an optional extra
         if args.mlflow is not None:
             from labwright.inspector.tracking.mlflow import export_to_mlflow
 
@@ -74,7 +75,7 @@ def export_run(args: Export) -> int:
 
 
 def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of providers' keys that are set here."""
+    """Return the values of provider keys that are set in the environment."""
     named = {
         name: value.strip()
         for name, value in environment.items()
@@ -84,30 +85,26 @@ def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _check_options(args: Export) -> None:
-    """Refuse before anything is written. Raises `WrongUse`."""
+    """Check the options before anything is written. Raises `UsageError`."""
     files = [one for one in (args.html, args.events, args.tree, args.exchange, args.zip) if one is not None]
     if not files and args.mlflow is None and args.wandb is None:
-        raise UsageError(
-            "export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or --wandb a DIR"
-        )
+        raise UsageError("nothing to export: give --html, --events, --tree, --exchange, --zip, --mlflow or --wandb")
     if STDOUT in (args.html, args.zip):
-        raise UsageError("- (standard output) takes --events, --tree or --exchange only")
+        raise UsageError("- (standard output) works only with --events, --tree and --exchange")
     for given, option in ((args.with_data, "--with-data"), (args.small, "--small")):
         if given and args.zip is None:
-            raise UsageError(f"{option} goes with --zip")
+            raise UsageError(f"{option} requires --zip")
     if len(set(files)) < len(files):
-        raise UsageError("two exports into one file: give each a FILE of its own")
+        raise UsageError("two exports have the same FILE: give each its own")
     for file in files:
         if file != STDOUT:
             check_output(file, args.run)
         if file != STDOUT and not file.parent.is_dir():
-            raise UsageError(
-                f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another"
-            )
+            raise UsageError(f"{file} cannot be written: {file.parent} is not a folder; create it or choose another")
         if file != STDOUT and not os.access(file.parent, os.W_OK | os.X_OK):
-            raise UsageError(f"{file} cannot be written: {file.parent} cannot be written to")
+            raise UsageError(f"{file} cannot be written: {file.parent} is not writable")
         if file != STDOUT and file.exists() and not args.force:
-            raise UsageError(f"{file} exists already: choose another path, or give --force")
+            raise UsageError(f"{file} already exists: choose another path, or give --force")
 
 
 def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
@@ -134,16 +131,18 @@ def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str
     as_of = f"{datetime.fromtimestamp(state.last_event_at).astimezone():%Y-%m-%d %H:%M %Z}"
     page = export_page(folder, as_of=as_of, version=state.paper_version)
     if any(secret in page.html for secret in secrets):
-        raise UsageError(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
+        raise UsageError(
+            f"a file of {folder.name} contains the value of an API key set in this environment: no page was written"
+        )
     with _atomic_file(file, force=force) as made:
         made.write(page.html.encode())
-    left_out = f"; left out for their size: {', '.join(page.left_out)}" if page.left_out else ""
+    left_out = f"; left out because of size: {', '.join(page.left_out)}" if page.left_out else ""
     _print_written(file, f", {page.pages} pages{left_out}")
 
 
 @contextmanager
 def _atomic_file(path: Path, *, force: bool) -> Generator[IO[bytes]]:
-    """A file that stands at its path when all of it is written, and not before. Raises `WrongUse`."""
+    """Open a file that appears at its path only once it is completely written. Raises `UsageError`."""
     part: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -1,4 +1,4 @@
-"""How commands are declared, and the options that several share, with the settings that they stand for."""
+"""The base class of commands, and the options that several commands share, with the settings that they set."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ import typer
 from typer import Argument, Option
 
 RunArgument = Annotated[
-    Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME, or to read it its zip.")
+    Path,
+    Argument(metavar="RUN", help="Folder of a run, such as runs/NAME; commands that only read it also accept its zip."),
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
 ConfigOption = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 TrackOption = Annotated[
     str | None,
     Option(
-        metavar="wandb|mlflow[:PLACE]", help="Mirror the run into a tracker while it goes on (docs/inspect-a-run.md)."
+        metavar="wandb|mlflow[:PLACE]", help="Mirror the run to a tracker while it is running (docs/inspect-a-run.md)."
     ),
 ]
 PapersOption = Annotated[
     Path | None,
-    Option(metavar="DIR", help="A folder of PDFs; the paper may cite those found in a catalogue (docs/ideas.md)."),
+    Option(metavar="DIR", help="Folder of PDFs; the paper may cite those found in a catalogue (docs/ideas.md)."),
 ]
 ContextOption = Annotated[
     Path | None,
-    Option(metavar="DIR", help="A folder of your papers (PDF) and notes, read before all else (docs/ideas.md)."),
+    Option(metavar="DIR", help="Folder of your papers (PDF) and notes, read before anything else (docs/ideas.md)."),
 ]
 
 
@@ -45,7 +46,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "base_url": _declare_setting(
         "models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."
     ),
-    "workers": _declare_setting("search.num_workers", int | None, "Experiments that run at the same time."),
+    "workers": _declare_setting("search.num_workers", int | None, "Number of concurrent experiments."),
     "gpus": _declare_setting(
         "sandbox.gpus",
         str | None,
@@ -58,91 +59,90 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
         metavar="HOST:PORT",
     ),
     "time_limit": _declare_setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),
-    "budget_usd": _declare_setting("budget.usd", float | None, "Most USD that model calls may cost; never exceeded."),
-    "budget_tokens": _declare_setting(
-        "budget.tokens", int | None, "Most tokens of prompts and answers; never exceeded."
-    ),
-    "gpu_hours": _declare_setting("budget.gpu_hours", float | None, "Most GPU-hours of experiments; never exceeded."),
+    "budget_usd": _declare_setting("budget.usd", float | None, "Hard cap on model spend, in USD."),
+    "budget_tokens": _declare_setting("budget.tokens", int | None, "Hard cap on prompt and answer tokens."),
+    "gpu_hours": _declare_setting("budget.gpu_hours", float | None, "Hard cap on GPU-hours of experiments."),
     "seed": _declare_setting("seed", int | None, "Seed of the run."),
-    "bib": _declare_setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
+    "bib": _declare_setting(
+        "paper.bib", Path | None, "A .bib file of references; the paper may cite the entries that are verified."
+    ),
     "papers": (PapersOption, "paper.papers"),
     "template": _declare_setting(
         "paper.template",
         str | None,
-        "Paper template: workshop, conference, or a folder of your own (docs/paper.md).",
+        "Paper template: workshop, conference, or your own template folder (docs/paper.md).",
         metavar="NAME|DIR",
     ),
     "data": _declare_setting(
         "data",
         list[str] | None,
-        "Your own data: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with options as in docs/data.md; may be repeated.",
+        "Your own data: CSV, Parquet, NPZ, a folder or hf:OWNER/SET (options: docs/data.md); may be repeated.",
         metavar="NAME=PATH[,target=COLUMN]...",
     ),
     "context": (ContextOption, "context"),
     "code": _declare_setting(
-        "code.repository",
-        Path | None,
-        "A git repository of yours that is studied (docs/repositories.md).",
-        metavar="DIR",
+        "code.repository", Path | None, "Git repository to study (docs/repositories.md).", metavar="DIR"
     ),
     "command": _declare_setting(
-        "code.command", str | None, "With --code: how it is run, with {seed}, and {overrides} for arms.", metavar="CMD"
+        "code.command", str | None, "With --code: command to run, with {seed}, and {overrides} for arms.", metavar="CMD"
     ),
     "metric": _declare_setting(
         "code.metric",
         str | None,
-        "With --code: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or stdout:REGEX, which selects.",
+        "With --code: where to read the selection metric: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or stdout:REGEX.",
         metavar="SPEC",
     ),
-    "direction": _declare_setting(
-        "code.direction", str | None, "With --code: max or min, which is better of the metric."
-    ),
+    "direction": _declare_setting("code.direction", str | None, "With --code: max or min, the optimisation direction."),
     "test_metric": _declare_setting(
-        "code.test_metric", str | None, "With --code: read as the metric is, and sealed to the end.", metavar="SPEC"
+        "code.test_metric",
+        str | None,
+        "With --code: where to read the test metric; sealed until the search ends.",
+        metavar="SPEC",
     ),
     "predictions": _declare_setting(
         "code.predictions",
         str | None,
-        "With --code, in place of metrics: the predictions that it leaves, which we score.",
+        "With --code, instead of metrics: predictions file written by the command, which scientist scores.",
         metavar="FILE[:COLUMN]",
     ),
     "truth": _declare_setting(
-        "code.truth", Path | None, "With --predictions: a table of labels (label, id, split), which it never sees."
+        "code.truth", Path | None, "With --predictions: table of labels (label, id, split), hidden from the command."
     ),
-    "expect": _declare_setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
+    "expect": _declare_setting("code.expect", str | None, "With --code: expected result, such as 0.83±0.02."),
     "frozen": _declare_setting(
-        "code.frozen", list[str] | None, "With --code: files that no patch may change; may be repeated.", metavar="GLOB"
+        "code.frozen",
+        list[str] | None,
+        "With --code: files that patches must not change; may be repeated.",
+        metavar="GLOB",
     ),
     "hide": _declare_setting(
-        "code.hide",
-        list[str] | None,
-        "With --code: lines of its output that nobody sees; may be repeated.",
-        metavar="REGEX",
+        "code.hide", list[str] | None, "With --code: pattern of output lines to hide; may be repeated.", metavar="REGEX"
     ),
     "python": _declare_setting(
-        "code.python", str | None, "With --code: its interpreter or conda environment.", metavar="PATH"
+        "code.python", str | None, "With --code: Python interpreter or conda environment.", metavar="PATH"
     ),
     "mount": _declare_setting(
         "code.mounts",
         list[str] | None,
-        "With --code: data from outside, read-only, beside the checkout "
-        "as NAME, or in it at a NAME with a slash (data/raw, ./data); may be repeated.",
+        "With --code: mount external data read-only, next to the checkout as NAME, "
+        "or inside it if NAME has a slash (data/raw, ./data); may be repeated.",
         metavar="NAME=PATH",
     ),
     "env": _declare_setting(
-        "code.env", list[str] | None, "With --code: a variable of its command; may be repeated.", metavar="NAME=VALUE"
+        "code.env",
+        list[str] | None,
+        "With --code: environment variable of the command; may be repeated.",
+        metavar="NAME=VALUE",
     ),
     "resume_command": _declare_setting(
-        "code.resume", str | None, "With --code: the command after one that was cut.", metavar="CMD"
+        "code.resume", str | None, "With --code: command that resumes after a timeout.", metavar="CMD"
     ),
-    "dirty": _declare_setting(
-        "code.dirty", bool | None, "With --code: take work that is not committed, too.", "--dirty"
-    ),
+    "dirty": _declare_setting("code.dirty", bool | None, "With --code: include uncommitted changes.", "--dirty"),
     "assignments": _declare_setting(
         "", list[str] | None, "One setting, such as search.num_seeds=5; may be repeated.", "--set", metavar="KEY=VALUE"
     ),
 }
-"""Parameter -> its option and its setting. They win over `assignments` (--set), which names settings of its own."""
+"""Parameter name -> its option and its setting. These options override `assignments` (--set)."""
 BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "workers", "gpus", "ray", *BUDGET_SETTINGS)
@@ -166,11 +166,11 @@ CODE_SETTINGS = (
 
 
 class CliCommand:
-    """What was asked for: each field of a subclass is a parameter of the command line, its docstring the help.
+    """Base class of commands: each field of a subclass is a command-line parameter, its docstring is the help text.
 
-    The subclass is a command of `to`. Its `work` (MODULE:FUNCTION of `labwright`) gets the values, and is
-    imported when called, so that parsing and `--help` load nothing heavy. Those of `settings` that are in use are
-    `flags`, by dotted key.
+    The subclass is registered as a command of `to`. `work` (MODULE:FUNCTION in `labwright`) is imported and called
+    with the parsed values, so that parsing and `--help` load nothing heavy. Values of the options in `settings` that
+    the user gave are passed as `flags`, by dotted key.
     """
 
     work: ClassVar[str]
@@ -183,7 +183,7 @@ class CliCommand:
 
         def command(**values: Any) -> int:
             if settings:
-                # every room's settings, which parsing and --help do without
+                # loads the settings of every package, which parsing and --help do not need
                 from labwright.agent.settings import settings_from_assignments
 
                 given = {name: values.pop(name) for name in settings}
@@ -195,9 +195,9 @@ class CliCommand:
                     values["flags"]["sandbox.device"] = "cuda"
                 if "ray" in used:
                     values["flags"]["sandbox.executor"] = "ray"
-            asked, (module, function) = cls(), work.split(":")
-            vars(asked).update(values)
-            return getattr(import_module(f"labwright.{module}"), function)(asked)
+            parsed, (module, function) = cls(), work.split(":")
+            vars(parsed).update(values)
+            return getattr(import_module(f"labwright.{module}"), function)(parsed)
 
         parameters = [
             *(

@@ -34,44 +34,40 @@ def resolve_paths(paths: dict[str, str]) -> dict[str, str]:
 class CodeSettings(FrozenModel):
     """The repository of a study. Without `repository`, a run has none and experiment code is written from scratch."""
 
-    repository: Path | None = Field(default=None, description="folder of the repository; option --code")
+    repository: Path | None = Field(default=None, description="folder of the repository; flag --code")
     command: str = Field(
-        default="", description="command line, with {seed} and, for arms, {overrides}; option --command"
+        default="", description="command to run, with {seed} and, for arms, {overrides}; flag --command"
     )
-    metric: str = Field(default="", description="where to read the metric used for selection; option --metric")
-    direction: Literal["max", "min"] = Field(default="max", description="whether larger or smaller values are better")
+    metric: str = Field(default="", description="where to read the selection metric; flag --metric")
+    direction: Literal["max", "min"] = Field(default="max", description="optimisation direction")
     scale: float = Field(default=1.0, description="factor applied to the metric, e.g. 0.01 for percentages")
-    test_metric: str = Field(default="", description="where to read the test metric, sealed until the search ends")
+    test_metric: str = Field(default="", description="where to read the test metric; sealed until the search ends")
     predictions: str = Field(
-        default="", description="replaces metric and test_metric: predictions file of the command, scored by the host"
-    )
-    truth: Path | None = Field(
-        default=None, description="table of labels for the predictions; never visible to the command"
-    )
-    expect: str = Field(
         default="",
-        description="expected value of the unmodified repository, such as 0.83±0.02; another value ends the run",
+        description="instead of metric and test_metric: predictions file that the command writes and scientist scores",
     )
-    hide: tuple[str, ...] = Field(default=(), description="regular expressions of output lines to withhold")
+    truth: Path | None = Field(default=None, description="table of labels for the predictions, hidden from the command")
+    expect: str = Field(default="", description="expected result, such as 0.83±0.02; any other value ends the run")
+    hide: tuple[str, ...] = Field(default=(), description="regular expressions of output lines to hide")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that patches must not change")
     python: str = Field(default="", description="Python interpreter or conda environment, used unchanged")
     mounts: Annotated[dict[str, str], BeforeValidator(parse_pairs), AfterValidator(resolve_paths)] = Field(
         default_factory=dict,
-        description="name next to the checkout, or path in it (with slash) -> external data; option --mount NAME=PATH",
+        description="external data: name next to the checkout (with a slash: in it) -> path; flag --mount NAME=PATH",
     )
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
-        default_factory=dict, description="environment variables of the command; option --env NAME=VALUE"
+        default_factory=dict, description="environment variables of the command; flag --env NAME=VALUE"
     )
-    resume: str = Field(default="", description="command that resumes an interrupted run in the same folder")
+    resume: str = Field(default="", description="command that resumes after a timeout")
     space: CommandSpace = Field(
-        default=CommandSpace(), description="hyperparameters of the command, as in a plan; option --space (a file)"
+        default=CommandSpace(), description="hyperparameters, arms and levels of the command; flag --space (a file)"
     )
-    dirty: bool = Field(default=False, description="whether to include uncommitted changes")
-    commit: str = Field(default="", description="set by the program: the commit that the run started from")
-    tree: str = Field(default="", description="set by the program: git's id of the file tree")
+    dirty: bool = Field(default=False, description="include uncommitted changes")
+    commit: str = Field(default="", description="set automatically: commit that the run started from")
+    tree: str = Field(default="", description="set automatically: git tree id of the files")
     packages: dict[str, str] = Field(
         default_factory=dict,
-        description="set by the program: additionally installed packages, reused when the run is resumed",
+        description="set automatically: packages installed for the command, which a resumed run reuses",
     )
 
     @property
