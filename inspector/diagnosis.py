@@ -1,6 +1,6 @@
-"""Why a run is where it is, in one value: what `scientist why` prints and `--json` writes (see docs/command-line.md).
+"""Explain why a run is in its current state, as a single value printed by `scientist why` (JSON: docs/command-line.md).
 
-Made from the log alone. Which action comes next is decided by the search: `agent.next_steps` asks its policy.
+Uses only the log. The next action comes from the search policy (`agent.next_steps`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from labwright.record.schema.nodes import ErrorClass, Failure, Node, NodeKind, N
 TRACEBACK_LINES = 12
 MAX_EXAMPLES = 5
 NOTHING_LEFT = "nothing left"
-"""The end of a node whose author was free to say that nothing is worth trying: no error."""
+"""Ending of a node whose model could answer that nothing is worth trying; not an error."""
 _EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
-"""A line of a traceback that names a frame of the experiment's own code."""
+"""Matches a traceback line with a frame of the experiment's own code."""
 
 
 class WaitingNode(FrozenModel):
-    """A node that was decided on and is not finished. `since` is seconds since it entered its step."""
+    """An unfinished node. `since` is seconds since it entered its step."""
 
     node: str
     stage: str
@@ -45,7 +45,8 @@ class WaitingNode(FrozenModel):
 
 
 class SlotState(FrozenModel):
-    """A slot in which experiments run, those held longest first; `node` is None while it is free, `why` says why."""
+    """A slot in which experiments run, longest-running first; `node` is None for a free slot, and `why` gives the
+    reason."""
 
     number: int
     node: str | None
@@ -53,7 +54,7 @@ class SlotState(FrozenModel):
 
 
 class ErrorCount(FrozenModel):
-    """A class of errors. Of `count` nodes, debugging of `fixed` led to one that works; `example` is the newest."""
+    """A class of errors. Of `count` nodes, `fixed` were repaired by debugging; `example` is the newest traceback."""
 
     kind: ErrorClass
     count: int
@@ -65,7 +66,7 @@ class ErrorCount(FrozenModel):
 
 @dataclass(frozen=True)
 class NextSteps:
-    """What the search says of the time ahead: a best node, why slots are free, the next actions."""
+    """Forecast of the search: the best node, why slots are idle, and the next actions."""
 
     best: str | None = None
     idle_reason: str = ""
@@ -74,7 +75,7 @@ class NextSteps:
 
 
 class RunDiagnosis(FrozenModel):
-    """The whole answer (see docs/command-line.md)."""
+    """The full diagnosis (see docs/command-line.md)."""
 
     run: str
     condition: RunCondition
@@ -95,7 +96,7 @@ class RunDiagnosis(FrozenModel):
 def diagnose_run(
     run: str, events: Sequence[tuple[Event, float]], process: str | None, *, next_steps: NextSteps, now: float
 ) -> RunDiagnosis:
-    """Why a run is where it is. `process` names who works on it now; `now` is seconds since the epoch."""
+    """Diagnose a run. `process` names the process working on it, if any; `now` is seconds since the epoch."""
     state = fold_events(events)
     condition = find_condition(state, process)
     running = condition == "running"
@@ -136,19 +137,19 @@ def diagnose_run(
 
 
 def describe_slots(state: RunState, next_steps: NextSteps) -> tuple[SlotState, ...]:
-    """What every slot of a run that is worked on does, or waits for."""
-    held = sorted(
+    """Describe what every slot of a running run does or waits for."""
+    busy = sorted(
         (node for node in state.nodes.values() if node.step in ("running", "plotting")),
         key=lambda node: state.step_since[node.id],
     )
     return (
         *(
             SlotState(number=n, node=node.id, why=f"{node.id}: {_describe_detail(node, state)}")
-            for n, node in enumerate(held, 1)
+            for n, node in enumerate(busy, 1)
         ),
         *(
             SlotState(number=n + 1, node=None, why=to_plain(next_steps.idle_reason))
-            for n in range(len(held), next_steps.workers)
+            for n in range(len(busy), next_steps.workers)
         ),
     )
 
@@ -156,31 +157,31 @@ def describe_slots(state: RunState, next_steps: NextSteps) -> tuple[SlotState, .
 def _describe_detail(node: Node, state: RunState) -> str:
     match node.step:
         case "proposed":
-            return "decided on, not started yet"
+            return "scheduled, not started yet"
         case "writing" if node.kind == "replicate":
-            return "takes over the code of its parent"
+            return "reuses the code of its parent"
         case "writing":
             role = "plot" if node.source_sha256 or node.kind == "aggregate" else "code"
         case "waiting":
-            return "all slots are taken by nodes that came before"
+            return "waiting for a free slot"
         case "running":
             cells = count_cells(compute_node_cells(state, node.id))
             grid = f", {cells}{format_remaining(cells)}" if cells is not None else ""
-            return f"runs its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}{grid}"
+            return f"running its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}{grid}"
         case "plotting":
-            return f"draws its figures, attempt {node.plot_count + 1}"
+            return f"drawing its figures, attempt {node.plot_count + 1}"
         case "reviewing":
             role = "vision"
         case _:
             role = "feedback"
-    return f"calling the model (role {role}), or saving its answer"
+    return f"waiting for the model (role {role}) or processing its answer"
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
 def count_errors(state: RunState) -> tuple[ErrorCount, ...]:
-    """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
+    """Count error classes of failed and pruned nodes, most frequent first, with one traceback each."""
     failed: dict[ErrorClass, list[tuple[Node, Failure]]] = {}
     for node in state.nodes.values():
         if node.failure is not None and node.failure.kind != NOTHING_LEFT:
@@ -202,7 +203,7 @@ def count_errors(state: RunState) -> tuple[ErrorCount, ...]:
 
 
 def extract_own_traceback(traceback: str) -> str:
-    """A traceback from the last frame of the experiment's own code on, without the libraries before the error."""
+    """Cut a traceback to the last frame of the experiment's own code, without the library frames before the error."""
     lines = traceback.splitlines()
     own = [n for n, line in enumerate(lines) if _EXPERIMENT_FRAME.search(line)]
     if not own or len(lines) - own[-1] <= TRACEBACK_LINES:
@@ -213,7 +214,7 @@ def extract_own_traceback(traceback: str) -> str:
 
 
 def _is_fixed(state: RunState, node: Node) -> bool:
-    """Whether debugging of the node, or of what debugging made of it, led to a node that works."""
+    """Check whether debugging of the node, or of its debug children, led to a working node."""
     children = [
         one
         for one in state.nodes.values()
@@ -223,11 +224,12 @@ def _is_fixed(state: RunState, node: Node) -> bool:
     return any(one.status == "good" or _is_fixed(state, one) for one in children)
 
 
-# --- the best node against the baseline -----------------------------------------------------------------------------
+# --- best node compared with the baseline ---------------------------------------------------------------------------
 
 
 def compute_baseline_differences(state: RunState, best: str | None) -> tuple[ClaimDifference, ...]:
-    """Method minus baseline by dataset and condition, of the primary metric: over replicates, or else of one seed."""
+    """Compute method - baseline by dataset and condition for the primary metric, over replicates or else for one
+    seed."""
     plan = state.data_plan
     if plan is None or best is None or best not in state.nodes:
         return ()
@@ -244,7 +246,7 @@ def compute_baseline_differences(state: RunState, best: str | None) -> tuple[Cla
         if one.name == plan.primary_metric.name and one.split == "validation"
     ]
     higher = plan.primary_metric.higher_is_better
-    return tuple(  # with one seed the noise is unknown, so nothing is called better
+    return tuple(  # with one seed the noise is unknown, so there is no verdict
         ClaimDifference(
             key=f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}",
             name=a.name,

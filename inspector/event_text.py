@@ -1,4 +1,4 @@
-"""Events in words, one line each: for plain output, `status` and logs."""
+"""Descriptions of events, one line each, for plain output, `status` and logs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDim
 from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 
+_COMMAND_SOURCES = {"person": "given by you", "repository": "found in the repository", "model": "chosen by the model"}
+_STATUS_TEXT = {"good": "ok", "buggy": "failed"}
+
 
 def describe_event(event: Event, state: RunState) -> str | None:
-    """What happened, in one line safe for a terminal; None for small steps."""
+    """Describe an event in one line safe for a terminal; return None for small steps."""
     if isinstance(event, run_events.RunEvent | run_events.CallEvent):
         return _describe_run_event(event, state)
     if isinstance(event, search_events.SearchEvent | search_events.NodeEvent):
@@ -26,46 +29,47 @@ def describe_event(event: Event, state: RunState) -> str | None:
 def _describe_code_event(event: repository_events.RepositoryEvent) -> str | None:
     match event:
         case repository_events.RepositoryImported():
-            return f"taken in at {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
+            return f"checked out commit {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
                 f"; {shorten(fault, 160)}" for fault in event.faults
             )
         case repository_events.EnvironmentBuilt():
-            told = (f"{shorten(one.wanted, 60)} (had {shorten(one.found, 60) or 'none'})" for one in event.deviations)
-            return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in told)
+            unmet = (f"{shorten(one.wanted, 60)} (had {shorten(one.found, 60) or 'none'})" for one in event.deviations)
+            return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in unmet)
         case repository_events.CommandFound():
-            return f"command, by the {event.by}: {shorten(format_command_line(event.command.argv), 160)}" + (
-                f" ({shorten(event.why, 200)})" if event.why else ""
+            return (
+                f"command ({_COMMAND_SOURCES[event.by]}): {shorten(format_command_line(event.command.argv), 160)}"
+                + (f" ({shorten(event.why, 200)})" if event.why else "")
             )
         case repository_events.RepairTried():
-            return f"{'mended' if event.kept else 'tried in vain'}: {shorten(event.repair.reason, 160)}" + (
+            return f"{'fixed' if event.kept else 'fix failed'}: {shorten(event.repair.reason, 160)}" + (
                 f"; then {shorten(event.then, 120)}" if event.then else ""
             )
         case repository_events.BaselineChecked():
             mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
-            again = f"; the first seed again: {event.same_seed}" if event.same_seed is not None else ""
+            again = f"; first seed repeated: {event.same_seed}" if event.same_seed is not None else ""
             return f"baseline {event.verdict}{mean}{again}" + (f"; {shorten(event.why, 200)}" if event.why else "")
         case repository_events.PartsFound():
-            return f"{len(event.parts)} parts, {len(event.rest)} things that are none; at most {event.budget} runs"
+            return f"{len(event.parts)} parts found, {len(event.rest)} candidates excluded; at most {event.budget} runs"
         case repository_events.MutationTried():
             return f"{shorten(event.part, 80)}: {event.gate}" + (f" ({shorten(event.why, 120)})" if event.why else "")
         case repository_events.CommandEnded():
             what = " and ".join(shorten(part, 60) for part in event.parts)
-            came = (
+            result = (
                 f"{event.run.value:.6g}"
                 if event.run.value is not None
                 else shorten(event.run.failure.message if event.run.failure else "no value", 160)
             )
-            return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {came}"
+            return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {result}"
         case repository_events.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
             return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
         case repository_events.QuestionRunEnded():
-            name = "the repository as it is" if not event.number else f"try {event.number}"
+            name = "the unmodified repository" if not event.number else f"attempt {event.number}"
             return f"{name}: {event.run.why or 'measured'} ({event.run.seconds:.1f}s)"
         case repository_events.QuestionAnswered():
             return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository_events.AblationsConcluded():
-            return f"settled after {event.runs} runs: {', '.join(shorten(name, 60) for name in event.top)}"
+            return f"finished after {event.runs} runs: {', '.join(shorten(name, 60) for name in event.top)}"
 
 
 def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state: RunState) -> str | None:
@@ -74,38 +78,38 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
             return f"started: {shorten(event.idea.title, 80)} (model {to_plain(event.model)}, seed {event.seed})"
         case run_events.RunBranched():
             return (
-                f"branched off {shorten(event.parent, 80)} at {shorten(event.point, 20)}, with its first "
+                f"branched from {shorten(event.parent, 80)} at {shorten(event.point, 20)}, keeping the first "
                 f"{event.events} events"
             )
         case run_events.RunResumed():
-            return "resumed" + (f"; ended {event.reaped} processes that a killed one had left" if event.reaped else "")
+            return "resumed" + (f"; stopped {event.reaped} processes left by a killed run" if event.reaped else "")
         case run_events.CallUnanswered():
-            return f"no usable answer for {event.key}: {shorten(event.why, 100)}; {event.then}"
+            return f"no valid answer for {event.key}: {shorten(event.why, 100)}; {event.then}"
         case run_events.PromptChanged():
-            return f"answer {event.key} kept, although the machine or the limits have changed since"
+            return f"answer {event.key} reused although the machine or the limits have changed"
         case run_events.CallAnswered() if state.superseded_answers and state.superseded_answers[-1].key == event.key:
-            return f"{event.key} asked again: its question has changed since it was answered"
+            return f"{event.key} repeated: its prompt has changed since it was answered"
         case run_events.CommandReceived():
             return format_command(event)
         case run_events.CommandIgnored():
             more = f"; and {event.number - len(event.messages)} more" if event.number > len(event.messages) else ""
-            return f"had no effect: {'; '.join(shorten(line, 200) for line in event.messages)}{more}"
+            return f"command ignored: {'; '.join(shorten(line, 200) for line in event.messages)}{more}"
         case run_events.LimitReached():
             return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {shorten(event.reason, 80)}"
         case run_events.ProviderOutage():
             return f"paused until {format_clock_time(event.until)}: {shorten(event.reason, 160)}"
         case run_events.ProviderRecovered():
-            return f"the model answers again, after {format_duration(event.seconds)}"
+            return f"model available again after {format_duration(event.seconds)}"
         case run_events.FoldersDeleted():
             return (
-                f"collected {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
-                f"{event.bytes / 1e9:.2f} GB free"
+                f"deleted {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
+                f"{event.bytes / 1e9:.2f} GB freed"
             )
         case run_events.ClockMoved():
-            way = "ahead" if event.seconds > 0 else "back"
+            way = "forward" if event.seconds > 0 else "back"
             return (
-                f"the machine's clock went {format_duration(abs(event.seconds))} {way}: it slept, or was set; no limit "
-                "counts that"
+                f"the system clock jumped {way} by {format_duration(abs(event.seconds))} (sleep or clock change); not counted "
+                "towards limits"
             )
         case run_events.ProcessEnded():
             return f"ended with exit code {event.exit_code}" + (
@@ -116,7 +120,7 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
 
 
 def format_arm(action: ExpandTree) -> str:
-    """The arm that a node is about, where it is about one: ` (4 settings of method)`."""
+    """Format the arm or trials of a node: ` (4 settings of method)`; empty if there is none."""
     if action.kind == "trial":
         arms = dict.fromkeys(to_plain(one.arm) for one in action.trials)
         return f" ({len(action.trials)} settings of {' and '.join(arms)})"
@@ -124,10 +128,10 @@ def format_arm(action: ExpandTree) -> str:
 
 
 def format_widening(action: WidenDimension) -> str:
-    """A dimension that is widened, and why."""
+    """Describe a widened dimension and the reason."""
     return (
-        f"{to_plain(action.dimension)} is widened to {action.low:g} to {action.high:g} for every arm that has it: the "
-        f"choice of {to_plain(action.arm)} lies at its edge"
+        f"search range of {to_plain(action.dimension)} widened to {action.low:g} to {action.high:g} for every arm: the "
+        f"best setting of {to_plain(action.arm)} is at its edge"
     )
 
 
@@ -137,16 +141,20 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
             names = ", ".join(to_plain(dataset.name) for dataset in plan.datasets)
             return (
                 f"prepared: {shorten(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
-                f"{to_plain(plan.primary_metric.name)} selects"
+                f"{to_plain(plan.primary_metric.name)} is the selection metric"
             )
         case search_events.ProtocolReviewed():
             return shorten(f"protocol review: {to_plain(event.message)}", 200)
         case search_events.DecisionMade(action=CompareNodes(a=a, b=b, stage=stage)):
-            return f"asking a model which of {a} and {b} is sounder, in {stage}"
+            return f"{stage}: asking a model which of {a} and {b} is sounder"
         case search_events.DecisionMade(action=ExpandTree() as action):
             origin = f" of {action.parent}" if action.parent else ""
-            mends = f", where {' and '.join(action.repairs_children)} failed alike" if action.repairs_children else ""
-            return f"{format_node_id(event.k)} {action.kind}{origin} in {action.stage}{format_arm(action)}{mends}"
+            repairs = (
+                f", where {' and '.join(action.repairs_children)} failed with the same error"
+                if action.repairs_children
+                else ""
+            )
+            return f"{format_node_id(event.k)} {action.kind}{origin} in {action.stage}{format_arm(action)}{repairs}"
         case search_events.DecisionMade(action=WidenDimension() as action):
             return format_widening(action)
         case search_events.CellsRequired():
@@ -154,11 +162,13 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
         case search_events.AttemptExecuted():
             return _describe_execution(event, state)
         case search_events.NodePlotted():
-            return f"{event.node} drew nothing usable: {shorten(event.failure.message, 60)}" if event.failure else None
+            return (
+                f"{event.node} drew no usable figures: {shorten(event.failure.message, 60)}" if event.failure else None
+            )
         case search_events.PlotsReviewed():
             refused = [review for review in event.reviews if not review.readable]
             issues = "; ".join(issue for review in refused for issue in review.issues)
-            return f"{event.node} figures refused: {shorten(issues, 80)}" if refused else None
+            return f"{event.node} figures rejected: {shorten(issues, 80)}" if refused else None
         case search_events.NodeJudged():
             node, plan = state.nodes.get(event.node), state.data_plan
             score = compute_node_score(node, plan) if node is not None else None
@@ -166,30 +176,32 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
                 f", {to_plain(plan.primary_metric.name)} {score:.4g}" if plan is not None and score is not None else ""
             )
             why = f": {shorten(event.failure.message, 80)}" if event.failure else ""
-            return f"{event.node}{f' {node.kind}' if node is not None else ''} {event.status}{value}{why}"
+            kind = f" {node.kind}" if node is not None else ""
+            return f"{event.node}{kind} {_STATUS_TEXT.get(event.status, event.status)}{value}{why}"
         case search_events.NodesCompared():
             better = event.better or "neither"
             return f"{event.a} and {event.b} compared: {better} is sounder: {shorten(event.reasons, 80)}"
         case search_events.StageWinnerChosen():
-            return f"{event.stage} settled on {event.best or 'nothing'}: {shorten(event.ended, 80)}"
+            return f"{event.stage}: selected {event.best or 'no node'}: {shorten(event.ended, 80)}"
         case search_events.PlanAmended():
-            return (
-                f"amendment {event.number} of the plan by {shorten(event.by, 40)}: {shorten(event.why, 100)} "
-                f"({event.seen})"
-            )
+            return f"plan amendment {event.number} by {shorten(event.by, 40)}: {shorten(event.why, 100)} ({event.seen})"
         case search_events.ConfirmationLocked():
             return (
-                f"plan {event.plan[:12]} locked: {event.winner} is confirmed on {event.n} fresh seeds"
+                f"plan {event.plan[:12]} locked: {event.winner} will be tested on {event.n} fresh seeds"
                 f"{f' ({shorten(event.why, 100)})' if event.why else ''}"
             )
         case search_events.StageSummarised():
-            return f"{event.summary.stage} reported: {shorten(event.summary.found, 100)}"
+            return f"{event.summary.stage} report: {shorten(event.summary.found, 100)}"
         case search_events.AblationsPlanned():
             planned = shorten(", ".join(ablation.name for ablation in event.ablations), 100)
             return f"ablations planned: {planned}" if planned else f"no ablations planned: {shorten(event.why, 100)}"
         case search_events.MissingAblationsNamed():
             asked = shorten(", ".join(missing.ablation.name for missing in event.missing), 100)
-            return f"a reviewer asks for: {asked}" if asked else f"no ablation is missing: {shorten(event.why, 100)}"
+            return (
+                f"ablations requested by the reviewer: {asked}"
+                if asked
+                else f"no missing ablations: {shorten(event.why, 100)}"
+            )
         case search_events.SealedTestScored():
             return f"{event.node} test predictions scored ({len(event.measurements)} values)"
         case search_events.SealedTestResampled():
@@ -225,7 +237,7 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
         case paper_events.FiguresDrawn():
             left_out = f", {len(event.left_out)} left out" if event.left_out else ""
             return (
-                f"figures refused: {shorten(event.failure.message, 80)}"
+                f"figures rejected: {shorten(event.failure.message, 80)}"
                 if event.failure
                 else (f"{len(event.descriptions)} final figures drawn{left_out}")
             )
@@ -236,12 +248,12 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
             )
         case paper_events.ScopeChecked(why=""):
             found = "; ".join(shorten(f"{one.quote!r}: {one.why}", 160) for one in event.findings)
-            return f"scope of round {event.round}: {found or 'nothing claims too much'}"
+            return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}"
         case paper_events.LibraryChecked():
             left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
             refused = f"; not cited: {shorten('; '.join(left), 300)}" if left else ""
             return (
-                f"library: {len(event.entries) - len(left)} of {len(event.entries)} entries may be cited{refused}"
+                f"bibliography: {len(event.entries) - len(left)} of {len(event.entries)} entries may be cited{refused}"
                 + "".join(f"; {shorten(note, 100)}" for note in event.notes[:3])
             )
         case paper_events.WorksFound():
@@ -250,11 +262,11 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
                 f"; {shorten(outages, 160)}" if outages else ""
             )
         case paper_events.WorksChosen():
-            refused = f", {len(event.refused)} refused" if event.refused else ""
-            return f"citations, round {event.round}: {len({one.key for one in event.supports})} taken{refused}"
+            refused = f", {len(event.refused)} rejected" if event.refused else ""
+            return f"citations, round {event.round}: {len({one.key for one in event.supports})} selected{refused}"
         case paper_events.DraftAssessed():
             pages = f", {event.pages} pages" if event.pages is not None else ""
-            left_out = f", {len(event.left_out)} things left out" if event.left_out else ""
+            left_out = f", {len(event.left_out)} items left out" if event.left_out else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
         case paper_events.PaperReleased():
             which = f", text of round {event.round}" if event.round is not None else ""
@@ -267,24 +279,24 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
         case paper_events.PaperJudged():
             return format_judgement(event)
         case paper_events.RewriteStarted():
-            return f"the paper is written again: version {event.version} (model {to_plain(event.model)})"
+            return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
         case _:
             return None
 
 
 def format_command(event: run_events.CommandReceived) -> str:
-    """What a person asked for, with the reason."""
+    """Describe a user's command and its reason."""
     what = {
         "mark": f"mark {shorten(event.target, 40)} {event.mark}",
         "kill": f"kill {shorten(event.target, 40)}",
         "note": f"note for {shorten(event.target, 40) or 'this stage'}",
     }.get(event.verb, event.verb)
     who = f" by {shorten(event.by, 40)}" if event.by else ""
-    return f"asked{who}: {what}" + (f": {shorten(event.text, 160)}" if event.text else "")
+    return f"command{who}: {what}" + (f": {shorten(event.text, 160)}" if event.text else "")
 
 
 def format_judgement(event: paper_events.PaperJudged) -> str:
-    """The scores of a paper, or why there are none."""
+    """Format the scores of a paper, or why there are none."""
     if event.judgement is None:
-        return f"no judgement, because {shorten(event.why, 200)}"
+        return f"not judged: {shorten(event.why, 200)}"
     return f"judged: {to_plain(event.judgement.score_line)}"

@@ -1,4 +1,5 @@
-"""What a run came to, as its page and the list of runs begin with it: hypotheses, method against baseline, judge."""
+"""Main results of a run, shown at the top of its page and in the list of runs: hypotheses, method vs. baseline,
+judge."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MAX_DIGITS = 4
 
 
 class ShownEffect(NamedTuple):
-    """An effect that a hypothesis claims: what is estimated, in words, and with how many digits after the point."""
+    """An effect of a hypothesis: its decision, its estimand in words, and the number of decimals to show."""
 
     part: EffectDecision
     words: str
@@ -26,21 +27,22 @@ class ShownEffect(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """`compared` is of the primary metric, method minus baseline, on `split`; `better`: whether higher values are."""
+    """`compared` has method - baseline differences of the primary metric on `split`; `better` is the direction of the
+    metric."""
 
     decisions: tuple[HypothesisDecision, ...]
     effects: tuple[tuple[ShownEffect, ...], ...]
-    """Of each decision."""
+    """Effects of each decision."""
     compared: tuple[ClaimDifference, ...]
     digits: int
-    """After the point of all that was compared."""
+    """Number of decimals of the differences."""
     split: Literal["test", "validation"]
     metric: str
     better: Literal["higher", "lower"]
 
     @property
     def mean_difference(self) -> float | None:
-        """What lists show: the mean of all comparisons on the first dataset; None before there is one."""
+        """Mean difference on the first dataset, for lists; None if there is none yet."""
         return (
             fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
             if self.compared
@@ -49,7 +51,7 @@ class Headline(NamedTuple):
 
 
 def build_headline(state: RunState) -> Headline | None:
-    """The headline; None before there is a data plan."""
+    """Build the headline; None before there is a data plan."""
     plan = state.data_plan
     if plan is None:
         return None
@@ -85,7 +87,7 @@ def build_headline(state: RunState) -> Headline | None:
 
 
 def overall_score(judgement: Judgement) -> tuple[float, int]:
-    """What a judge gave a paper, and the most there is: the overall score, or the mean where the rubric has none."""
+    """Return a judge's overall score and its maximum; if the rubric has no overall score, the mean of all scores."""
     every = judgement.scores
     of = [one for one in every if "overall" in one.dimension.lower()] or [*every]
     return sum(one.score for one in of) / len(of), of[0].highest

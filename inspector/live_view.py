@@ -1,8 +1,8 @@
-"""What a terminal shows while a run goes on: a tree redrawn in place, plain lines elsewhere.
+"""Terminal views of a running run: a tree redrawn in place, or plain lines if that is not possible.
 
-`scientist run` shows the current stage, `scientist tree --watch` all of them, on the terminal's alternate screen, so
-that a resize never leaves rubbish behind. Views draw frames that are made in the thread that reads the events: the
-thread that refreshes the terminal never touches the state.
+`scientist run` shows the current stage, `scientist tree --watch` all stages on the alternate screen, so that resizing
+leaves no remnants. Frames are built in the thread that reads events, so that the thread that refreshes the terminal
+never touches the state.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from labwright.record.events.run_events import CommandReceived, ProcessEnded, Pr
 from labwright.record.reducers.run_state import RunState
 
 LATEST_EVENTS_SHOWN = 3
-"""Events shown under a live tree."""
+"""Number of events shown under a live tree."""
 MIN_ROOMY_HEIGHT = 14
-"""Lines of a terminal from which on events and the meaning of the metric are shown too."""
+"""Terminal height in lines from which events and the description of the metric are also shown."""
 SHORT_BAR_WIDTH = 10
-"""Characters of a bar: three facts fit into a line of 80."""
+"""Width of a bar in characters, so that three facts fit in a line of 80."""
 POLL_SECONDS = 0.25
-"""Seconds between two looks at the log of a run that another process writes."""
+"""Seconds between reads of a log written by another process."""
 
 
 class PlainView(AbstractContextManager["PlainView"]):
-    """A line for each event but small steps, after the time that was worked on the run."""
+    """Print one line per event except small steps, prefixed with the seconds of work."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -64,7 +64,8 @@ class PlainView(AbstractContextManager["PlainView"]):
 
 
 class LiveView(AbstractContextManager["LiveView"]):
-    """The tree of the current stage, or of all, with progress, cost and time: redrawn in place, erased at the end."""
+    """Show the tree of the current stage, or all stages, with progress, cost and time; redrawn in place, erased at the
+    end."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.time, whole: bool = False) -> None:
         self._console, self._clock, self._whole = console, clock, whole
@@ -88,20 +89,20 @@ class LiveView(AbstractContextManager["LiveView"]):
         self.add_event(event, state)
         self.show_state(state, working=not isinstance(event, ProcessEnded))
         if self._live.is_started and self._console.width < self._width and not self._whole:
-            # a clean screen: a terminal that became narrower has wrapped the lines that are there
+            # clear the screen, since a terminal that became narrower has wrapped the existing lines
             self._live.stop()
             self._console.clear()
             self._start()
             self._live.start(refresh=True)
 
     def add_event(self, event: Event, state: RunState) -> None:
-        """Keep an event for the lines under the tree."""
+        """Keep an event to show under the tree."""
         text = describe_event(event, state)
         if text is not None:
             self._latest.append(text)
 
     def show_state(self, state: RunState, *, working: bool) -> None:
-        """Draw a state from now on; its time goes on while a process is `working` on it."""
+        """Draw this state from now on; its clock advances while a process is `working`."""
         self._frame, self._working = build_frame(state, tuple(self._latest)), working
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -117,7 +118,7 @@ class LiveView(AbstractContextManager["LiveView"]):
 
 
 def choose_view(console: Console, *, clock: Callable[[], float] = time.time) -> LiveView | PlainView:
-    """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
+    """Return a live view for terminals that support it; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
     return LiveView(console, clock=clock) if _can_redraw(console) else PlainView(console)
 
 
@@ -126,9 +127,9 @@ def _can_redraw(console: Console) -> bool:
 
 
 def watch_run(run: Path, console: Console, *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show the tree of a run until the run ends or Ctrl-C is pressed. Raises `RecordError`.
+    """Show the tree of a run until it ends or Ctrl-C is pressed. Raises `RecordError`.
 
-    Where nothing can be redrawn: the tree as it is, then a line for each event.
+    If nothing can be redrawn, print the current tree, then one line per event.
     """
     follower, lines, goes_on, first = RunFollower(run), PlainView(console), True, True
     view = LiveView(console, whole=True) if _can_redraw(console) else None
@@ -150,10 +151,10 @@ def watch_run(run: Path, console: Console, *, sleep: Callable[[float], None] = t
                     console.file.flush()
                     sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        console.print(Text("stopped watching; the run itself was not touched"))
+        console.print(Text("stopped watching; the run was not affected"))
         return
     print_lines(console, format_tree(build_tree(follower.state), ascii=is_ascii(console)))
-    console.print(Text(f"{follower.condition}; no process works on it", style="bold"))
+    console.print(Text(f"{follower.condition}; no process", style="bold"))
 
 
 # --- frames ---------------------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ def watch_run(run: Path, console: Console, *, sleep: Callable[[float], None] = t
 
 @dataclass(frozen=True)
 class LiveFrame:
-    """What a live view draws, taken from the state at one event."""
+    """Content of a live view, taken from the state at one event."""
 
     title: str
     phase: str
@@ -170,25 +171,25 @@ class LiveFrame:
     tree: RunTree
     calls: str
     active_seconds: float
-    """Seconds worked on the run, up to `at`."""
+    """Seconds of work up to `taken_at`."""
     taken_at: float
     latest: tuple[str, ...]
     outage: ProviderOutage | None = None
-    """Why no model is called, and until when."""
+    """Current provider outage, if any."""
     paused_by: CommandReceived | None = None
-    """Who paused the run, and why; no time passes meanwhile."""
+    """The user's pause command, if paused; no time is counted meanwhile."""
     time_limit: float | None = None
-    """Seconds that the run may be worked on."""
+    """Time limit of the run in seconds."""
 
     @property
     def stage(self) -> StageRows:
-        """The stage that is searched now; the last one that has nodes when none is."""
+        """The stage being searched, or else the last stage with nodes."""
         current = [stage for stage in self.tree.stages if stage.stage == self.phase]
         return (current or [stage for stage in self.tree.stages if stage.nodes][-1:] or [self.tree.stages[0]])[0]
 
 
 def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
-    """What a live view shows of a state."""
+    """Build the frame of a state."""
     started, total, tree = state.started, state.total_usage, build_tree(state)
     calls = (
         f"{total.calls} calls  {format_count(total.input_tokens)} tokens in"

@@ -1,10 +1,9 @@
-"""`scientist logs`: what happened in a run, a line for each event; of a node also small steps and its code's output.
+"""`scientist logs`: the events of a run, one line each; for a single node also small steps and its code's output.
 
-While code runs the host keeps the beginning of its output beside the folder that the code writes into
-(`RunFolder.live`); then `stdout.txt` in the sealed folder has it. No link is followed, and text is safe for a terminal.
+While code runs, the host saves its output outside the folder that the code can write (`RunFolder.live`); afterwards,
+`stdout.txt` in the sealed folder has it. Links are not followed, and text is safe for a terminal.
 
-What it does not guarantee: that output is shown the moment it is printed (it comes by lines, up to `LOOK` seconds
-later), or that all of it is kept.
+Limits: output is shown by lines, up to `POLL_SECONDS` late, and very long output is truncated.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from labwright.record.schema.nodes import format_node_id
 
 POLL_SECONDS = 0.25
 MAX_OUTPUT_BYTES = 2_000_000
-"""Bytes of an attempt's output that are read."""
+"""Maximum bytes of an attempt's output that are read."""
 
 
 class LogEvent(FrozenModel):
@@ -42,7 +41,7 @@ class LogEvent(FrozenModel):
 
 
 class PrintedLine(NamedTuple):
-    """A line that the code of an attempt printed."""
+    """A line printed by the code of an attempt."""
 
     node: str
     attempt: int
@@ -55,10 +54,10 @@ LogLine = LogEvent | PrintedLine
 def read_logs(
     run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None
 ) -> Iterator[LogLine | None]:
-    """The lines of a run, or of one node; `every` event, or all but small steps.
+    """Yield the lines of a run or of one node; `every` event, or all except small steps.
 
-    With `last` only so many of those that are there already. With `follow` they go on until no process works on the
-    run; None says that all there is now was given. Raises `RecordError`.
+    `last` limits the existing lines. With `follow`, continue until no process works on the run. None marks that all
+    current lines have been yielded. Raises `RecordError`.
     """
     reader = _LogTail(RunFollower(run), node, every=every)
     yield from deque(reader.read_new(), maxlen=last)
@@ -72,7 +71,7 @@ def read_logs(
 
 
 class _LogTail:
-    """Events, with the output of one node's attempts where they belong."""
+    """New events, interleaved with the output of one node's attempts."""
 
     def __init__(self, follower: RunFollower, node: str | None, *, every: bool) -> None:
         self.follower, self._node, self._every = follower, node, every
@@ -105,7 +104,7 @@ class _LogTail:
 
 
 def find_node(event: Event, state: RunState) -> str | None:
-    """The node that an event is about, if it is about one."""
+    """Return the node that an event concerns, if any."""
     match event:
         case search_events.DecisionMade(k=k) | search_events.TaskDone(k=k):
             pass
@@ -121,16 +120,16 @@ def find_node(event: Event, state: RunState) -> str | None:
 
 
 def describe_small_step(event: Event, state: RunState) -> str | None:
-    """A step of a node that is shown only to whoever asks for that node."""
+    """Describe a step that is only shown when logging a single node."""
     match event:
         case search_events.NodeProposed():
-            return f"{event.node} is written: {shorten(event.varies or event.title, 80)}"
+            return f"{event.node} proposed: {shorten(event.varies or event.title, 80)}"
         case search_events.NodeStepEntered():
             return f"{event.node} {event.step}"
         case search_events.CellExecuted():
             return format_execution(event, state)
         case run_events.CallAnswered(usage=usage):
-            without = f", asked without {' and '.join(event.left_out)}" if event.left_out else ""
+            without = f", without the parameters {', '.join(event.left_out)}" if event.left_out else ""
             return (
                 f"{to_plain(event.model)} answered as {event.key.role}: {format_count(usage.input_tokens)} tokens in"
                 f"{format_cached(usage.cached_tokens, usage.cached_usd or 0.0)}, "
@@ -140,22 +139,22 @@ def describe_small_step(event: Event, state: RunState) -> str | None:
         case search_events.NodePlotted():
             return f"{event.node} drew {len(event.figures)} figures"
         case search_events.PlotsReviewed():
-            return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
+            return f"{event.node} figures accepted" + ("" if event.looked else " by lint only")
         case search_events.NodeSuspected():
             return f"{event.node} checked: {shorten('; '.join(map(str, event.findings)), 160)}"
         case search_events.CodeRead():
-            return f"{event.node}: its code was read by {event.reader}: {event.verdict}, {len(event.doubts)} doubts"
+            return f"{event.node}: code reviewed by {event.reader}: {event.verdict}, {len(event.doubts)} doubts"
         case search_events.NodeProbed():
             return f"{event.node} probed ({event.probe}): {event.outcome}: {shorten(event.why, 100)}"
         case _:
             return None
 
 
-# --- what code prints -----------------------------------------------------------------------------------------------
+# --- output of code ---------------------------------------------------------------------------------------------------
 
 
 class AttemptOutput:
-    """The output of one attempt, read on from where it was left, also while it runs."""
+    """Incremental reader of an attempt's output, also while it runs."""
 
     def __init__(self, run: Path, node: str, number: int) -> None:
         folder = RunFolder(run)
@@ -166,18 +165,18 @@ class AttemptOutput:
         self._read = 0
 
     def read_lines(self) -> list[str]:
-        """Whole lines that are new; of a progress bar its last state."""
+        """Return new complete lines; of a progress bar, only its last state."""
         new = self._read_on(self._live)
         whole = new[: new.rfind(b"\n") + 1]
         self._read += len(whole)
         return _split_lines(whole)
 
     def read_rest(self) -> list[str]:
-        """What was not given yet, once the attempt is over."""
+        """Return the unread output of a finished attempt."""
         return _split_lines(self._read_on(self._sealed))
 
     def _read_on(self, path: Path) -> bytes:
-        """What was not read of a regular file; empty where there is none."""
+        """Return the unread bytes of a regular file; empty if there is none."""
         try:
             with open(open_regular(path), "rb") as file:
                 file.seek(self._read)

@@ -1,4 +1,4 @@
-"""Trees and statuses as lines of coloured text: symbol and word for each state, so that colour is never needed."""
+"""Format trees and statuses as coloured lines. Each state has a symbol and a word, so that colour is never required."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 MAX_INDENT_DEPTH = 8
-"""Levels of indentation that are shown; a chain of improvements may be deeper."""
+"""Maximum depth that is indented; chains of improvements may be deeper."""
 
 
 class StatusSymbol(NamedTuple):
-    """A symbol, what stands for it where the terminal has no Unicode, and a colour."""
+    """A symbol, its replacement on terminals without Unicode, and a colour."""
 
     symbol: str
     ascii: str
@@ -59,14 +59,14 @@ BEST_SYMBOL, PATH_SYMBOL = StatusSymbol("★", "*", "bold yellow"), StatusSymbol
 
 
 def print_lines(console: Console, lines: list[Text]) -> None:
-    """Print each line on one line of a terminal; nothing is cut where output is no terminal."""
+    """Print each line without wrapping; cut it at the terminal's width, but never in a pipe."""
     for line in lines:
         cut = console.is_terminal
         console.print(line, no_wrap=True, overflow="ellipsis" if cut else "ignore", crop=cut, highlight=False)
 
 
 def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
-    """The whole tree by stage, stages without nodes left out."""
+    """Format the whole tree by stage, omitting stages without nodes."""
     lines = [Text(format_branch_point(one), style="dim") for one in tree.ancestry]
     lines += [Text(format_metric(tree.metric), style="dim")] if tree.metric else []
     for stage in tree.stages:
@@ -80,7 +80,7 @@ def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
 
 
 def format_metric(metric: TreeMetric) -> str:
-    """What the numbers in the tree are."""
+    """Describe the metric shown in the tree."""
     unit = f" in {to_plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
     return (
@@ -90,7 +90,7 @@ def format_metric(metric: TreeMetric) -> str:
 
 
 def format_stage(stage: StageRows) -> Text:
-    """A stage in one line: name, progress, what the nodes came to, its best, why it ended."""
+    """Format a stage in one line: name, progress, node states, best node, reason for its end."""
     line = Text(stage.stage, style="bold")
     line.append(f"  {stage.searched_count}/{stage.node_limit or '?'} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
@@ -101,14 +101,14 @@ def format_stage(stage: StageRows) -> Text:
     if stage.best:
         line.append(f"  best {stage.best}", style="not bold yellow")
     if stage.pending:
-        line.append(f"  still to do: {', '.join(stage.pending)}", style="not bold cyan")
+        line.append(f"  pending: {', '.join(stage.pending)}", style="not bold cyan")
     if stage.limited or stage.ended:
         line.append(f"  ({shorten(stage.limited or stage.ended or '', 60)})", style="not bold dim")
     return line
 
 
 def format_close_call(one: CloseCall) -> Text:
-    """A comparison of two nodes in one line."""
+    """Format the comparison of two nodes in one line."""
     line = Text(f"  {one.a} or {one.b}: ")
     if not one.answered:
         line.append("asking a model which is sounder", style="dim")
@@ -119,7 +119,7 @@ def format_close_call(one: CloseCall) -> Text:
 
 
 def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False) -> Text:
-    """A node in one line: place in the tree, state, id, kind, metric, what it varies."""
+    """Format a node in one line: position, state, id, kind, metric, and what it varies."""
     which = 1 if ascii else 0
     mark = BEST_SYMBOL if row.best else PATH_SYMBOL if row.on_best_path else None
     status = STATUS_SYMBOLS[row.status]
@@ -133,7 +133,7 @@ def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False)
     elif row.status not in ("good", "buggy"):
         line.append(f"  {row.status}", style=status.colour)
     if row.status == "buggy":
-        line.append(f"  {row.failure or 'figures refused'}", style="red")
+        line.append(f"  {row.failure or 'figures rejected'}", style="red")
     elif row.status in ("pruned", "cancelled") and row.why:
         line.append(
             f"  {row.status}: {shorten(row.why, 60)}" if row.metric is not None else f": {shorten(row.why, 60)}",
@@ -162,9 +162,9 @@ def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False)
 
 
 def format_status(status: RunStatus) -> list[Text]:
-    """A status as a short page."""
+    """Format a status as a short page."""
     lines = [Text(f"{to_plain(status.run)}: ", style="bold") + Text(shorten(status.title, 80), style="not bold")]
-    code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
+    code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process"
     lines.append(
         _format_pair(
             "state",
@@ -178,7 +178,7 @@ def format_status(status: RunStatus) -> list[Text]:
         lines.append(_format_pair("paused", status.paused))
     lines.append(_format_pair("phase", status.phase))
     lines.append(_format_pair("next", status.next))
-    lines += [_format_pair("steering", shorten(one, 120)) for one in status.steering]
+    lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
     lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
     lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
     lines += [_format_pair("packages", shorten(status.installed, 200))] * bool(status.installed)
@@ -187,9 +187,9 @@ def format_status(status: RunStatus) -> list[Text]:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         line = f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'})"
         line += f", best {stage.best}" if stage.best else ""
-        line += f"; still to do: {', '.join(stage.pending)}" if stage.pending else ""
+        line += f"; pending: {', '.join(stage.pending)}" if stage.pending else ""
         line += f"; {shorten(stage.limited, 80)}" if stage.limited else ""
-        line += f"; the same values for every seed: {', '.join(stage.seedless)}" if stage.seedless else ""
+        line += f"; identical values for every seed: {', '.join(stage.seedless)}" if stage.seedless else ""
         lines.append(_format_pair(stage.stage, line))
     cost = status.cost
     lines.append(_format_pair("calls", f"{cost.calls} to {status.model}, {_format_tokens(cost, ' tokens')}"))
@@ -217,7 +217,7 @@ def format_status(status: RunStatus) -> list[Text]:
         )
     over = any(one.confirmed for one in status.decisions)
     lines += [
-        _format_pair("decided" if one.confirmed else "looked at" if over else "so far", format_decision(one))
+        _format_pair("decided" if one.confirmed else "exploratory" if over else "so far", format_decision(one))
         for one in status.decisions
     ]
     if status.cells is not None:
@@ -227,9 +227,8 @@ def format_status(status: RunStatus) -> list[Text]:
     if status.collected:
         lines.append(
             _format_pair(
-                "collected",
-                f"{status.collected} folders of checkpoints and artifacts that nothing "
-                f"refers to: {status.freed / 1e9:.2f} GB",
+                "deleted",
+                f"{status.collected} folders of unreferenced checkpoints and artifacts: {status.freed / 1e9:.2f} GB",
             )
         )
     lines.append(
@@ -246,26 +245,26 @@ def format_status(status: RunStatus) -> list[Text]:
             _format_pair("judge", f"{to_plain(status.judgement.model)}: {to_plain(status.judgement.score_line)}")
         )
     elif status.no_judgement:
-        lines.append(_format_pair("judge", f"no judgement, because {shorten(status.no_judgement, 200)}"))
+        lines.append(_format_pair("judge", f"not judged: {shorten(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
 
 
 BAR_WIDTH = 20
-"""Characters of a bar."""
+"""Width of a bar in characters."""
 
 
 def format_bar(done: float, total: float, width: int = BAR_WIDTH) -> str:
-    """How much is done of something, as `[#####...............]`."""
+    """Format progress as `[#####...............]`."""
     full = min(width, int(width * done / total)) if total > 0 else 0
     return f"[{'#' * full}{'.' * (width - full)}]"
 
 
 def format_llm_usage(used: LlmUsage) -> list[str]:
-    """What each language model was asked, and a bar of their budget."""
+    """Format the calls to each subject, and a bar of their budget."""
     lines = [
         f"{to_plain(one.name)} ({to_plain(', '.join(one.models)) or 'no answer yet'}): {_format_calls(one.calls)}, "
         f"{format_count(one.input_tokens)} in, {format_count(one.output_tokens)} out, {format_dollars(one.usd, 0)}"
-        f"{f', {one.lost} under way or lost' if one.lost else ''}"
+        f"{f', {one.lost} running or lost' if one.lost else ''}"
         for one in used.each
     ]
     if used.used_share is not None:
@@ -275,12 +274,12 @@ def format_llm_usage(used: LlmUsage) -> list[str]:
             if used.tokens is not None
             else []
         )
-        lines.append(f"{format_bar(used.used_share, 1)} {' and '.join(caps)} spent or set aside")
+        lines.append(f"{format_bar(used.used_share, 1)} {' and '.join(caps)} spent or reserved")
     return lines
 
 
 def _format_budget(used: BudgetUsage) -> str:
-    """Each limit with what is spent, reserved and left of it."""
+    """Format each limit with the spent, reserved and remaining amounts."""
     found: list[str] = []
     parts = (used.spent, used.reserved, used.remaining)
     for limit, shown in (
@@ -311,7 +310,7 @@ def _format_calls(number: int) -> str:
 
 
 def format_decision(one: HypothesisDecision) -> str:
-    """What a hypothesis comes to, the estimate before the verdict."""
+    """Format a hypothesis with its estimate and verdict."""
     parts = "; ".join(
         part.why
         if part.mean is None or part.low is None
@@ -319,10 +318,10 @@ def format_decision(one: HypothesisDecision) -> str:
         f"n = {len(part.values)}{f' ({part.verdict})' * (len(one.parts) > 1)}"
         for part in one.parts
     )
-    more = next((f", {part.decides} would decide it as it stands" for part in one.parts if part.decides), "")
+    more = next((f", {part.decides} with this spread would decide it" for part in one.parts if part.decides), "")
     more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
     more += (
-        f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_sign or 'open'}"
+        f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'undecided'}"
         if (one.rival is not None and one.hypothesis.rival is not None)
         else ""
     )
@@ -330,7 +329,7 @@ def format_decision(one: HypothesisDecision) -> str:
 
 
 def format_remaining_estimate(ahead: RemainingEstimate) -> str:
-    """What a run is likely to take to its end, in one line."""
+    """Format the estimated cost to the end of a run in one line."""
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
     return f"about {_format_calls(ahead.calls)}, {format_count(ahead.tokens)} tokens, {price}{gpus} to the end"

@@ -1,7 +1,7 @@
-"""Files of a run, opened so that no name leads out of it.
+"""Open files of a run such that no path leads outside its folder.
 
-A path is walked from the run's folder one name at a time, and no link is followed on the way: generated code writes
-into these folders. Withheld labels, the control folder, caches and hidden files are not shown.
+Paths are walked from the run's folder one component at a time without following links, since generated code writes into
+these folders. Withheld labels, the control folder, caches and hidden files are not shown.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ SHOWN_NAMES = frozenset(
         "library.bib",
     }
 )
-"""What may be shown of a run's folder."""
+"""Names in a run's folder that may be shown."""
 MAX_FILE_BYTES = 64 * 2**20
-"""Bytes of a file that is handed out."""
+"""Maximum bytes of a served file."""
 MAX_TEXT_CHARACTERS = 200_000
-"""Bytes of a file that is shown as text; of output its end, of code its beginning."""
+"""Maximum characters of a file shown as text: the end of output, the beginning of code."""
 MAX_FILES_LISTED = 400
 _BLOCK_BYTES = 1 << 16
 
 
 class PathRefusedError(Exception):
-    """A path is not one that is shown, or no file. The message says why."""
+    """Raised if a path may not be shown or is not a file. The message gives the reason."""
 
 
 class ListedFile(NamedTuple):
-    """A file by its path within the run."""
+    """A file with its path within the run."""
 
     path: str
     size: int
 
 
 def open_within(run: Path, path: str) -> int:
-    """A descriptor of a regular file; the caller closes it. Raises `RefusedError`."""
+    """Open a regular file and return its descriptor, which the caller closes. Raises `PathRefusedError`."""
     names = path.split("/")
     if names[0] not in SHOWN_NAMES or any(not name or name.startswith(".") or "\0" in name for name in names):
-        raise PathRefusedError("this path is not shown")
+        raise PathRefusedError("this path cannot be shown")
     with ExitStack() as opened:
         folder: int | None = None
         try:
@@ -70,11 +70,11 @@ def open_within(run: Path, path: str) -> int:
                 opened.callback(os.close, folder)
             return open_regular(names[-1], folder)
         except (OSError, ValueError):
-            raise PathRefusedError("there is no such file") from None
+            raise PathRefusedError("no such file") from None
 
 
 def read_blocks(file: int, size: int) -> Iterator[bytes]:
-    """A file's first `size` bytes; closes it."""
+    """Yield the first `size` bytes of a file and close it."""
     with os.fdopen(file, "rb") as opened:
         while size > 0 and (block := opened.read(min(_BLOCK_BYTES, size))):
             size -= len(block)
@@ -82,7 +82,7 @@ def read_blocks(file: int, size: int) -> Iterator[bytes]:
 
 
 def read_bytes(run: Path, path: str, max_bytes: int) -> bytes | None:
-    """A file's first `most` bytes; None where there is none."""
+    """Return the first `max_bytes` bytes of a file; None if it cannot be opened."""
     try:
         return b"".join(read_blocks(open_within(run, path), max_bytes))
     except (PathRefusedError, OSError):
@@ -90,7 +90,7 @@ def read_bytes(run: Path, path: str, max_bytes: int) -> bytes | None:
 
 
 def read_text(run: Path, path: str, *, end: bool = False, max_characters: int = MAX_TEXT_CHARACTERS) -> str | None:
-    """A file as safe text, bounded: its beginning, or its end; None where there is none."""
+    """Return a file as safe text, limited to its beginning or end; None if it cannot be opened."""
     try:
         file = open_within(run, path)
     except PathRefusedError:
@@ -103,15 +103,15 @@ def read_text(run: Path, path: str, *, end: bool = False, max_characters: int = 
     if size <= max_characters:
         return text
     return (
-        f"... {size - max_characters} bytes before\n{text}"
+        f"... {size - max_characters} earlier bytes\n{text}"
         if end
-        else f"{text}\n... {size - max_characters} bytes after"
+        else f"{text}\n... {size - max_characters} more bytes"
     )
 
 
 def list_files(run: Path, folder: str) -> tuple[ListedFile, ...]:
-    """Regular files below a folder of the run, by name; links, hidden ones and names that no
-    address can have left out, 400 at most."""
+    """List regular files below a folder of the run by name, at most `MAX_FILES_LISTED`. Skips links, hidden files and
+    names that cannot be in a URL."""
     found: list[ListedFile] = []
     for place, folders, names in os.walk(run / folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -133,7 +133,7 @@ def list_files(run: Path, folder: str) -> tuple[ListedFile, ...]:
 
 
 class CurvePoint(NamedTuple):
-    """A value with a step that an attempt logged."""
+    """A value with a step, logged by an attempt."""
 
     split: str
     dataset: str
@@ -144,7 +144,7 @@ class CurvePoint(NamedTuple):
 
 
 def read_curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:
-    """The values with a step in the lines of a `measurements.jsonl`; what is not one is left out."""
+    """Yield the values with a step from the lines of a `measurements.jsonl`; skip invalid lines."""
     for line in lines:
         try:
             one: Any = json.loads(line)

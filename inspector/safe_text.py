@@ -1,7 +1,7 @@
-"""Text of others made safe for a terminal: model words, idea titles and code output go through here before a screen.
+"""Make untrusted text (model output, idea titles, code output) safe for a terminal.
 
-Rich markup is not parsed because every view builds `rich.text.Text`; what is left to neutralise are control characters
-(ANSI escapes above all) and characters that turn the writing direction.
+Rich markup is not parsed, because every view builds `rich.text.Text`; this module removes control characters (mainly
+ANSI escapes) and characters that change the writing direction.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ _UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]")
 
 
 def to_plain(text: str) -> str:
-    """One line of printable characters; escape sequences are dropped whole, other control characters become spaces."""
+    """Return one line of printable characters; escape sequences are removed, other control characters become spaces."""
     text = _ESCAPES.sub("", text)
     shown = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else c for c in text)
     return _SPACE.sub(" ", shown).strip()
 
 
 def to_printable(text: str) -> str:
-    """Text as it was set, its lines kept: without escape sequences, control and direction-turning characters."""
+    """Return the text with its lines, without escape sequences, control characters and direction changes."""
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     return _UNUSUAL.sub(lambda c: " " if unicodedata.category(c[0]) in ("Cc", "Cf", "Cs", "Co") else c[0], text)
 
 
 def shorten(text: str, width: int) -> str:
-    """`plain` text cut to a width in characters."""
+    """Return `to_plain` text cut to a width in characters."""
     line = to_plain(text)
     return line if len(line) <= width else line[: max(0, width - 3)].rstrip() + "..."
 
 
 def to_plain_lines(text: str, max_lines: int) -> tuple[str, ...]:
-    """The last lines of a text, safe for a terminal, indented as they were; a first line counts those left out."""
+    """Return the last lines of a text, safe for a terminal and indented as before; the first line counts omitted
+    ones."""
     lines = [line for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
     shown = [" " * (len(line) - len(line.lstrip(" "))) + shorten(line, 200) for line in lines[-max_lines:]]
     left = len(lines) - len(shown)
-    return (f"... {left} lines before", *shown) if left else tuple(shown)
+    return (f"... {left} earlier lines", *shown) if left else tuple(shown)
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as 4.2s, 3m12s or 2h05m."""
+    """Format seconds as 4.2s, 3m12s or 2h05m."""
     if seconds < 59.95:
         return f"{max(0.0, seconds):.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -52,29 +53,30 @@ def format_duration(seconds: float) -> str:
 
 
 def format_clock_time(at: float) -> str:
-    """Seconds since the epoch as the local time of day, with the date where it is not today's: 14:05:10."""
+    """Format seconds since the epoch as local time, with the date unless it is today: 14:05:10."""
     then = datetime.fromtimestamp(at)
     return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
 
 
 def format_countdown(until: float, now: float) -> str:
-    """When something is tried again, as `until 14:05:10 (in 3m12s)`; both in seconds since the epoch."""
+    """Format the time of the next attempt as `until 14:05:10 (in 3m12s)`; both arguments are seconds since the
+    epoch."""
     return f"until {format_clock_time(until)} (in {format_duration(until - now)})"
 
 
 def format_count(number: int) -> str:
-    """A number of tokens as 950, 12.3k or 4.5M."""
+    """Format a number of tokens as 950, 12.3k or 4.5M."""
     if number < 1000:
         return str(number)
     return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1e6:.1f}M"
 
 
 def format_cached(tokens: int, usd: float) -> str:
-    """How much of a prompt came out of a provider's cache, as ` (8.1k cached, $0.02)`; empty where nothing did."""
+    """Format the cached part of a prompt as ` (8.1k cached, $0.02)`; empty if there is none."""
     return f" ({format_count(tokens)} cached, {format_dollars(usd, 0)})" if tokens else ""
 
 
 def format_dollars(usd: float, unpriced: int) -> str:
-    """Cost in USD; says so where the price of some calls is unknown."""
+    """Format a cost in USD, including the number of calls with unknown price."""
     known = f"${usd:.2f}" if usd < 100 else f"${usd:.0f}"
     return f"{known} + {unpriced} unpriced" if unpriced else known

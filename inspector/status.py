@@ -1,4 +1,4 @@
-"""Where a run stands, in one value: what `scientist status` prints and `--json` writes (see docs/command-line.md)."""
+"""The status of a run as a single value, printed by `scientist status` (JSON fields: docs/command-line.md)."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
-"""What a run that ended is, by its exit code; all others: failed."""
+"""Condition of an ended run by its exit code; any other code means failed."""
 
 MAX_COMMANDS_SHOWN = 5
-"""Kills, marks and notes that a status shows, the latest; `logs` has all."""
+"""Maximum number of kill, mark and note commands in a status, latest first; `logs` has all."""
 
 PHASE_TEXT: Mapping[Phase, str] = {
     "prepare": "make the data plan and fetch its datasets",
     "score": "score the sealed test predictions",
     "figures": "draw the final figures from the record",
     "write": "write the paper",
-    "cite": "gather citations that the draft needs",
-    "reflect": "fix what the binder and LaTeX found in the paper",
-    "missing": "run the ablations that a reviewer of the draft asks for",
+    "cite": "find citations for the draft",
+    "reflect": "fix unbound numbers and LaTeX errors in the paper",
+    "missing": "run the ablations requested by the draft's reviewer",
     "release": "build and release the paper",
-    "judge": "have the paper judged",
-    "done": "nothing: the run is over",
+    "judge": "judge the paper",
+    "done": "nothing (finished)",
 }
 
 
 class StageCounts(StageFacts):
-    """One stage in numbers. `searched` of `node_limit` are finished nodes of the search; `nodes` counts all by status.
+    """Node counts of one stage. `searched` of `node_limit` are finished search nodes; `nodes` counts all nodes by
+    status.
 
-    `seedless`: its nodes whose replicates gave the same values for every seed.
+    `seedless` lists nodes whose replicates gave the same values for every seed.
     """
 
     searched: int
@@ -65,8 +66,8 @@ class StageCounts(StageFacts):
 
 
 class BudgetUsage(FrozenModel):
-    """The limits of a run (None: no limit) and what counts against them. `spent` includes work that a kill ended;
-    `reserved` is set aside for calls and attempts under way, `left` is the rest."""
+    """The limits of a run (None: no limit) and their use. `spent` includes work ended by a kill; `reserved` is held for
+    running calls and attempts; `remaining` is the rest."""
 
     usd: float | None
     tokens: int | None
@@ -77,7 +78,7 @@ class BudgetUsage(FrozenModel):
 
 
 class LlmUsage(FrozenModel):
-    """What experiments asked language models, each and all together, and the most that they may take (None: no cap)."""
+    """Model calls by experiments, per subject and in total, and their caps (None: no cap)."""
 
     each: tuple[StudiedLLMUsage, ...]
     spent: Cost
@@ -86,38 +87,40 @@ class LlmUsage(FrozenModel):
 
     @property
     def used_share(self) -> float | None:
-        """Of the cap that is nearest; None without one."""
+        """Return the used share of the cap that is closest to its limit; None if there is no cap."""
         of = [spent / cap for spent, cap in ((self.spent.usd, self.usd), (self.spent.tokens, self.tokens)) if cap]
         return max(of, default=None)
 
 
 class RemainingEstimate(FrozenModel):
-    """What a run is likely to take from here to its end; `usd` None where a price is unknown."""
+    """Estimated cost from now to the end of a run; `usd` is None if a price is unknown."""
 
     calls: int
     tokens: int
     usd: float | None
     gpu_hours: float | None
-    design: str = Field(default="", description="what the pilot asks for, and a smaller design where that is too much")
+    design: str = Field(
+        default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
+    )
 
 
 class EventLine(FrozenModel):
-    """An event in words, and when."""
+    """Time and description of an event."""
 
     at: str
     text: str
 
 
 class RunStatus(FrozenModel):
-    """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
+    """Status of a run. Times are ISO 8601 in UTC; `elapsed` is seconds of work, without gaps between processes.
 
-    `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
-    `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
-    questions had changed when they came up again; `protocol` what came of the plan's review, and what of it is open;
-    `prior_work` the papers that were read before the plan; `installed` the packages that the run has of its own; `cost`
-    is what all model calls took, `roles` those of each role, `code_seconds` what the experiments took; `cells` is None
-    where no node owes any, `tuning` where the program tunes nothing; `collected` counts folders of checkpoints and
-    artifacts that went (`record.retention`), `freed` is in bytes.
+    `paused` says who paused the run and why, or until when no model is called; it is empty otherwise. `steering` has
+    the latest kill, mark and note commands. `answers` lists calls without a valid answer, and answers whose prompts
+    have changed since. `protocol` is the outcome of the plan's review and its open findings; `prior_work` lists the
+    papers read before the plan; `installed` lists the run's own packages. `cost` covers all model calls, `roles` those
+    of each role, and `code_seconds` all experiments. `cells` is None if no node has cells, `tuning` if nothing is
+    tuned. `collected` counts deleted folders of checkpoints and artifacts (`record.retention`), and `freed` is their
+    bytes.
     """
 
     run: str
@@ -151,10 +154,10 @@ class RunStatus(FrozenModel):
     budget: BudgetUsage | None = None
     llm_usage: LlmUsage | None = None
     remaining: RemainingEstimate | None = None
-    plan: str = Field(default="", description="sha256 of the data plan as it is by now")
+    plan: str = Field(default="", description="sha256 of the current data plan")
     amendments: int = 0
-    locked: int | None = Field(default=None, description="fresh seeds that decide; null before the lock")
-    decisions: tuple[HypothesisDecision, ...] = Field(default=(), description="what the hypotheses come to by now")
+    locked: int | None = Field(default=None, description="number of fresh seeds for confirmation; null before the lock")
+    decisions: tuple[HypothesisDecision, ...] = Field(default=(), description="current verdicts on the hypotheses")
     paper: str | None
     judgement: Judgement | None = None
     no_judgement: str = ""
@@ -170,7 +173,8 @@ def read_status(
     last: int = 8,
     folder: Path | None = None,
 ) -> RunStatus:
-    """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
+    """Build the status of a run from its events. `process` names the process working on it, if any; `now` is seconds
+    since the epoch."""
     state, latest = RunState(), list[EventLine]()
     for event, at in events:
         apply_event(state, event, at)
@@ -189,8 +193,8 @@ def build_status(
     folder: Path | None = None,
     cells: CellsByNode | None = None,
 ) -> RunStatus:
-    """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
-    `cells` are all of its cells, where they are known."""
+    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder, and `cells`
+    are all of its cells, if already computed."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
     assessed = state.current_paper.judged if state.current_paper is not None else None
     without_seed = nodes_ignoring_seed(state)
@@ -213,7 +217,7 @@ def build_status(
         elapsed=round(state.active_seconds + since, 3),
         ancestry=list_branch_points(state),
         paused=format_pause(state, now) if condition == "running" else "",
-        steering=tuple(  # a note with the stage that it is for
+        steering=tuple(  # a note is shown with its stage
             format_command(
                 one.command
                 if one.command.verb != "note"
@@ -248,7 +252,7 @@ def build_status(
 
 
 def format_protocol_review(state: RunState) -> tuple[str, ...]:
-    """What came of the review of the plan, then each finding that is open; nothing before it."""
+    """Return the outcome of the plan's review and each open finding; empty before the review."""
     review = state.protocol_review
     return (
         ()
@@ -258,15 +262,15 @@ def format_protocol_review(state: RunState) -> tuple[str, ...]:
 
 
 def format_prior_work(state: RunState) -> str:
-    """The papers that were read before the plan, or that none was; empty before that."""
+    """List the papers read before the plan, or say that there were none; empty before the plan."""
     papers = state.prior_work.papers if state.prior_work is not None else ()
     return "; ".join(f"{shorten(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
-        "unread" if state.data_plan is not None else ""
+        "none read" if state.data_plan is not None else ""
     )
 
 
 def find_condition(state: RunState, process: str | None) -> RunCondition:
-    """Whether a run is worked on, over, or waits to be resumed."""
+    """Return whether a run is running, ended or interrupted."""
     if process is not None:
         return "running"
     code = find_exit_code(state)
@@ -274,7 +278,7 @@ def find_condition(state: RunState, process: str | None) -> RunCondition:
 
 
 def find_exit_code(state: RunState) -> int | None:
-    """The exit code that a run ended with; None before. A later draft that was not released takes nothing back."""
+    """Return the exit code of an ended run; None before. An unreleased later draft does not change it."""
     if state.process_end is None:
         return None
     released = state.current_paper is not None and state.current_paper.released.released
@@ -286,7 +290,8 @@ def find_exit_code(state: RunState) -> int | None:
 
 
 def format_pause(state: RunState, now: float) -> str:
-    """Who paused the run and why; else until when no model is called, and why. `now` is seconds since the epoch."""
+    """Describe who paused the run and why, or until when no model is called and why. `now` is seconds since the
+    epoch."""
     if state.paused_by is not None:
         return format_user_pause(state.paused_by)
     if state.outage is None:
@@ -295,20 +300,20 @@ def format_pause(state: RunState, now: float) -> str:
 
 
 def format_user_pause(command: CommandReceived) -> str:
-    """That a person paused the run, and what goes on meanwhile."""
+    """Describe a pause by the user and how to resume."""
     why = f" ({shorten(command.text, 160)})" if command.text else ""
     return (
-        f"by {shorten(command.by, 40) or 'a person'}{why}: nothing new is started, running work is finished; to go on: "
+        f"by {shorten(command.by, 40) or 'the user'}{why}: nothing new starts, running work finishes; continue with: "
         "scientist resume"
     )
 
 
 def format_unusual_answers(state: RunState) -> tuple[str, ...]:
-    """Calls without a usable answer, and answers whose questions had changed when they came up again."""
+    """List calls without a valid answer, and answers whose prompts have changed since."""
     found = {
-        "not usable": [f"{one.key} ({one.then})" for one in state.unanswered_calls.values()],
-        "kept, although the machine or the limits have changed since": map(str, state.changed_prompts),
-        "asked again, since plan, code, results or question changed (both answers were paid for)": dict.fromkeys(
+        "invalid": [f"{one.key} ({one.then})" for one in state.unanswered_calls.values()],
+        "reused although the machine or the limits have changed": map(str, state.changed_prompts),
+        "repeated because plan, code, results or prompt changed (both answers billed)": dict.fromkeys(
             str(one.key) for one in state.superseded_answers
         ),
     }
@@ -316,7 +321,7 @@ def format_unusual_answers(state: RunState) -> tuple[str, ...]:
 
 
 def build_event_line(event: Event, at: float, state: RunState) -> EventLine | None:
-    """An event in words, right after it was folded into the state; None for small steps."""
+    """Describe an event right after it was applied to the state; None for small steps."""
     text = describe_event(event, state)
     return EventLine(at=_to_iso(at), text=text) if text is not None else None
 
@@ -324,12 +329,12 @@ def build_event_line(event: Event, at: float, state: RunState) -> EventLine | No
 def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.is_settled for name, stage in state.stages.items())
     step = PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
-    given_up = condition == "draft only" and state.phase != "write"  # a failed draft may be tried again
+    given_up = condition == "draft only" and state.phase != "write"  # a failed draft can be retried
     if condition == "running":
         return step
     if condition == "done" or given_up or state.phase == "done":
         return PHASE_TEXT["done"]
-    return f"{step}; to go on: scientist resume {run}"
+    return f"{step}; continue with: scientist resume {run}"
 
 
 def _count_stage(state: RunState, stage: StageName, without_seed: Sequence[str]) -> StageCounts:
@@ -344,7 +349,7 @@ def _count_stage(state: RunState, stage: StageName, without_seed: Sequence[str])
 
 
 def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
-    """What the experiments of the run in a folder asked up to now; None where they asked nobody."""
+    """Summarise the model calls of a run's experiments; None if there were none."""
     uses = read_llm_usage(folder)
     if not uses:
         return None
@@ -357,7 +362,7 @@ def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
 
 
 def _read_budget_usage(state: RunState) -> BudgetUsage | None:
-    """The use of the budget; None where the run has none."""
+    """Return the use of the budget; None if the run has none."""
     usd, tokens, hours = (state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
     if usd is None and tokens is None and hours is None:
         return None

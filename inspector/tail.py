@@ -1,9 +1,9 @@
-"""A run followed from outside: its events as they come, folded, and whether a process works on it.
+"""Follow a run from another process: its events as they are written, applied to a state, and its owner process.
 
-It reads as `record.log_reader` does, so that looking never holds up the writer.
+Reads like `record.log_reader`, so that readers never block the writer.
 
-What it does not guarantee: that an end is noticed at once (a process is looked for every `HOLDER` seconds, and must be
-missing twice, since the next command may resume the run).
+Limits: the end of a run is noticed late, since the process is checked every `PROCESS_CHECK_SECONDS` and must be missing
+twice (the next command may resume the run).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 
 PROCESS_CHECK_SECONDS = 1.0
-"""Seconds between two looks at who works on the run."""
+"""Seconds between checks for the process that works on the run."""
 MISSES_BEFORE_ENDED = 2
-"""Looks in a row without a process after which the run does not go on."""
+"""Consecutive checks without a process after which the run counts as ended."""
 
 
 class RunFollower:
-    """One run. `seq` is the number of the last event that was folded into `state`."""
+    """One followed run. `seq` is the number of the last event applied to `state`."""
 
     def __init__(self, run: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.run = run
@@ -40,9 +40,9 @@ class RunFollower:
         self._seen = False
 
     def read_new(self) -> Iterator[tuple[int, Event, float]]:
-        """The events since the last call with number and time; while one is given, `state` is as it was right after.
+        """Yield new events with number and time; `state` is as of the event that was just yielded.
 
-        A log that replaced another is read from its beginning. Raises `RecordError`.
+        A replaced log is read from its beginning. Raises `RecordError`.
         """
         found = self._tail.read()
         if self._tail.restarted:
@@ -53,7 +53,7 @@ class RunFollower:
             yield self.seq, event, at
 
     def is_running(self) -> bool:
-        """Whether a process works on the run, as last seen."""
+        """Return whether a process works on the run, as of the last check."""
         now = self._clock()
         if now - self._looked >= PROCESS_CHECK_SECONDS:
             self._looked = now
@@ -68,7 +68,7 @@ class RunFollower:
 
 
 def find_process(run: Path) -> str | None:
-    """Who works on a run now; None also where the lock may not be read."""
+    """Return the process that works on a run; None if there is none or the lock cannot be read."""
     try:
         return find_owner(run)
     except OSError:

@@ -1,6 +1,6 @@
-"""When what happened in a run, in seconds that were worked on it: folded from its events beside the state.
+"""Times of events in a run, in seconds of work: built from the events alongside the state.
 
-`RunState` says what is; charts over hours and cost need when it came to be so.
+`RunState` has only the current state; charts over time and cost need its history.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from labwright.record.events.search_events import AttemptExecuted, NodeJudged, N
 from labwright.record.reducers.run_state import RunState
 
 Steps = list[tuple[float, float]]
-"""Second and the value from then on."""
+"""(second, value from then on) pairs."""
 
 
 class Moment(NamedTuple):
-    """How long a run was worked on, and what its model calls had cost."""
+    """Seconds of work, and the cost of model calls up to then."""
 
     seconds: float
     usd: float
 
 
 class ExecutionSpan(NamedTuple):
-    """One execution of a node's code, from when to when, and the most memory it held (0: not measured)."""
+    """One execution of a node's code, with begin, end and peak memory (0: not measured)."""
 
     node: str
     begin: float
@@ -38,18 +38,18 @@ class ExecutionSpan(NamedTuple):
 
 @dataclass
 class Timeline:
-    """What a run was busy with, and when its nodes were judged."""
+    """Executions, costs and judging times of nodes."""
 
     judged: dict[str, Moment] = field(default_factory=dict[str, Moment])
     spans: list[ExecutionSpan] = field(default_factory=list[ExecutionSpan])
     usd: Steps = field(default_factory=lambda: [(0.0, 0.0)])
     tokens: Steps = field(default_factory=lambda: [(0.0, 0.0)])
-    """Of all model calls so far, prompts and answers."""
+    """Cumulative prompt and answer tokens of all model calls."""
     running: dict[str, float] = field(default_factory=dict[str, float])
-    """Nodes whose code runs, since when."""
+    """Node -> second at which its code started."""
 
     def add_event(self, event: Event, state: RunState) -> None:
-        """Take in an event, right after it was folded into the state."""
+        """Add an event right after it was applied to the state."""
         now = state.active_seconds
         if isinstance(event, CallAnswered):
             used = event.usage
@@ -58,7 +58,7 @@ class Timeline:
         elif isinstance(event, NodeStepEntered) and event.step == "running":
             self.running[event.node] = now
         elif isinstance(event, AttemptExecuted):
-            one = event.attempt  # it is told a moment after its slot was free, so that its end is not now
+            one = event.attempt  # recorded shortly after its slot was freed, so it ended before now
             begin = max(0.0, self.running.pop(event.node, now - one.seconds))
             self.spans.append(
                 ExecutionSpan(
@@ -72,7 +72,7 @@ class Timeline:
             self.running.clear()
 
     def compute_usage(self, what: str = "slots") -> Steps:
-        """How many slots were in use, or bytes of `host` or `gpu` memory: the sum of the most that each took."""
+        """Return the number of slots in use, or the bytes of `host` or `gpu` memory as the sum of peaks."""
         changes: defaultdict[float, float] = defaultdict(float, {0.0: 0.0})
         for begin in self.running.values() if what == "slots" else ():
             changes[begin] += 1
@@ -85,7 +85,7 @@ class Timeline:
 
 
 def compute_used_share(steps: Steps, until: float, most: float) -> float | None:
-    """The mean of a value over the time up to `until`, as a share of the most; None where there is no time or most."""
+    """Return the mean of a value up to `until` as a share of its maximum; None if either is zero."""
     ends = [*(at for at, _ in steps[1:]), max(until, steps[-1][0])]
     area = sum(value * (end - at) for (at, value), end in zip(steps, ends, strict=True))
     return area / (until * most) if until > 0 and most > 0 else None

@@ -1,4 +1,4 @@
-"""The tree of a run as rows, and where the run branched off: a pure function of the state, which every view shows."""
+"""The tree of a run as rows, and its branch points: a pure function of the state, used by every view."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from labwright.record.schema.nodes import (
 from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
 CellsByNode = Mapping[str, tuple[CellStatus, ...]]
-"""What became of the cells of each node (`record.cell_status.all_cells`): with many of them, that takes a while."""
+"""The cells of each node (`record.cell_status.compute_all_cells`), which can be slow to compute."""
 
 
 class NodeRow(FrozenModel):
-    """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
+    """One node. `depth` counts from the stage's root; `RunTree.metric` describes `metric`.
 
-    `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
-    the same values for every seed; `closed`: why a person wants nothing built on it; `author`: who wrote its code;
-    `cells`: those that it owes, None for a program that does all at once.
+    `why` is the failure message; `again` says how limits changed for a second attempt; `seedless` is true if replicates
+    gave the same values for every seed; `closed` is the user's reason for closing it; `author` wrote its code; `cells`
+    is None for code that measures all conditions at once.
     """
 
     id: str
@@ -66,7 +66,7 @@ class NodeRow(FrozenModel):
 
 
 class CloseCall(FrozenModel):
-    """Two nodes that measurements could not tell apart; `better` is the one that a model preferred, None: neither."""
+    """Two nodes that measurements could not separate; `better` is the node that a model preferred, or None."""
 
     a: str
     b: str
@@ -76,8 +76,8 @@ class CloseCall(FrozenModel):
 
 
 class StageFacts(FrozenModel):
-    """Where a stage stands. `limited` is the limit of the stage that was reached, `pending` what a settled stage still
-    has to do while the next one is searched."""
+    """State of a stage. `limited` is the limit that was reached; `pending` is work left in a finished stage while the
+    next one is searched."""
 
     stage: StageName
     node_limit: int | None
@@ -88,20 +88,20 @@ class StageFacts(FrozenModel):
 
 
 class StageRows(StageFacts):
-    """One stage with its nodes in the order of the tree."""
+    """One stage with its nodes in tree order."""
 
     compared: tuple[CloseCall, ...]
     nodes: tuple[NodeRow, ...]
 
     @property
     def searched_count(self) -> int:
-        """Finished nodes that count against the limit."""
+        """Number of finished nodes that count against the limit."""
         return sum(row.kind in SEARCH_KINDS and row.status not in ("proposed", "running") for row in self.nodes)
 
 
 class TreeMetric(FrozenModel):
-    """What the column `metric` is: the primary metric on one dataset's validation split, mean over the method's
-    conditions."""
+    """Definition of the column `metric`: the primary metric on one dataset's validation split, averaged over the
+    method's conditions."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class TreeMetric(FrozenModel):
 
 
 class BranchPoint(FrozenModel):
-    """A run that this one branched off. What had been spent there counts against no limit of this run."""
+    """A run that this run branched from. Its costs do not count against this run's limits."""
 
     run: str
     point: str
@@ -129,8 +129,8 @@ class BranchPoint(FrozenModel):
 
 
 class RunTree(FrozenModel):
-    """The whole tree. `winner` is the node that the paper reports, once there is one; `tuning` has every trial, None
-    where the program tunes nothing."""
+    """The whole tree. `winner` is the node that the paper reports, if known; `tuning` has every trial, or is None if
+    nothing is tuned."""
 
     metric: TreeMetric | None
     winner: str | None
@@ -143,7 +143,7 @@ class RunTree(FrozenModel):
 
 
 def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
-    """The tree of a run, stages without nodes included; `cells` are all of its cells, where they are known."""
+    """Build the tree of a run, including stages without nodes; `cells` are all of its cells, if already computed."""
     path, plan, same = set[str](), state.data_plan, frozenset(nodes_ignoring_seed(state))
     cells = compute_all_cells(state) if cells is None else cells
     at, account = find_winner(state), build_tuning_report(state)
@@ -222,18 +222,18 @@ def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:
-    """How many nodes the search of a stage may make, as the run is set now; None where the record does not say."""
+    """Return the current node limit of a stage; None if the record does not have it."""
     found = state.read_setting(f"search.{stage}.nodes")
     return found if isinstance(found, int) else None
 
 
 def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:
-    """The fields of `StageFacts`."""
+    """Return the fields of `StageFacts`."""
     known, pending = state.stages[stage], ()
     if known.is_settled and known.summary is None:
         under_way = Counter(node.kind for node in state.list_stage_nodes(stage) if not node.is_finished)
         pending = (
-            *(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()),
+            *(f"{number} {kind}{'s' * (number > 1)} running" for kind, number in under_way.items()),
             "its report",
         )
     return {
@@ -247,7 +247,7 @@ def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:
 
 
 def _walk_stage(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
-    """The nodes of a stage, children after their parent, in the order of decisions."""
+    """Yield the nodes of a stage in order of decisions, children after their parent."""
     nodes = {node.id: node for node in state.list_stage_nodes(stage)}
     children: dict[str | None, list[Node]] = {}
     for node in nodes.values():
@@ -261,11 +261,11 @@ def _walk_stage(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]
         waiting += [(child, depth + 1) for child in reversed(children.get(node.id, []))]
 
 
-# --- where a run branched off ---------------------------------------------------------------------------------------
+# --- branch points --------------------------------------------------------------------------------------------------
 
 
 def list_branch_points(state: RunState) -> tuple[BranchPoint, ...]:
-    """The runs that this one descends from, the first one first; empty for a run that did not branch off."""
+    """List the ancestors of this run, oldest first; empty if it is not a branch."""
     return tuple(
         BranchPoint(
             run=one.branching.parent,
@@ -288,11 +288,11 @@ def list_branch_points(state: RunState) -> tuple[BranchPoint, ...]:
 
 
 def format_branch_point(one: BranchPoint) -> str:
-    """A branch point in one line, safe for a terminal."""
+    """Format a branch point in one line safe for a terminal."""
     where = f"before the {one.point} stage" if one.point in STAGES else f"at {shorten(one.point, 20)}"
     who = f" by {shorten(one.by, 40)}" if one.by else ""
     return (
-        f"branch of {shorten(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
+        f"branch of {shorten(one.run, 80)} {where}{who}: {one.nodes} nodes reused (cost: "
         f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
-        f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code"
+        f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code)"
     )

@@ -1,4 +1,4 @@
-"""`scientist`: from a research idea to a paper whose every number was measured."""
+"""`scientist`: turn a research idea into a paper in which every number is measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code of a command line; every error is one line on stderr, Ctrl-C while the program loads too."""
+    """Run a command line and return its exit code. Ctrl-C during loading also prints one line on stderr."""
     try:
         from labwright.agent.cli.program import run_program  # takes most of a second
 

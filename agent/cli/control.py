@@ -1,4 +1,5 @@
-"""`scientist stop`, `pause`, `kill`, `mark`, `note`: requests to a run, through its `control/` folder."""
+"""`scientist stop`, `pause`, `kill`, `mark`, `note` and `amend`: send commands to a run through its `control/`
+folder."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ POLL_SECONDS = 0.05
 def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend) -> int:
     match args:
         case Stop() if is_campaign(args.run):
-            from labwright.agent.cli import campaign  # what makes runs, which no other command here needs
+            from labwright.agent.cli import campaign  # heavy import, only needed here
 
             return campaign.request_stop(args.run)
         case Stop():
-            read_run_events(args.run)  # refused where it is none
-            if find_process(args.run) is None:  # which is what was asked for
-                print(f"nothing to stop: no process works on {args.run}")
+            read_run_events(args.run)  # raises if this is not a run
+            if find_process(args.run) is None:  # already stopped
+                print(f"nothing to stop: no process is working on {args.run}")
                 return DONE
             command = CommandReceived(verb="stop", text=args.reason)
         case Pause():
@@ -50,7 +51,7 @@ def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend) -> int:
 
 
 def send_request(path: Path, command: CommandReceived) -> int:
-    """Send a request to a run, and print what follows. Raises `WrongUse` where it could have no effect."""
+    """Send a command to a run and print the result. Raises `UsageError` if it would have no effect."""
     state, process = read_run_state(path), find_process(path)
     command = command.model_copy(update={"by": read_user_name()})
     why = find_refusal(state, command, is_running=process is not None)
@@ -60,24 +61,24 @@ def send_request(path: Path, command: CommandReceived) -> int:
         file = send_command(path, command)
     except OSError as error:
         raise UsageError(
-            f"{path / 'control'} cannot be written to ({error.strerror}): only who started the run may steer it"
+            f"{path / 'control'} is not writable ({error.strerror}): only the user who started the run can control it"
         ) from None
     target = command.target or state.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _describe_effect(path, command, state)
     if process is None:
-        outcome = f"kept for the next 'scientist resume {path}'"
+        outcome = f"saved for the next 'scientist resume {path}'"
     elif not _is_acknowledged(file):
-        outcome = f"asked, but not yet received by {process}, which is busy; once it is, {effect}"
+        outcome = f"sent, but not yet acknowledged by {process}, which is busy; once it is, {effect}"
     elif any(one.command.file == file.name for one in read_run_state(path).user_commands):
         outcome = f"received by {process}; {effect}"
     else:
-        raise UsageError(f"it came too late and had no effect; see: scientist status {path}")
+        raise UsageError(f"the command arrived too late and was ignored; see: scientist status {path}")
     print(to_plain(f"{what}: {outcome}"))
     return DONE
 
 
 def _is_acknowledged(file: Path) -> bool:
-    """Whether the run takes a request soon."""
+    """Wait briefly for the run to acknowledge a command."""
     end = time.monotonic() + WAIT_SECONDS
     while file.exists() and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
@@ -85,24 +86,24 @@ def _is_acknowledged(file: Path) -> bool:
 
 
 def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> str:
-    go_on = f"scientist resume {path}"
+    resume = f"scientist resume {path}"
     return {
-        "pause": f"nothing new is begun, and what runs finishes; continue with: {go_on}",
+        "pause": f"nothing new starts, running work finishes; continue with: {resume}",
         "resume": "the run continues",
-        "stop": f"it ends within its grace period; continue with: {go_on}",
-        "kill": f"its work is stopped and its slot is free: {shorten(command.text, 80)}",
-        "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers are not used in any choice",
-        "amend": "the plan is amended, and the paper tells of it",
+        "stop": f"the run ends within its grace period; continue with: {resume}",
+        "kill": f"its work is stopped and its slot is freed: {shorten(command.text, 80)}",
+        "mark": "it gets no more children" if command.mark == "closed" else "its numbers are not used in decisions",
+        "amend": "the plan is amended, and the paper discloses it",
         "note": _find_prompts_with_note(state, command.target or state.stage or ""),
     }[command.verb]
 
 
 def _find_prompts_with_note(state: RunState, stage: str) -> str:
-    """Which prompts will show a note that is left now."""
+    """Describe which prompts will show a note sent now."""
     nodes = [node for node in state.nodes.values() if node.stage == stage and node.kind in SEARCH_KINDS]
     limit = next((find_node_limit(state, name) for name in STAGES if name == stage), None)
     if limit is not None and len(nodes) >= limit:
-        return f"its limit of {limit} nodes is reached (search.{stage}.nodes), so no further node will show it"
+        return f"its limit of {limit} nodes is reached (search.{stage}.nodes), so no node will show it"
     begun = [node.id for node in nodes if not node.is_finished and not node.source_sha256]
-    late = f", not those of what is being written ({', '.join(begun)})" if begun else ""
-    return f"the next prompts of the stage show it{late}"
+    late = f", except for nodes already being written ({', '.join(begun)})" if begun else ""
+    return f"the next prompts of the stage will show it{late}"

@@ -1,4 +1,4 @@
-"""The edge of the command line: exit codes, every error as one line, and output that nobody may read any more."""
+"""Exit codes, error messages of one line, and output to a pipe or terminal that may have closed."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2,
 
 @contextmanager
 def saving_traceback(folder: Path | None = None) -> Generator[None]:
-    """Say of what nobody expected where its traceback is: in a run folder, or else a temporary file.
+    """Save the traceback of an unexpected exception in the run folder, or else in a temporary file.
 
-    Raises `ExpectedFailure`.
+    Raises `UserError` with the location.
     """
     try:
         yield
     except (UsageError, UserError, TyperException):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a path that was asked for
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # a path given by the user
             raise UsageError(f"{error.filename}: the name is too long; choose a shorter one") from None
         words, text = to_plain(f"{type(error).__name__}: {error}")[:300], "".join(traceback.format_exception(error))
-        raise UserError(f"unexpected failure: {words}; the traceback is in {_save_traceback(text, folder)}") from error
+        raise UserError(f"unexpected error: {words}; the traceback is in {_save_traceback(text, folder)}") from error
 
 
 def _save_traceback(text: str, folder: Path | None) -> Path:
     if folder is not None and folder.is_dir():
         path = folder / f"crash-{datetime.now():%Y-%m-%d_%H-%M-%S}.txt"
-        with suppress(OSError):  # a full or read-only disk may be the very cause; the temporary folder may still work
+        with suppress(OSError):  # the disk may be full or read-only; the temporary folder may still work
             path.write_text(text)
             return path
     with tempfile.NamedTemporaryFile("w", prefix="scientist-crash-", suffix=".txt", delete=False) as file:
@@ -51,9 +51,9 @@ def _save_traceback(text: str, folder: Path | None) -> Path:
 
 
 def report_error(error: BaseException) -> int:
-    """Say an error in one line on stderr, and return the exit code that belongs to it."""
+    """Print an error as one line on stderr and return its exit code."""
     message = str(error)
-    if isinstance(error, TyperException):  # of a wrong command line also where its help is
+    if isinstance(error, TyperException):  # for an invalid command line, also point to its help
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "scientist"
         message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
@@ -64,31 +64,31 @@ def report_error(error: BaseException) -> int:
 
 
 def check_output(path: Path, *read: Path | None) -> None:
-    """Refuse to write a file where a folder lies, a file that is read, or one of a run. Raises `WrongUse`."""
+    """Refuse to overwrite a folder, an input file or a file of a run. Raises `UsageError`."""
     target = path.resolve()
     if target.is_dir():
         raise UsageError(f"{path} is a folder: give the path of a file")
     if any(one is not None and one.resolve() == target for one in read):
-        raise UsageError(f"{path} is what is read: give the path of another file")
+        raise UsageError(f"{path} is an input file: give another path")
     run = next((folder for folder in target.parents if is_run(folder)), None)
     if run is not None and (target.exists() or target.parent != run):
-        raise UsageError(f"{path} is the run's own: its files are never written over; choose a path outside of {run}")
+        raise UsageError(f"{path} is a file of a run and is never overwritten: choose a path outside {run}")
 
 
 def print_to_stderr(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(f"scientist: {to_plain(message)}", file=sys.stderr)
 
 
 # --- output ---------------------------------------------------------------------------------------------------------
 
 READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
-"""Errors of writing to a pipe or terminal that is closed."""
+"""Errors when writing to a closed pipe or terminal."""
 
 
 @contextmanager
 def ignoring_closed_output() -> Generator[None]:
-    """End quietly at Ctrl-C, or when the reader of our output is gone: `| head` is done, or the terminal was closed."""
+    """End quietly on Ctrl-C, or when the output is closed: `| head` is done, or the terminal was closed."""
     with suppress(KeyboardInterrupt), _discarding_unread_output(sys.stdout):
         yield
         sys.stdout.flush()
@@ -96,7 +96,7 @@ def ignoring_closed_output() -> Generator[None]:
 
 @contextmanager
 def _discarding_unread_output(stream: TextIO) -> Generator[None]:
-    """Send what is still buffered to the null device where nobody reads, so that flushing it at exit raises nothing."""
+    """Redirect a closed stream to the null device, so that flushing it at exit does not raise."""
     try:
         yield
     except OSError as error:
@@ -108,7 +108,7 @@ def _discarding_unread_output(stream: TextIO) -> Generator[None]:
 
 
 def as_unbreakable(stream: TextIO) -> TextIO:
-    """A stream that can be written to even when nobody reads it any more: a run does not end because of that."""
+    """Wrap a stream so that writing after it was closed does not raise, since a run must not end because of that."""
     return cast(TextIO, _UnbreakableStream(stream))
 
 

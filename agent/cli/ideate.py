@@ -1,4 +1,4 @@
-"""`scientist ideate`: ideas for a topic, looked up and checked against this machine, as an idea file."""
+"""`scientist ideate`: propose ideas for a topic, checked against the literature and this machine, as an idea file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_wor
 from labwright.stages.user_documents import check_folder as check_documents
 
 MAX_TOPIC_BYTES = 200_000
-"""Of a topic's file. Calls for papers have 1 to 10 kB."""
+"""Maximum size of a topic file. Calls for papers have 1 to 10 kB."""
 MAX_IDEAS = 50
 STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
@@ -55,7 +55,7 @@ def run_ideation(args: Ideate) -> int:
         print_to_stderr(f"{error}; the ideas so far are in {folder}")
         return LIMITED
     finally:
-        if folder.is_dir() and not any(folder.iterdir()):  # nothing was begun, as for a model that cannot be opened
+        if folder.is_dir() and not any(folder.iterdir()):  # nothing was started, e.g. the model could not be opened
             folder.rmdir()
     outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
     found, total = [one.idea for one in outcomes if one.idea is not None], state.total_usage
@@ -85,42 +85,44 @@ def run_ideation(args: Ideate) -> int:
 
 
 def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
-    """An idea in a few lines, or why there is none."""
+    """Format an idea in a few lines, or why there is none."""
     if one.idea is None:
         yield format_line(f"idea {number}: none. {one.reason}")
         return
     idea = one.idea
     yield format_line(f"idea {number}: {idea.idea.title} ({idea.idea.name})", "bold")
-    fits = "fits this machine" if idea.fit.fits else f"does not fit: {'; '.join(idea.fit.why)}"
+    fits = "which fits this machine" if idea.fit.fits else f"which does not fit: {'; '.join(idea.fit.why)}"
     for text in (
         idea.idea.short_hypothesis,
         idea.novelty_statement,
         *(
-            f"close: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
+            f"related: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
             for close in idea.closest
         ),
-        f"by its estimate of {idea.estimate.hours:g} h it {fits}",
+        f"estimated to take {idea.estimate.hours:g} h, {fits}",
         *(f"note: {remark}" for remark in idea.remarks),
     ):
         yield format_line(text, label="  ")
 
 
-# --- what was asked for ---------------------------------------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------------------------
 
 
 def build_task(args: Ideate) -> IdeaTask:
-    """The order behind a command line. Raises `WrongUse`."""
+    """Build the task from the command line. Raises `UsageError`."""
     if not 1 <= args.count <= MAX_IDEAS:
-        raise UsageError(f"-n {args.count}: ask for 1 to {MAX_IDEAS} ideas")
+        raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas")
     if not 1 <= args.rounds <= 10:
-        raise UsageError(f"--rounds {args.rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
+        raise UsageError(f"--rounds {args.rounds}: must be between 1 and 10; each round includes a literature search")
     text, digest = read_topic(args.topic)
     if args.context is not None:
         check_documents(args.context)
     named = [one.strip() for one in args.steps.split(",") if one.strip()]
     if not named or not set(named) <= set(STEPS):
-        raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
-    steps = STEPS[: 1 + max(index for index, name in enumerate(STEPS) if name in named)]  # each with those before it
+        raise UsageError(f"--steps {args.steps!r}: give one or more of {', '.join(STEPS)}, separated by commas")
+    steps = STEPS[
+        : 1 + max(index for index, name in enumerate(STEPS) if name in named)
+    ]  # each step needs those before it
     return IdeaTask(
         topic=text,
         sha256=digest,
@@ -133,11 +135,11 @@ def build_task(args: Ideate) -> IdeaTask:
 
 
 def read_topic(path: Path) -> tuple[str, str]:
-    """The text of a topic's file and the hash of its bytes. Raises `WrongUse`."""
+    """Return the text of a topic file and the hash of its bytes. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_TOPIC_BYTES:
             raise UsageError(
-                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: describe the topic, and give "
+                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: shorten it, and give "
                 "papers with --context DIR"
             )
         data = path.read_bytes()
@@ -149,23 +151,23 @@ def read_topic(path: Path) -> tuple[str, str]:
     if "\0" in text:
         raise UsageError(f"--topic {path} is not text")
     if len(text.split()) < 3:
-        raise UsageError(f"--topic {path} holds fewer than three words: describe the topic")
+        raise UsageError(f"--topic {path} has fewer than three words: describe the topic")
     return text, hashlib.sha256(data).hexdigest()
 
 
 def choose_folder(runs: Path, order: IdeaTask) -> Path:
-    """The newest folder in which this order was left unfinished, or a new one by time and topic."""
+    """Return the newest folder in which this task is unfinished, or a new one named by time and topic."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
     for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
         if is_unfinished(folder, order):
             return folder
-    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two orders may come within a second
+    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two tasks may start within a second
     names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
     return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
 
 
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:
-    """Whether a folder holds a part of this order, and not the whole."""
+    """Check whether a folder contains a part of this task, but not all of it."""
     try:
         state = fold_events(read_events(folder / LOG_FILE))
     except RecordError:

@@ -1,4 +1,4 @@
-"""`scientist judge`: a paper, or the paper of a run, scored by a rubric. A run's log is only read."""
+"""`scientist judge`: score a paper, or the paper of a run, against a rubric. A run's log is not modified."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run_judge(args: Judge) -> int:
     try:
         rubric = find_rubric(args.rubric)
         if not path.exists():
-            raise UsageError(f"there is no {path}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
+            raise UsageError(f"{path} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         refuse_zip(path)  # a judgement is written into the run
         if path.is_dir() and is_run(path):
             return _judge_run(args, path, rubric, judges)
@@ -73,7 +73,7 @@ def run_judge(args: Judge) -> int:
 def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> int:
     state = read_paper_state(path)
     if (process := find_process(path)) is not None:
-        raise UsageError(f"{path} is being worked on by {process}: it judges its paper itself when it is done")
+        raise UsageError(f"{path} is in use by {process}: the run judges its paper at the end")
     if state.started is None or state.released is None:
         raise UsageError(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override_settings(state.started.settings, state.overrides | args.flags).models
@@ -103,7 +103,7 @@ def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -
 
 
 def _audit_facts(path: Path) -> AuditFacts:
-    """What the audit of a run found, as facts for a judge."""
+    """Return the findings of a run's audit as facts for a judge."""
     report = audit_run(path)
     findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
     return AuditFacts(
@@ -116,10 +116,10 @@ def _audit_facts(path: Path) -> AuditFacts:
 
 
 async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
-    """The judgement of a paper of others; the offline model reads none, so that its audit alone is printed."""
+    """Judge an external paper. With the offline model, which cannot read papers, print only its audit and raise."""
     settings = compose_settings(flags=args.flags).models
     audited = args.view == "all" or _is_offline(settings, judges)
-    log = args.log if args.log is not None and args.log.is_file() else None  # one that is not there is refused below
+    log = args.log if args.log is not None and args.log.is_file() else None  # a missing file is refused below
     facts = await collect_audit_facts(path, results=args.results, code=args.code, log=log) if audited else None
     paper = await guard_paper(await read_paper(path))
     if facts is not None and _is_offline(settings, judges):
@@ -134,18 +134,18 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
             json=args.json,
         )
         why = (
-            "the offline model reads no papers but those of its own runs"
+            "the offline model can only judge papers of its own runs"
             if "models.name" in args.flags
             else "no model is configured"
         )
-        raise UsageError(f"{why}, so there is the audit and no score: {CONFIGURE_MODEL_HINT}")
+        raise UsageError(f"{why}, so only the audit is shown: {CONFIGURE_MODEL_HINT}")
     case = JudgeCase(paper, rubric, path.name)
     case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
     return await _ask_judges(case, settings, judges, args.n)
 
 
 def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
-    """Whether the only judge is the offline model, which reads nothing."""
+    """Check whether the only judge is the offline model, which cannot read papers."""
     return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
 
 
@@ -156,7 +156,8 @@ def _build_inputs(args: Judge) -> JudgeMaterials:
 
 
 def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
-    """Who reads for influence: the model of that role, or where none is configured the first judge that answers."""
+    """Return clients that check for prompt injection: the model of that role, or if none is configured, the judges in
+    order."""
     own = INFLUENCE.name in settings.roles or settings.name != "offline"
     given = [settings] if own or not judges else map(settings.select_model, judges)
     return [open_model(one).make_client(0, 0) for one in given]
@@ -165,9 +166,9 @@ def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelC
 async def _ask_judges(
     case: JudgeCase, settings: ModelSettings, judges: Sequence[str], repeats: int, *, writers: tuple[str, ...] = ()
 ) -> Judgement | JudgePanel:
-    """One judgement, or a panel where several were asked for. `writers`: the models that wrote the paper.
+    """Return one judgement, or a panel if several were requested. `writers` are the models that wrote the paper.
 
-    Raises `ModelError` where there is only one judge and it gives none.
+    Raises: `ModelError` if a single judge gives no judgement.
     """
     if judges or repeats > 1:
         members = [PanelMember(name.partition("@http")[0], open_model(settings.select_model(name))) for name in judges]
@@ -183,8 +184,8 @@ async def _ask_judges(
 
 
 def _choose_exit_code(found: Judgement | JudgePanel) -> int:
-    """1 where a panel gave no judgement at all."""
+    """Return exit code 1 if a panel gave no judgement at all."""
     if isinstance(found, Judgement) or not found.missing:
         return DONE
-    print_to_stderr(f"{len(found.missing)} of {found.asked} judgements are missing, none was filled in")
+    print_to_stderr(f"{len(found.missing)} of {found.asked} judgements are missing")
     return DONE if found.judgements else FAILED

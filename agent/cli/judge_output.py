@@ -1,4 +1,4 @@
-"""What `scientist judge` prints: scores with their grounds, what the judges saw, and what stands beside the scores."""
+"""Output of `scientist judge`: scores with reasons, what the judges saw, and the audit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from labwright.inspector.safe_text import to_plain
 from labwright.record.schema.paper import TEXT_ONLY_DIMENSION, AuditFacts, Judgement, JudgePanel, RemovedPassage
 
 NOT_QUOTED = "not in the paper"
-PAPER_ONLY_NOTE = "the judge saw the paper as its reader does: no code, log, record or audit"
+PAPER_ONLY_NOTE = "the judge saw only the paper: no code, log, record or audit"
 MAX_LISTED = 12
 
 
 def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
-    """A judgement as a table; of a panel the spread of each dimension, each judgement, and what is missing. Then what
-    stands beside the scores."""
-    head = f"{found.paper} by the rubric {found.rubric}"
+    """Format a judgement as a table, or a panel as the spread of each dimension, each judgement and what is missing.
+    Then add the audit, removed passages and warnings."""
+    head = f"{found.paper} , rubric {found.rubric}"
     if isinstance(found, Judgement):
         judgements = (found,)
         yield format_line(f"{head}, judged by {found.model}")
@@ -64,9 +64,9 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
 
 
 def format_audit(facts: AuditFacts) -> Iterator[Text]:
-    """What a program found, as facts beside the scores."""
-    looked = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
-    counts = ", ".join([*looked, *(f"{what} {count}" for what, count in facts.counts)])
+    """Format what the audit found."""
+    numbers = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
+    counts = ", ".join([*numbers, *(f"{what} {count}" for what, count in facts.counts)])
     yield format_line(f"audit against {facts.against}: {counts}")
     yield from take_first([format_line(fact, label="executed: ") for fact in facts.provenance], MAX_LISTED)
     yield from (format_line(finding, "red", label="! ") for finding in facts.findings[:MAX_LISTED])
@@ -76,9 +76,9 @@ def format_audit(facts: AuditFacts) -> Iterator[Text]:
 
 
 def format_removed(removed: Sequence[RemovedPassage]) -> Iterator[Text]:
-    """What the guards took out, for a person to read."""
+    """Format the passages that the guards removed."""
     if removed:
-        yield Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow")
+        yield Text(f"{len(removed)} passages were hidden from the judge:", style="bold yellow")
     yield from take_first(
         [
             format_line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
@@ -90,7 +90,7 @@ def format_removed(removed: Sequence[RemovedPassage]) -> Iterator[Text]:
 
 def _format_scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
-        yield Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow")
+        yield Text("HEURISTIC: computed from the record of the run; no model read the paper", style="bold yellow")
     yield build_table(
         "dimension",
         "score",
@@ -121,7 +121,7 @@ def _format_scores(found: Judgement) -> Iterator[Text | Table]:
 
 
 def _extra_score_rows(found: Judgement) -> Iterator[tuple[str, str, str | Text]]:
-    """What the text alone is worth, and how the results came about."""
+    """Yield rows for the score of the text alone and for the origin of the results."""
     if (alone := found.text_alone) is not None:
         yield TEXT_ONLY_DIMENSION, f"{alone.score}/{alone.highest}", alone.reason
     if (one := found.results) is not None:
@@ -130,25 +130,25 @@ def _extra_score_rows(found: Judgement) -> Iterator[tuple[str, str, str | Text]]
 
 
 def _format_judge_inputs(judgements: Sequence[Judgement]) -> Iterator[Text]:
-    """What the judges saw: once where all saw the same."""
-    whose: dict[tuple[str, ...], list[str]] = {}
+    """Format what the judges saw, once if all saw the same."""
+    models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for one in judgements:
         pages = ", ".join(map(str, one.pages))
         seen = (
             *([PAPER_ONLY_NOTE] if one.view == "paper" else []),
             *([f"read: {one.coverage}"] if one.coverage else []),
             *([f"pages seen: {pages}"] if pages else []),
-            *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
+            *(f"also shown: {exhibit}" for exhibit in one.exhibits),
             *(f"not shown to the judge: {left_out}" for left_out in one.left_out),
         )
-        whose.setdefault(seen, []).append(one.model)
-    for seen, models in whose.items():
-        head = [f"{', '.join(dict.fromkeys(models))}:"] if len(whose) > 1 else []
+        models_by_inputs.setdefault(seen, []).append(one.model)
+    for seen, models in models_by_inputs.items():
+        head = [f"{', '.join(dict.fromkeys(models))}:"] if len(models_by_inputs) > 1 else []
         yield from (format_line(text, "dim") for text in [*head, *seen])
 
 
 def _format_reason(reason: str, quote: str, quoted: bool) -> Text:
-    """A reason and its quote, marked where it does not stand in the paper."""
+    """Format a reason and its quote, marked if the quote is not in the paper."""
     mark = "" if quoted else f" ({NOT_QUOTED})"
     quotation = f"\u201c{to_plain(quote)}\u201d" if quote else ""
     return Text(f"{to_plain(reason)} ") + Text(quotation, style="dim") + Text(mark, style="bold red")

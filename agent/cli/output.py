@@ -1,4 +1,4 @@
-"""Answers on the screen: as JSON, or as lines and tables of text that is safe for a terminal."""
+"""Print results as JSON, or as lines and tables of text that is safe for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Lines = Iterable[Text | Table]
 
 
 def print_result(found: BaseModel | dict[str, Any], lines: Lines, *, json: bool) -> None:
-    """Print what was found, or its lines, which are not made for JSON."""
+    """Print the result as JSON, or the lines, which are not evaluated for JSON."""
     if not json:
         print_lines(lines)
     elif isinstance(found, BaseModel):
@@ -27,26 +27,26 @@ def print_result(found: BaseModel | dict[str, Any], lines: Lines, *, json: bool)
 
 
 def print_lines(lines: Lines) -> None:
-    """Print each line whole, however narrow the terminal is."""
+    """Print the lines without wrapping them."""
     console = Console(highlight=False)
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
 def format_line(text: str, style: str = "", *, label: str = "") -> Text:
-    """One line; only a label is in its style where there is one."""
+    """Format one line. If there is a label, only the label gets the style."""
     return Text(label, style=style) + Text(to_plain(text)) if label else Text(to_plain(text), style=style)
 
 
 def take_first(lines: Sequence[Text], limit: int) -> list[Text]:
-    """The first lines, and how many there are beside."""
+    """Return the first lines, and a line with the number of omitted ones."""
     more = [Text(f"... {len(lines) - limit} more: --json", style="dim")] if len(lines) > limit else []
     return [*lines[:limit], *more]
 
 
 def build_table(*columns: str, rows: Iterable[Sequence[str | Text]]) -> Table:
-    """A table without lines."""
-    made = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    """Build a table without borders."""
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(cell)) for cell in row))
-    return made
+        table.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(cell)) for cell in row))
+    return table

@@ -1,4 +1,4 @@
-"""`scientist prefetch`: what a run needs from the Hugging Face hub and an index of packages, fetched ahead."""
+"""`scientist prefetch`: download what a run needs from the Hugging Face Hub and a package index."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def prefetch_files(args: Prefetch) -> int:
     file, config = args.file, args.config
     is_config = file.suffix.lower() in (".yaml", ".yml")
     if is_config and config is not None:
-        raise UsageError(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
+        raise UsageError(f"{file} is a configuration: omit --config, or give an idea (.json)")
     idea = None if is_config else read_idea(file, args.idea_idx)
     settings = compose_settings(config=file if is_config else config, flags=args.flags)
     settings = settings if idea is None else add_idea_data(settings, idea, file.parent)
     models, hub_data = parse_pretrained(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
-    for spec in hub_data:  # read as the run itself will read it
+    for spec in hub_data:  # read in the same way as by the run
         facts = UserDataset(spec, settings.sandbox.data_bytes).build_facts(settings.seed)
         print(f"data {spec.name}: {HUB_PREFIX}{spec.hub}, {facts.example_count} examples")
     for model in models:
@@ -35,9 +35,9 @@ def prefetch_files(args: Prefetch) -> int:
     for model in parse_pretrained(one.name for one in hub.offers if one.kind == "model"):
         print(f"pretrained {model}: commit {fetch_model(model).name}")
     more = RunPackages(settings.sandbox)
-    overlay = more.build_overlay(more.names)  # together, so that any of them are there without a network
+    overlay = more.build_overlay(more.names)  # resolved together, so that any subset works offline
     if overlay is not None:
-        print(f"packages: {overlay.installed or 'none that is not there'}; {overlay.installed.bytes / 1e6:.1f} MB")
+        print(f"packages: {overlay.installed or 'all installed already'}; {overlay.installed.bytes / 1e6:.1f} MB")
     if not models and not hub_data and not hub.offers and overlay is None:
-        print("nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named")
+        print("nothing to fetch: the settings name no hf:OWNER/SET, pretrained model or package")
     return DONE

@@ -1,6 +1,6 @@
-"""What is refused before anything is created, each with its reason and the way to fix it.
+"""Checks that run before anything is created; each refusal states the reason and the fix.
 
-Functions here raise `WrongUse`, of their own or as the room that they ask raises it.
+Functions here raise `UsageError`, or what the package that they call raises.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ MAX_NAME_LENGTH = 80
 
 
 def check_settings(settings: Settings, folder: Path) -> None:
-    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
+    """Refuse settings that cannot work. Raises `UsageError`, `ModelConfigError`."""
     if folder.exists():
-        raise UsageError(f"{folder} exists already: choose another --name, or continue it: scientist resume {folder}")
+        raise UsageError(f"{folder} already exists: choose another --name, or continue it: scientist resume {folder}")
     check_writable(folder.parent)
     check_disk_space(settings, folder)
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
-        raise UsageError(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
+        raise UsageError(
+            f"alerts.command: program {settings.alerts.command[0]!r} not found; give its path, or leave it empty"
+        )
     if settings.context is not None:
         check_documents(settings.context)
     check_components(settings)
@@ -58,7 +60,7 @@ def check_settings(settings: Settings, folder: Path) -> None:
 
 
 def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> Settings:
-    """The settings with which work on a run goes on here; what is not on this machine is named. Raises `WrongUse`."""
+    """Return the settings for this machine and print what is not available on it. Raises `UsageError`."""
     settings, replaced = adapt(state, flags, run)
     for line in replaced:
         print_to_stderr(line)
@@ -66,7 +68,7 @@ def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> 
 
 
 def check_components(settings: Settings, *, template: bool = True) -> None:
-    """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
+    """Refuse a model, template or bibliography that cannot be opened."""
     if template:
         check_template(settings.paper.template)
     if settings.paper.bib is not None:
@@ -78,7 +80,7 @@ def check_components(settings: Settings, *, template: bool = True) -> None:
 
 
 def check_resumed(settings: Settings, flags: Mapping[str, Any], folder: Path) -> None:
-    """Refuse what cannot work in a folder with what a run began with and these flags."""
+    """Refuse to resume a run if its settings and these flags cannot work in its folder."""
     check_disk_space(settings, folder)
     if "paper.template" in flags:
         check_template(settings.paper.template)
@@ -86,9 +88,9 @@ def check_resumed(settings: Settings, flags: Mapping[str, Any], folder: Path) ->
 
 
 def check_template(name: str) -> None:
-    """Refuse a template that does not work: one of a user's own sets a paper of two lines, where TeX is installed.
+    """Refuse a template that does not work. A user's own template is tested with a two-line paper if TeX is installed.
 
-    Raises `TemplateError`.
+    Raises: `TemplateError`.
     """
     found = load_template(name)
     if name not in list_templates():
@@ -97,16 +99,13 @@ def check_template(name: str) -> None:
 
 
 def count_slots(settings: Settings) -> int | None:
-    """Experiments that fit at a time on the GPUs, or on the cluster; None where nothing limits them.
+    """Count the experiments that can run at once on the GPUs or the cluster; None if nothing limits them.
 
-    Refuses what is not there. Raises `GpuError`, `ClusterError`.
+    Raises: `GpuError`, `ClusterError` if they are not available.
     """
     if settings.sandbox.executor == "local":
         return open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity
-    from labwright.sandbox.cluster.machines import (  # what a run on one machine does without
-        describe_differences,
-        list_machines,
-    )
+    from labwright.sandbox.cluster.machines import describe_differences, list_machines  # only needed on a cluster
 
     machines = list_machines(settings.sandbox)
     fit = sum(one.slots for one in machines)
@@ -119,9 +118,9 @@ def count_slots(settings: Settings) -> int | None:
 
 
 def check_slots(settings: Settings) -> None:
-    """Refuse a GPU or a cluster that is not there, and say where workers will wait for one.
+    """Refuse a GPU or a cluster that is not available, and warn if workers will have to wait.
 
-    Raises `GpuError`, `ClusterError`.
+    Raises: `GpuError`, `ClusterError`.
     """
     fit, workers = count_slots(settings), settings.search.num_workers
     if fit is not None and fit < workers:
@@ -131,56 +130,57 @@ def check_slots(settings: Settings) -> None:
             else ("the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
         )
         print_to_stderr(
-            f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or give fewer --workers"
+            f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or use fewer --workers"
         )
 
 
 def check_writable(runs: Path, option: str = "--runs") -> None:
-    """Refuse a folder that nothing can be written to; it is probed with a file that vanishes at once."""
+    """Refuse a folder that is not writable, tested with a temporary file."""
     place = nearest_existing(runs)
     if not place.is_dir():
         raise UsageError(f"{option} {runs}: {place} is a file, not a folder; choose another {option}")
     try:
         tempfile.TemporaryFile(dir=place).close()
     except OSError as error:
-        raise UsageError(f"{option} {runs} cannot be written to ({error.strerror}): choose another {option}") from None
+        raise UsageError(f"{option} {runs} is not writable ({error.strerror}): choose another {option}") from None
 
 
 def check_disk_space(settings: Settings, folder: Path) -> None:
-    """Refuse a disk without the room that `min_free_gb` asks for."""
+    """Refuse a disk with less free space than `min_free_gb`."""
     place = nearest_existing(folder)
     free = read_free_gb(place)
     if free < settings.min_free_gb:
         raise UsageError(
-            f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
+            f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} GB are required: free some space, "
             "choose another --runs, or lower min_free_gb"
         )
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself, or its nearest ancestor that exists."""
+    """Return the path itself or its nearest existing ancestor."""
     path = path.absolute()
     return next(one for one in (path, *path.parents) if one.exists())
 
 
 def check_name(name: str) -> str:
-    """A name that is fit for a folder. Raises `WrongUse`."""
+    """Return the name if it can be a folder name. Raises `UsageError`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > MAX_NAME_LENGTH:
         raise UsageError(
-            f"--name {name!r} cannot name a folder: use up to {MAX_NAME_LENGTH} letters, digits, '.', '_' and '-'"
+            f"--name {name!r} is not a valid folder name: use up to {MAX_NAME_LENGTH} letters, digits, '.', '_' and '-'"
         )
     return name
 
 
 def make_run_name(idea: Idea) -> str:
-    """Time and the idea's name, as a folder."""
+    """Build a folder name from the time and the idea's name."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", idea.name).strip("-.")[:60]
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{slug or 'idea'}"
 
 
 @contextmanager
 def removing_new_folder_on_refusal(runs: Path) -> Generator[None]:
-    """Remove the runs folder again where it was made for a run that is then refused (an idea outside the catalogue)."""
+    """Remove the runs folder again if it was created for a run that is then refused (e.g. an idea outside the
+    catalogue)."""
     made = not runs.exists()
     try:
         yield
@@ -191,10 +191,10 @@ def removing_new_folder_on_refusal(runs: Path) -> Generator[None]:
 
 
 def check_isolation(settings: SandboxSettings) -> None:
-    """Warn where code will run without isolation that was wanted.
+    """Warn if code will run without the isolation that the settings ask for.
 
-    Raises `IsolationError` where it is required, and where code could not read what it should; `WrongUse` where no
-    experiment could run in the interpreter.
+    Raises: `IsolationError` if isolation is required but unavailable, or code could not read its files; `UsageError` if
+    no experiment could run in the interpreter.
     """
     check_readable(settings.readable)
     try:
@@ -204,21 +204,22 @@ def check_isolation(settings: SandboxSettings) -> None:
     found = determine_isolation(settings)
     if settings.isolation == "auto" and not found.is_on:
         print_to_stderr(
-            f"experiments run without isolation, as you, with your files and network: {found.reason}; to fix it: "
+            f"experiments run without isolation, with your user's files and network: {found.reason}; to fix it: "
             f"{found.fix}"
         )
 
 
 def install_packages(settings: SandboxSettings) -> None:
-    """Install what `sandbox.packages` names, and say what that is; refuse lists that cannot be met. Raises
-    `PackageError`."""
+    """Install the packages of `sandbox.packages` and print them. Raises `PackageError` if they cannot be resolved."""
     more = RunPackages(settings)
-    _ = more.names  # refused here, where it is no list
+    _ = more.names  # raises if this is not a list
     if (found := more.find_lock()) is None:
         return
-    kept = f", as found on {found.until[:10]}: no index answers" if found.is_from_memory else ""
+    kept = f", as resolved on {found.until[:10]}: the package index is unreachable" if found.is_from_memory else ""
     names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
-    print_to_stderr(f"packages for experiments, which {settings.python} lacks: {names or 'none'}{kept}")
+    print_to_stderr(
+        f"packages installed for experiments, in addition to those of {settings.python}: {names or 'none'}{kept}"
+    )
     installed = provide_packages(found, settings).installed
     if installed.packages:
         print_to_stderr(
@@ -228,10 +229,10 @@ def install_packages(settings: SandboxSettings) -> None:
 
 
 def check_papers(folder: Path | None) -> None:
-    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
+    """Refuse a folder that contains no papers. Raises `UsageError`."""
     if folder is None:
         return
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}: give --papers a folder of PDFs")
+        raise UsageError(f"--papers {folder} is not a folder: give a folder of PDFs")
     if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
-        raise UsageError(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")
+        raise UsageError(f"--papers {folder} contains no PDF: give a folder of PDFs, or omit it")

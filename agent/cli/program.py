@@ -1,4 +1,4 @@
-"""The whole program, once everything that it needs is loaded."""
+"""The main function of the program, imported after the fast checks of `agent.cli.main`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results
 
 
 def run_program(arguments: list[str] | None) -> int:
-    """The exit code of a command line; every error is one line on stderr."""
+    """Run a command line and return its exit code; every error is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
+            stream.reconfigure(errors="replace")  # pyright: ignore  print '?' if the terminal lacks Unicode
     read_keys(Path(), os.environ)
     normalise_no_proxy(os.environ)
     try:
         with saving_traceback():
             given = sys.argv[1:] if arguments is None else arguments
             for name, value in (*pairwise(given), *(one.split("=", 1) for one in given if "=" in one)):
-                if name in PATH_OPTIONS and not value.strip():  # an unset variable of the shell
+                if name in PATH_OPTIONS and not value.strip():  # probably an unset shell variable
                     raise UsageError(f"{name} is empty: give a path, or . for this folder")
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
-    except Exception as error:  # noqa: BLE001  the outer edge of the program
+    except Exception as error:  # noqa: BLE001  top-level handler
         return report_error(error)
     return code if isinstance(code, int) else 0

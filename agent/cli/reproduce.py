@@ -1,4 +1,4 @@
-"""`scientist reproduce`: do the experiments behind a paper give its numbers again?"""
+"""`scientist reproduce`: re-run the experiments behind a paper and compare the numbers."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from labwright.stages.evidence.reproduction import reproduce_nodes as reproduce_
 from labwright.stages.evidence.reproduction_match import ReproducedNumber, RunReproduction
 
 MAX_NUMBERS_SHOWN = 24
-"""Lines of numbers that are printed at most; `--json` has all."""
+"""Maximum number of rows printed; `--json` has all."""
 
 
 def run_reproduction(args: Reproduce) -> int:
     run = open_run_folder(args.run)
     state = read_run_state(run)
     if state.started is None or state.data_plan is None:
-        raise UsageError(f"{args.run} was cut off before it had a data plan: there is nothing to execute again")
+        raise UsageError(f"{args.run} was interrupted before it had a data plan: there is nothing to re-run")
     settings = settings_here(state, args.flags, RunFolder(run))
     check_isolation(settings.sandbox)
     packages = restore_packages(state.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
     nodes = [one.id for one in select_nodes(state, tuple(args.node or ()), limit=args.limit)]
     scratch, began = _create_scratch_folder(args.run), time.monotonic()
     found = asyncio.run(_reproduce_nodes(state, nodes, settings, RunFolder(run), scratch, packages))
-    # what came out otherwise is kept, to be looked into
+    # keep the differing results for inspection
     for folder in (
         [scratch] if found.is_reproduced else [scratch / name for name in ("data", "cache", "control", "code")]
     ):
@@ -127,36 +127,36 @@ async def _reproduce_nodes(
 
 
 def find_machine_differences(state: RunState, settings: Settings) -> tuple[str, ...]:
-    """Why digits need not be equal here: another processor, interpreter, or number of threads; or a GPU."""
+    """List reasons why digits may differ here: another processor, interpreter or number of threads, or a GPU."""
     here = describe_machine(settings.sandbox)
     found = [one for there in state.machines for one in machines_unlike(there, here, packages=IMPORTED)]
     if not state.machines:
-        found.append("the record does not say which machine it was made on")
+        found.append("the record does not name its machine")
     found += [
-        f"{key} {state.read_setting(key)!r} there, {value!r} here"
+        f"{key} {state.read_setting(key)!r} in the run, {value!r} here"
         for key, value in (("sandbox.threads", settings.sandbox.threads), ("sandbox.device", settings.sandbox.device))
         if state.read_setting(key) != value
     ]
-    held = settings.sandbox.deterministic and state.read_setting("sandbox.deterministic")
-    if "cuda" in (settings.sandbox.device, state.read_setting("sandbox.device")) and not held:
-        found.append("a GPU is used, whose sums need not come in the same order twice")
+    deterministic = settings.sandbox.deterministic and state.read_setting("sandbox.deterministic")
+    if "cuda" in (settings.sandbox.device, state.read_setting("sandbox.device")) and not deterministic:
+        found.append("a GPU is used, whose order of summation may vary")
     return tuple(dict.fromkeys(found))
 
 
 def _create_scratch_folder(run: Path) -> Path:
-    """A new folder beside the run, or beside its zip. Raises `WrongUse` where none can be made."""
+    """Create a new folder next to the run or its zip. Raises `UsageError` if that is not possible."""
     run = run.resolve().with_suffix("") if is_zip(run) else run.resolve()
     names = (f"{run.name}.reproduced{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
     path = next(path for name in names if not (path := run.with_name(name)).exists())
     try:
         path.mkdir()
     except OSError as error:
-        raise UsageError(f"cannot write beside {run}: {error.strerror}; copy the run to where you may") from None
+        raise UsageError(f"cannot write next to {run}: {error.strerror}; copy the run to a writable folder") from None
     return path
 
 
 def count_verdicts(found: RunReproduction) -> dict[str, dict[str, int]]:
-    """Verdicts of the paper's numbers, and of the others."""
+    """Count the verdicts of the paper's numbers and of the other values."""
     return {
         what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
         for what, claim in (("claims", True), ("others", False))
@@ -164,7 +164,7 @@ def count_verdicts(found: RunReproduction) -> dict[str, dict[str, int]]:
 
 
 def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | None) -> Iterator[Text | Table]:
-    """Nodes that ended otherwise, a table of numbers, and the sum of it."""
+    """Format failed nodes, a table of numbers, and the overall verdict."""
     yield from (format_line(f"{one.node}: {one.failure}", "red") for one in found.nodes if one.failure)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
     numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
@@ -172,7 +172,7 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
         "number",
         "n",
         "recorded",
-        "again",
+        "reproduced",
         "verdict",
         rows=(
             (one.key, f"{len(one.nodes)}/{one.replicates}", one.recorded, one.reproduced, _format_verdict(one))
@@ -185,11 +185,11 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
         total = sum(by.values())
         verdicts = ", ".join(f"{by[verdict]}/{total} {verdict}" for verdict in sorted(by)) or "none"
         yield Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {verdicts}")
-    yield from (format_line(f"digits need not be equal: {why}", "yellow") for why in found.environment_differences)
+    yield from (format_line(f"digits may differ: {why}", "yellow") for why in found.environment_differences)
     if found.left_out:
-        yield format_line(f"not executed again: {', '.join(found.left_out)}", "yellow")
+        yield format_line(f"not re-run: {', '.join(found.left_out)}", "yellow")
     if kept:
-        yield format_line(f"what ran again is kept in {kept}")
+        yield format_line(f"files of this reproduction are kept in {kept}")
     verdict = "reproduced" if found.is_reproduced else "NOT reproduced"
     yield Text(
         f"{verdict}: {len(found.nodes)} nodes in {format_duration(seconds)}",

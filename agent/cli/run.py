@@ -1,4 +1,4 @@
-"""`scientist run`, `resume` and `write`: everything that can be refused is refused before anything is created."""
+"""`scientist run`, `resume` and `write`: check everything that can be refused before creating anything."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ from labwright.stages.repository.study_planning import add_tuning_reasons
 
 def run(args: Run) -> int:
     if args.json and not args.dry_run:
-        raise UsageError("--json goes with --dry-run; of a run ask: scientist status RUN --json")
+        raise UsageError("--json requires --dry-run; for an existing run use `scientist status RUN --json`")
     mirrored = choose_tracker(args.track) if args.track else None
     if args.out is not None and not args.dry_run:
-        raise UsageError("--out goes with --dry-run, which writes the plan there")
+        raise UsageError("--out requires --dry-run, which writes the plan to it")
     if args.idea is None and args.task is None:
-        raise UsageError("name an idea with --idea FILE; or a question on a repository with --task FILE --code REPO")
+        raise UsageError("give an idea with --idea FILE, or a question about a repository with --task FILE --code REPO")
     written = None if args.idea is None or is_text_path(args.idea) else read_idea(args.idea, args.idea_idx)
     settings = compose_settings(config=args.config, flags=args.flags)
     if args.task is not None:
-        from labwright.agent.cli.run_question import question_to_idea, run_question  # what no run of an idea needs
+        from labwright.agent.cli.run_question import question_to_idea, run_question  # not needed for ideas
 
         if not args.paper:
             return run_question(args, settings)
@@ -89,7 +89,7 @@ def run(args: Run) -> int:
         known = {name for one in METRICS.values() for name in (one.name, one.title.lower())}
         if chosen.metric and settings.code.repository is None and chosen.metric.strip().lower() not in known:
             print_to_stderr(
-                f"the idea's Metric {chosen.metric!r} is none of {', '.join(METRICS)}: the planner reads it as words"
+                f"the idea's Metric {chosen.metric!r} is not one of {', '.join(METRICS)}: the planner gets it as text"
             )
     folder = args.runs / (make_run_name(chosen) if args.name is None else check_name(args.name))
     check_code(settings)
@@ -98,7 +98,7 @@ def run(args: Run) -> int:
     check_settings(settings, folder)
     plan = None if args.plan is None else read_plan(args.plan)
     if settings.code.repository is not None and not settings.code.command_record.seeded:
-        print_to_stderr("--command has no {seed}: runs of an arm differ by chance alone, or not at all")
+        print_to_stderr("--command has no {seed}: replicates will not be seeded")
     if plan is not None and settings.code.repository is not None:
         plan = add_tuning_reasons(merge_space(plan, settings.code.space))
     if plan is not None and args.plan is not None:
@@ -128,27 +128,27 @@ def resume(args: Resume) -> int:
     mirrored = choose_tracker(args.track) if args.track else None
     if is_campaign(run):
         if flags:
-            raise UsageError("the settings of a campaign are fixed when it begins: resume it without others")
+            raise UsageError("the settings of a campaign cannot change: resume it without options")
         return campaign.run_in_folder(run)
     state = read_run_state(run)
     if state.started is None:
-        raise UsageError(f"{run} was cut off before it began: start it again with 'scientist run'")
+        raise UsageError(f"{run} was interrupted before it started: start it again with 'scientist run'")
     if state.is_paused and find_process(run) is not None:
         if flags:
             raise UsageError(
-                f"a process works on {run}, which is paused: settings change with a new process; stop it "
-                "first, or resume without them"
+                f"{run} is paused but its process is alive, so settings cannot change: stop it "
+                "first, or resume without options"
             )
         return send_request(run, CommandReceived(verb="resume"))
     if "data" in flags:
-        raise UsageError("the data of a run are fixed when it begins: start another one with 'scientist run'")
+        raise UsageError("the data of a run is fixed when it starts: start a new run with 'scientist run'")
     settings = settings_here(state, flags, RunFolder(run))
     check_resumed(settings, flags, run)
     if state.data_plan is not None and "sandbox.packages" in flags:
-        raise UsageError("the packages of a run are fixed with its data plan: start another one with 'scientist run'")
+        raise UsageError("the packages of a run are fixed with its data plan: start a new run with 'scientist run'")
     scorers = RunFolder(run).scorers
     copy_frozen_scorers(state.scorers, scorers, scorers)
-    if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
+    if state.phase != "done":  # otherwise nothing more is executed, and the run may be from another machine
         check_slots(settings)
         check_isolation(settings.sandbox)
         if state.data_plan is not None and (
@@ -167,44 +167,42 @@ def write(args: Write) -> int:
         raise UsageError(f"{run} is not finished: finish it first with scientist resume {run}")
     wrong = [key for key in flags if KEY_ALIASES.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
-        raise UsageError(f"{wrong[0]} has no effect on the writing of a paper: set keys of models, paper or budget")
+        raise UsageError(f"{wrong[0]} has no effect on writing a paper: only models, paper and budget settings do")
     check_components(
         settings_here(state, flags, RunFolder(run)), template="paper.template" in flags or not state.template_sha256
     )
-    # a run whose writer failed has no paper yet, so that there is nothing to write beside
+    # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper
     return run_with_view(lambda listener: work(run, flags, listener=listener), run)
 
 
-# --- an idea in a text ----------------------------------------------------------------------------------------------
+# --- ideas from text files ------------------------------------------------------------------------------------------
 
 
 def read_idea_from_text(path: Path, settings: Settings) -> Idea:
-    """The idea of a text such as a proposal: the one saved beside it, or read by the model and shown.
+    """Return the idea of a text such as a proposal: the one saved next to it, or one extracted by the model and shown.
 
-    Raises `IdeaError`, `ModelError`.
+    Raises: `IdeaError`, `ModelError`.
     """
-    read_text(path)  # refused before a model is asked
+    read_text(path)  # raises before the model is called
     if (known := read_kept_idea(path)) is not None:
-        print_to_stderr(f"the idea of {path} as it was read before, in {find_idea_path(path)}: {known.title}")
+        print_to_stderr(f"idea of {path}, extracted earlier and saved in {find_idea_path(path)}: {known.title}")
         return known
-    print_to_stderr(
-        f"asking {settings.models.list_candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call"
-    )
-    check_prices_known(settings)  # the call is within the budget of the run, though no part of its record
+    print_to_stderr(f"extracting the idea of {path} with {settings.models.list_candidates(IDEA_OF)[0].name} (billed)")
+    check_prices_known(settings)  # the call counts against the run's budget but is not in its record
     idea = asyncio.run(convert_text(path, open_budgeted_models(settings, MemoryLog()).make_client(0, 0)))
     print_to_stderr(f"{idea.title}: {idea.short_hypothesis}")
     for number, step in enumerate(idea.experiments, 1):
         print_to_stderr(f"{number}. {step}")
-    print_to_stderr(f"in {find_idea_path(path)}: change it there, or the text")
+    print_to_stderr(f"saved in {find_idea_path(path)}: edit it there, or edit the text")
     return idea
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
 def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
-    """The exit code of the work of a run, shown and mirrored while it goes on; then its tree and status."""
+    """Show and mirror a run while it works, print its tree and status at the end, and return its exit code."""
     console = Console(file=as_unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
@@ -214,7 +212,7 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
             choose_view(console) as view,
         ):
             code = work(add_forecast(view, console))
-    except KeyboardInterrupt:  # before or after the loop that handles signals itself
+    except KeyboardInterrupt:  # outside the event loop, which handles signals itself
         print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
     state = read_state(folder)
@@ -224,7 +222,7 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
 
 
 def add_forecast(view: EventListener, console: Console) -> EventListener:
-    """A view that also prints a forecast of the whole run as soon as its plan is made."""
+    """Wrap a view so that it also prints a forecast of the whole run once its plan is ready."""
 
     def show(event: Event, state: RunState) -> None:
         view(event, state)

@@ -1,4 +1,4 @@
-"""`scientist run --code REPO --task FILE`: an experiment that answers a question, without a paper."""
+"""`scientist run --code REPO --task FILE`: run a single experiment that answers a question, without a paper."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def run_question(args: Run, settings: Settings) -> int:
     assert args.task is not None
     repository = settings.code.repository
     if repository is None:
-        raise UsageError("--task asks a question on a repository: name it with --code")
+        raise UsageError("--task asks a question about a repository: give --code")
     for name, given in (("--idea", args.idea), ("--plan", args.plan), ("--space", args.space)):
         if given is not None:
-            raise UsageError(f"{name} goes without --task: a question is no idea of a paper")
+            raise UsageError(f"{name} cannot be combined with --task")
     question = read_question(args.task)
     check_writable(args.runs)
     check_disk_space(settings, args.runs)
     check_isolation(settings.sandbox)
     folder = args.runs / (check_name(args.name) if args.name else choose_name(args.task, args.runs))
-    print_lines([format_line(f"the question of {args.task} on {repository}, in {folder}")])
+    print_lines([format_line(f"answering {args.task} with {repository}, in {folder}")])
     try:
         with removing_new_folder_on_refusal(args.runs), saving_traceback(folder):
             state, _ = answer_question(
@@ -69,10 +69,10 @@ def run_question(args: Run, settings: Settings) -> int:
 
 
 def question_to_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
-    """A question as the idea of a whole study of the repository, and its settings. Raises `WrongUse`."""
+    """Convert a question to the idea of a full study of the repository, with its settings. Raises `UsageError`."""
     question = read_question(task)
     if settings.code.repository is None or not question.run:
-        raise UsageError("--paper studies a repository by its own command: give --code, and run and measure in --task")
+        raise UsageError("--paper requires --code, and `run` and `measure` in the --task file")
     steps = [text for text in (question.method, question.instructions) if text] or [question.question]
     idea = Idea.model_validate(
         {
@@ -95,7 +95,7 @@ def question_to_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
 
 
 def choose_name(task: Path, runs: Path) -> str:
-    """The newest folder of this task that is not finished, or a new one by time."""
+    """Return the newest unfinished folder of this task, or a new name with the time."""
     for folder in sorted(runs.glob(f"*_task_{to_slug(task.stem)}"), reverse=True):
         if (folder / LOG_FILE).exists() and not (folder / REPORT_FILE).exists():
             return folder.name

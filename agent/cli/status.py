@@ -1,4 +1,4 @@
-"""`scientist status`, `tree`, `logs`, `view` and `why`: they read a record and change nothing."""
+"""`scientist status`, `tree`, `logs`, `view` and `why`: read a record without changing anything."""
 
 from __future__ import annotations
 
@@ -43,19 +43,20 @@ MAX_WAITING = 16
 
 
 def read_run_events(path: Path) -> list[tuple[Event, float]]:
-    """The log of a run's folder. Raises `WrongUse` for a path that is none, a zip included (`open_run_folder`)."""
+    """Read the log of a run folder. Raises `UsageError` if the path is not a run folder (a zip needs
+    `open_run_folder`)."""
     refuse_zip(path)
     wrong = (
-        f"there is no folder {path}"
+        f"{path} does not exist"
         if not path.exists()
-        else f"{path} is a file"
+        else f"{path} is a file, not a folder"
         if not path.is_dir()
         else ""
         if is_run(path)
-        else f"{path} is not a run (it holds no run.db)"
+        else f"{path} is not a run (it has no run.db)"
     )
     if wrong:
-        raise UsageError(f"{wrong}: give the folder of a run, as runs/NAME")
+        raise UsageError(f"{wrong}: give the folder of a run, such as runs/NAME")
     try:
         return read_events(RunFolder(path).db)
     except RecordError as error:
@@ -63,18 +64,18 @@ def read_run_events(path: Path) -> list[tuple[Event, float]]:
 
 
 def read_run_state(path: Path) -> RunState:
-    """The state of the run in a folder. Raises `WrongUse` for a path that is none."""
+    """Read the state of the run in a folder. Raises `UsageError` if the path is not a run folder."""
     return fold_events(read_run_events(path))
 
 
 def read_paper_state(path: Path) -> RunState:
-    """The state of the run in a folder as its paper stands: a later draft that was not released is left out."""
+    """Read the state of a run as of its released paper, ignoring a later draft that was not released."""
     return fold_events(drop_unreleased_rewrite(read_run_events(path)))
 
 
 def show_status(args: Status) -> int:
     if is_campaign(args.run):
-        from labwright.agent.cli import campaign  # what makes runs, which no other view needs
+        from labwright.agent.cli import campaign  # heavy import, only needed here
 
         return campaign.show_campaign(args.run, json=args.json)
     folder = open_run_folder(args.run)
@@ -90,7 +91,9 @@ def show_status(args: Status) -> int:
 
 def show_tree(args: Tree) -> int:
     if args.watch and args.json:
-        raise UsageError("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
+        raise UsageError(
+            "--watch cannot be combined with --json; for streaming JSON: scientist logs RUN --follow --json"
+        )
     folder = open_run_folder(args.run)
     found, console = build_tree(read_run_state(folder)), Console()
     if args.watch:
@@ -130,25 +133,23 @@ def show_logs(args: Logs) -> int:
 
 
 def serve_page(args: View) -> int:
-    # the web toolkit, which no other command of this module needs
+    # the web toolkit is imported only when needed
     from labwright.inspector.web.server import serve_pages
 
     def announce(address: str) -> None:
         print(f"open {address}", flush=True)
-        may = "read the runs" if args.read_only or is_zip(args.place) else "read the runs and steer them"
-        print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
+        may = "read the runs" if args.read_only or is_zip(args.place) else "read and control the runs"
+        print(f"(on this machine only; anyone with the address can {may}; press Ctrl-C to stop)", flush=True)
 
-    if is_zip(args.place):  # what is unpacked is removed also when a service manager ends it
+    if is_zip(args.place):  # exit cleanly on SIGTERM, so that unpacked files are removed
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     place = open_run_folder(args.place)
     if is_campaign(place):
         place = place / RUNS_FOLDER
     if not place.is_dir():
-        raise UsageError(
-            f"there is no folder {place}: give the folder or the zip of a run, or a folder that holds runs"
-        )
+        raise UsageError(f"{place} is not a folder: give the folder or zip of a run, or a folder of runs")
     if is_run(place):
-        read_run_events(place)  # one that cannot be read is refused before anything is served
+        read_run_events(place)  # raises before anything is served
     serve_pages(
         place.resolve(),
         port=args.port,
@@ -173,13 +174,13 @@ def show_diagnosis(args: Why) -> int:
 
 
 def format_diagnosis(found: Reasons) -> Iterator[Text]:
-    """The answer as a page of text."""
-    who = f"running ({to_plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
+    """Format the diagnosis as text."""
+    who = f"running ({to_plain(found.process)})" if found.process else f"{found.condition}, no process"
     yield Text(f"{to_plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")
     yield from (Text(format_branch_point(one), style="dim") for one in found.ancestry)
     if found.paused:
         yield format_line(f"paused: {found.paused}", "bold yellow")
-    doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
+    doing = "waiting for the model, or processing its answer" if found.process else "started; resume continues it"
     best = f" ({found.best}, validation)" if found.best else ""
     waiting = [
         Text.assemble(
@@ -197,7 +198,7 @@ def format_diagnosis(found: Reasons) -> Iterator[Text]:
         (
             f"baseline difference{best}",
             take_first([_format_comparison(one) for one in found.comparisons], MAX_COMPARISONS)
-            or [Text("no node works yet that could be compared", style="dim")],
+            or [Text("no working node to compare yet", style="dim")],
         ),
         ("next", [format_line(f"{number}. {one}") for number, one in enumerate(found.next, 1)]),
     ):
@@ -209,7 +210,7 @@ def format_diagnosis(found: Reasons) -> Iterator[Text]:
 def _format_error(one: ErrorCount) -> list[Text]:
     nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
     head = Text(f"{one.kind} {one.count}", style="red")
-    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # what a person killed has no bug
+    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # nodes killed by the user have no bug
     head.append(f" ({nodes}{fixed}): {one.message}", style="default")
     return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
 
@@ -226,6 +227,8 @@ def _format_comparison(one: ClaimDifference) -> Text:
         "unknown": f"unknown: n = {one.n} < 5",
     }
     known = one.n == 1 or one.sd is not None
-    said = words.get(one.significance, one.outcome_text) if known else "unknown: the same for every seed"
-    line.append(f"  {', '.join((said, *one.caveats))}", style="green" if one.significance == "improved" else "yellow")
+    verdict = words.get(one.significance, one.outcome_text) if known else "unknown: identical for every seed"
+    line.append(
+        f"  {', '.join((verdict, *one.caveats))}", style="green" if one.significance == "improved" else "yellow"
+    )
     return line

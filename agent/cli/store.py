@@ -1,4 +1,4 @@
-"""`scientist store`: what runs have in common on this machine, and what of it may go."""
+"""`scientist store`: show or prune the shared cache of this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labwright.sandbox.packages import package_store as packages
 def show_store(args: Asked) -> int:
     unused = parse_duration(args.unused)
     if not isinstance(unused, float):
-        raise UsageError(f"--unused {args.unused!r} is no time: write 30d, 12h or 0s")
+        raise UsageError(f"--unused: {args.unused!r} is not a duration: write 30d, 12h or 0s")
     place = ContentStore(compose_settings(config=args.config, flags=args.flags).sandbox.store or default_store_root())
     gone = _prune_unused(place, unused) if args.prune else []
     changed = {one.key for one in place.find_damaged()} if args.check else set[str]()
@@ -38,7 +38,7 @@ def show_store(args: Asked) -> int:
 
 
 def _list_package_folders() -> Iterator[StoreEntry]:
-    """Folders of packages, which are named by their lock."""
+    """Yield the folders of packages, which are named by their lock."""
     for folder, size, used in packages.iterate_package_folders():
         yield StoreEntry(folder.name, "packages", str(folder), size, used, False)
 
@@ -67,15 +67,15 @@ def _format_store(
                 f"{one.bytes / 1e6:.1f}",
                 time.strftime("%Y-%m-%d", time.localtime(one.used)),
                 one.key[:12],
-                "CHANGED" if one.key in changed else "runs link to it" if one.shared else "",
+                "CHANGED" if one.key in changed else "used by runs" if one.shared else "",
             )
             for one in left
         ),
     )
     total = sum(one.bytes for one in left)
-    yield format_line(f"{place.root}: {len(left)} things, {total / 1e6:.1f} MB")
+    yield format_line(f"{place.root}: {len(left)} items, {total / 1e6:.1f} MB")
     if gone:
         yield format_line(
-            f"removed: {len(gone)} things, {sum(one.bytes for one in gone) / 1e6:.1f} MB; what runs link to is "
-            "freed with them"
+            f"removed: {len(gone)} items, {sum(one.bytes for one in gone) / 1e6:.1f} MB; space used by runs is freed "
+            "when they are deleted"
         )

@@ -1,4 +1,4 @@
-"""`scientist trace`: where a number that a paper prints comes from, and what makes it again."""
+"""`scientist trace`: show the origin of a printed number and the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from labwright.record.zips import open_run_folder
 from labwright.stages.repository.ablation_report import build_key, list_printed_texts
 
 MAX_CANDIDATES = 12
-"""Candidates that are printed at most; `--json` has all."""
+"""Maximum number of candidates printed; `--json` has all."""
 MAX_LOCATIONS = 4
 
 
@@ -37,7 +37,7 @@ def trace_number(args: Trace) -> int:
     folder = open_run_folder(args.run)
     state, value = read_paper_state(folder), parse_number(args.number)
     if value is None:
-        raise UsageError(f"{args.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
+        raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
     if state.data_plan is None:
         raise UsageError(f"{args.run} has no data plan yet: there is nothing to trace")
     found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
@@ -58,7 +58,7 @@ def trace_number(args: Trace) -> int:
 
 
 def _trace_ablation_number(args: Trace) -> int:
-    """A number of an ablation: its runs, what they printed, and the patch that took the part out."""
+    """Trace a number of an ablation study to its runs, their output, and the patch that removed the component."""
     code, value = fold_events(read_events(args.run / ABLATION)).repository_state, parse_number(args.number)
     keys = [
         key
@@ -72,7 +72,7 @@ def _trace_ablation_number(args: Trace) -> int:
     if code.baseline is not None and code.command is not None:
         rows[build_key(code, "baseline")] = (
             "baseline",
-            "the repository as it is",
+            "the unmodified repository",
             f"tree {code.baseline.tree[:12]}",
             code.baseline.runs,
         )
@@ -80,7 +80,7 @@ def _trace_ablation_number(args: Trace) -> int:
     base = code.baseline.tree if code.baseline is not None else ""
     git = f"git --git-dir {shlex.quote(str(args.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
 
-    def told(name: str) -> dict[str, Any]:
+    def format_run(name: str) -> dict[str, Any]:
         run = runs[name]
         return {
             "id": name,
@@ -92,7 +92,7 @@ def _trace_ablation_number(args: Trace) -> int:
         }
 
     found = [
-        {"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [told(name) for name in row[3]]}
+        {"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [format_run(name) for name in row[3]]}
         for key in keys
         if (row := rows.get(key.rpartition(".")[0])) is not None
     ]
@@ -104,7 +104,7 @@ def _trace_ablation_number(args: Trace) -> int:
 
 def _format_ablation_trace(args: Trace, keys: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     if not keys:
-        yield format_line(f"{args.number}: nothing in this ablation is printed like this", "red")
+        yield format_line(f"{args.number}: no such number in this ablation", "red")
     for one in found:
         yield format_line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
         for run in one["runs"]:
@@ -117,12 +117,12 @@ def _format_ablation_trace(args: Trace, keys: Sequence[str], found: Sequence[Map
 
 
 def format_trace(found: NumberTrace) -> Iterator[Text]:
-    """The answer as a page of text."""
+    """Format the trace as text."""
     if not found.candidates:
-        near = ", ".join(found.nearest) or "nothing is printed yet"
-        yield format_line(f"{found.number}: nothing in this paper is printed like this; the nearest are {near}", "red")
+        near = ", ".join(found.nearest) or "none, nothing is printed yet"
+        yield format_line(f"{found.number}: no such number in this paper; nearest: {near}", "red")
     if len(found.candidates) > 1:
-        yield Text(f"{found.number} may be any of {len(found.candidates)}:", style="bold")
+        yield Text(f"{found.number} has {len(found.candidates)} possible origins:", style="bold")
     for one in found.candidates[:MAX_CANDIDATES]:
         yield from _format_candidate(one)
     if len(found.candidates) > MAX_CANDIDATES:
@@ -136,16 +136,16 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
     for place in one.places[:MAX_LOCATIONS]:
         yield _format_row("printed", f"{place.file}:{place.line}: {place.text}")
     if len(one.places) > MAX_LOCATIONS:
-        yield _format_row("", f"... and in {len(one.places) - MAX_LOCATIONS} more lines", "dim")
+        yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
     if not one.places:
         yield _format_row("printed", "nowhere in the paper", "yellow")
     for origin in one.origins:
         yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
         if origin.cell:
-            by = f", measured by {origin.measured_by} and taken over by {origin.node}" if origin.measured_by else ""
+            by = f", measured by {origin.measured_by} and reused by {origin.node}" if origin.measured_by else ""
             yield _format_row("", f"  {origin.cell}{by}")
         for file in origin.files:
-            known = file.sha256 or "no hash in the record; audit scores it again"
+            known = file.sha256 or "no hash in the record; audit re-scores it"
             changed = " CHANGED SINCE" if file.same is False else ""
             yield _format_row("", f"  {file.path} ({file.holds}, {known}){changed}", "red" if changed else "dim")
     for text in one.data:
@@ -153,7 +153,7 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
     for place in one.code:
         yield _format_row("code", f"{place.file}:{place.line}: {place.text}")
     if one.reproduce_command:
-        yield _format_row("again", one.reproduce_command, "green")
+        yield _format_row("rerun", one.reproduce_command, "green")
 
 
 def _format_row(name: str, text: str, style: str = "") -> Text:

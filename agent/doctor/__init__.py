@@ -1,10 +1,9 @@
-"""Is this machine, and a model, fit for a run? Small probes, each bounded in time, each one finding.
+"""Check whether this machine and a model are ready for a run. Each short probe has a timeout and gives one finding.
 
-Nothing is changed, nothing is installed, and nothing is sent anywhere unless a model is named. A fault is what a run
-cannot do its work with; a warning is what it does worse with.
+Nothing is changed or installed, and nothing is sent unless a model is named. A fault prevents a run; a warning degrades
+it.
 
-Not guaranteed: that a run ends well. A probe looks at one moment, and a minute later a disk may be full or a provider
-away.
+Limits: a probe sees one moment only; later, a disk may fill up or a provider may fail.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Grade = Literal["ok", "warning", "fault"]
 
 
 class DoctorFinding(FrozenModel):
-    """One line of a report. `fix` is what to do about it, as exactly as possible; empty where all is well."""
+    """One line of a report. `fix` says what to do about it; empty if all is well."""
 
     check: str
     grade: Grade
@@ -38,6 +37,6 @@ def make_fault(check: str, found: str, fix: str) -> DoctorFinding:
 
 
 def fault_from_error(check: str, error: Exception) -> DoctorFinding:
-    """The fault of a probe that broke."""
+    """Return the fault for a probe that raised."""
     problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return make_fault(check, f"could not be checked: {problem}", "look at what the message names, then ask again")
+    return make_fault(check, f"could not be checked: {problem}", "fix the cause in the message, then run doctor again")

@@ -1,7 +1,7 @@
-"""What experiments do on a GPU, tried on this machine in real kernels: `scientist doctor --gpu`, `make gpu-check`.
+"""GPU self-tests in real kernels: `scientist doctor --gpu`, `make gpu-check`.
 
-The report tells of the machine what numbers depend on, and nothing that names it, its user or its folders, so that it
-can be sent. On the CPU (`device`) the same checks run in the form that they have there: so they are tested.
+The report describes the hardware and software that numbers depend on, but no host, user or folder names, so that it can
+be shared. On the CPU (`device`), the same checks run in their CPU form, which is how they are tested.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 
 CHECK_LIMIT_SECONDS = 120.0
-"""Seconds of one experiment of a check; the first on a GPU loads its libraries from the disk."""
+"""Seconds per experiment of a check; the first one on a GPU loads its libraries from disk."""
 HANG_LIMIT_SECONDS = 8.0
-"""Seconds after which code that hangs is ended."""
+"""Seconds after which hanging code is stopped."""
 RELEASE_WAIT_SECONDS = 60.0
-"""Seconds in which the memory of a GPU must be free again."""
+"""Seconds within which a GPU's memory must be free again."""
 
 
 class GpuCheck(FrozenModel):
-    """One check. `why` says why it failed or was skipped."""
+    """One check. `why` is the reason that it failed or was skipped."""
 
     name: str
     what: str
@@ -52,7 +52,7 @@ class GpuCheck(FrozenModel):
 
 
 class GpuReport(FrozenModel):
-    """All checks, and what they ran on."""
+    """All checks, and the hardware and software that they ran on."""
 
     made: str
     scientist: str
@@ -144,15 +144,15 @@ weights = b"".join(one.detach().cpu().numpy().tobytes() for one in net.parameter
 
 @dataclass
 class GpuChecker:
-    """The checks of one machine. `devices` are its GPUs; none on the CPU."""
+    """The checks of one machine. `devices` are its GPUs; empty on the CPU."""
 
     settings: SandboxSettings
     devices: Sequence[GpuDevice] = ()
     torch: list[str] = field(default_factory=list[str])
-    """Version, and that of CUDA, once a kernel told."""
+    """Versions of torch and CUDA, once a kernel has reported them."""
 
     def run_all(self) -> Iterator[GpuCheck]:
-        """Every check, as soon as it is done."""
+        """Yield each check as soon as it is done."""
         for name, (what, work) in self._list_checks().items():
             began = time.monotonic()
             try:
@@ -160,7 +160,7 @@ class GpuChecker:
                 outcome: Literal["passed", "failed", "skipped"] = "failed" if why else "passed"
             except GpuCheckSkipped as skipped:
                 why, outcome = str(skipped), "skipped"
-            except Exception as error:  # noqa: BLE001  the edge of one check: one that breaks must not hide the others
+            except Exception as error:  # noqa: BLE001  a failing check must not hide the others
                 why, outcome = f"{type(error).__name__}: {error}", "failed"
             yield GpuCheck(
                 name=name, what=what, outcome=outcome, why=redact_names(why), seconds=round(time.monotonic() - began, 1)
@@ -169,12 +169,12 @@ class GpuChecker:
     def _list_checks(self) -> dict[str, tuple[str, Callable[[], str]]]:
         return {
             "fork": ("processes forked from a kernel that imported torch compute on the device", self._check_fork),
-            "leases": ("a GPU is leased to one run at a time, and given back", self._check_leases),
-            "two": (f"two processes reduce together, by {self._backend}", self._check_all_reduce),
-            "bf16": ("bfloat16 products are near those of float32", self._check_bfloat16),
-            "same": ("the same seed gives the same digits twice (sandbox.deterministic)", self._check_determinism),
-            "memory": ("what takes too much memory fails as that, and leaves it free", self._check_memory),
-            "kill": ("what hangs on the device is ended, and leaves it free", self._check_kill),
+            "leases": ("a GPU is leased to one run at a time and released", self._check_leases),
+            "two": (f"two processes all-reduce with {self._backend}", self._check_all_reduce),
+            "bf16": ("bfloat16 products are close to float32", self._check_bfloat16),
+            "same": ("the same seed gives the same digits (sandbox.deterministic)", self._check_determinism),
+            "memory": ("running out of memory is reported and frees the memory", self._check_memory),
+            "kill": ("code that hangs on the device is stopped and frees it", self._check_kill),
         }
 
     def _check_fork(self) -> str:
@@ -195,15 +195,16 @@ class GpuChecker:
             try:
                 await leases.acquire()
                 if _is_gpu_free(uuid):
-                    return "a second run was given the GPU of the first"
+                    return "a second run got the GPU of the first"
             finally:
                 await leases.close()
-            return "" if _is_gpu_free(uuid) else "the GPU was not given back"
+            return "" if _is_gpu_free(uuid) else "the GPU was not released"
 
         return asyncio.run(work()) or self._check_killed_lease(self.devices[0].uuid)
 
     def _check_killed_lease(self, uuid: str) -> str:
-        """What is wrong with the lease of another process, while it lives and once it was killed."""
+        """Return the problem with another process's lease, while it lives or after it is killed; empty if there is
+        none."""
         code = f"{_LEASE_CODE}hold(Path({str(get_runtime_folder())!r}), {uuid!r})"
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
             try:
@@ -211,10 +212,10 @@ class GpuChecker:
                 if other.stdout.readline() != "held\n":
                     return "another process could not lease the GPU"
                 if _is_gpu_free(uuid):
-                    return "a GPU that another process holds was given to this one"
+                    return "this process got a GPU leased by another process"
             finally:
                 other.kill()
-        return "" if _is_gpu_free(uuid) else "the GPU of a process that was killed was not given back"
+        return "" if _is_gpu_free(uuid) else "the GPU of a killed process was not released"
 
     @property
     def _backend(self) -> str:
@@ -243,23 +244,23 @@ class GpuChecker:
     def _check_memory(self) -> str:
         outcome = self._run_code(_OUT_OF_MEMORY_CODE, **({} if self.devices else {"memory_gb": 2.0}))
         kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed as {kind}, not for memory" if kind != "memory" else self._check_memory_freed()
+        return f"it failed with {kind}, not memory" if kind != "memory" else self._check_memory_freed()
 
     def _check_kill(self) -> str:
         outcome = self._run_code(_HANG_CODE, limit=HANG_LIMIT_SECONDS)
         kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed as {kind}, not by the limit" if kind != "timeout" else self._check_memory_freed()
+        return f"it failed with {kind}, not timeout" if kind != "timeout" else self._check_memory_freed()
 
     def _check_memory_freed(self) -> str:
         until, why = time.monotonic() + RELEASE_WAIT_SECONDS, "never tried"
         while why and time.monotonic() < until:
             why = self._check_value(_FREE_MEMORY_CODE, 1.0)
-        return why and f"afterwards, half of the memory could not be had: {why}"
+        return why and f"afterwards, half of the memory could not be allocated: {why}"
 
     def _check_value(self, source: str, expected: float, **more: Any) -> str:
         outcome = self._run_code(source, **more)
         values = [one.value for one in outcome.measurements]
-        return _format_failure(outcome) or ("" if values == [expected] else f"it came to {values}, not {expected:g}")
+        return _format_failure(outcome) or ("" if values == [expected] else f"the result is {values}, not {expected:g}")
 
     def _run_code(
         self, source: str, *, limit: float = CHECK_LIMIT_SECONDS, cells: Any = None, **more: Any
@@ -273,15 +274,15 @@ class GpuChecker:
 
 
 def _is_gpu_free(uuid: str) -> bool:
-    """Whether the GPU can be had alone now."""
-    if (taken := acquire_gpu_slot(get_runtime_folder(), uuid, 1)) is None:
+    """Check whether the GPU can be leased exclusively now."""
+    if (lease := acquire_gpu_slot(get_runtime_folder(), uuid, 1)) is None:
         return False
-    taken.close()
+    lease.close()
     return True
 
 
 class GpuCheckSkipped(Exception):
-    """A check that cannot be made here. Who acts: nobody."""
+    """Raised if a check is not possible on this machine."""
 
 
 def _format_failure(outcome: JobOutcome) -> str:
@@ -289,7 +290,7 @@ def _format_failure(outcome: JobOutcome) -> str:
 
 
 def redact_names(text: str) -> str:
-    """On one line, without paths, and without the names of this machine and its user."""
+    """Return the text on one line, without paths, host name and user name."""
     text = re.sub(r"(?<![\w.])~?(/[\w.@+-]+)+/?", "PATH", " ".join(text.split()))
     host = re.escape(socket.gethostname().partition(".")[0])
     user = re.escape(os.environ.get("USER") or os.environ.get("LOGNAME") or Path.home().name)
@@ -299,14 +300,14 @@ def redact_names(text: str) -> str:
 
 
 def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
-    """What can be sent."""
+    """Build the report, which can be shared."""
     torch, cuda = (*checks.torch, "", "")[:2]
     try:
         driver = (
             redact_names(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0]) if checks.devices else ""
         )
     except OSError:
-        driver = "not told"
+        driver = "unknown"
     return GpuReport(
         made=datetime.now(UTC).date().isoformat(),
         scientist=version("labwright"),
@@ -320,6 +321,6 @@ def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
 
 
 def open_gpu_checker(settings: SandboxSettings) -> GpuChecker:
-    """The checks on the GPUs that the settings choose. Raises `GpuError` where there is none."""
+    """Create the checks for the GPUs in the settings. Raises `GpuError` if there are none."""
     settings = settings.model_copy(update={"device": "cuda"})
     return GpuChecker(settings, open_gpu_leases(settings, read_cuda_visible_devices()).devices)

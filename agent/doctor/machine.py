@@ -1,4 +1,4 @@
-"""What the machine offers: packages, GPU, memory, disk, the filesystem of the runs, TeX, isolation, a kernel, keys."""
+"""Probes of the machine: packages, GPU, memory, disk, filesystem of the runs, TeX, isolation, a kernel, keys."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from labwright.stages.paper.template import TemplateError, load_template
 from labwright.stages.paper.template_preview import try_template
 
 TORCH_LIMIT_SECONDS = 90.0
-"""Seconds for torch to count GPUs: its import takes long from a cold disk."""
+"""Seconds for torch to count GPUs; importing it is slow from a cold disk."""
 TORCH_CODE = """
 import json, torch
 print(json.dumps([torch.version.cuda, [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]]))
 """
 
 KERNEL_GB = 1.2
-"""Memory of one experiment with torch, at least (FACTS: torch needs more than 1.2 GB of address space)."""
+"""Minimum memory (GB) of one experiment with torch (FACTS: torch needs more than 1.2 GB of address space)."""
 AMPLE_DISK_GB = 10.0
-"""Free disk below which a run of the default size may fill it."""
+"""Free disk (GB) below which a run of the default size may fill the disk."""
 
 TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk", "pdftotext", "pdffonts")
-"""Programs without which no paper is built or checked."""
+"""Programs required to build and check a paper."""
 
 KERNEL_LIMIT_SECONDS = 30.0
-"""Seconds for the two lines that the kernel runs."""
+"""Seconds for the probe code in the kernel."""
 EXPECTED_VALUE = 42.0
 KERNEL_CODE = f"""
 import lab
@@ -62,7 +62,7 @@ print("hello")
 
 
 def check_packages() -> DoctorFinding:
-    """Whether every package that the program needs is installed, in a version that it allows."""
+    """Check whether every package that the program needs is installed in an allowed version."""
     wrong: list[str] = []
     needed = [
         one
@@ -72,18 +72,18 @@ def check_packages() -> DoctorFinding:
     for one in needed:
         try:
             if not one.specifier.contains(installed := version(one.name), prereleases=True):
-                wrong.append(f"{one.name} {installed} (wanted {one.specifier})")
+                wrong.append(f"{one.name} {installed} (required: {one.specifier})")
         except PackageNotFoundError:
             wrong.append(f"{one.name} is not installed")
     if wrong:
         return make_fault(
             "packages", "; ".join(wrong), "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
         )
-    return make_ok("packages", f"Python {platform.python_version()} has all {len(needed)} that the program needs")
+    return make_ok("packages", f"Python {platform.python_version()} has all {len(needed)} required packages")
 
 
 def check_experiment_packages(python: str) -> DoctorFinding:
-    """Whether the interpreter of the kernels can run experiments, and has what they usually import."""
+    """Check whether the kernels' interpreter can run experiments and has commonly used packages."""
     try:
         check_interpreter(python)
     except ExecutorError as error:
@@ -95,26 +95,26 @@ def check_experiment_packages(python: str) -> DoctorFinding:
     if missing:
         return make_warning(
             "experiments",
-            f"{python} lacks {', '.join(missing)}: no experiment can use it",
-            f"if they should: {python} -m pip install {' '.join(missing)}",
+            f"{python} lacks {', '.join(missing)}: experiments cannot use them",
+            f"to install: {python} -m pip install {' '.join(missing)}",
         )
     return make_ok("experiments", ", ".join(installed))
 
 
 def check_typesetting(template: str) -> DoctorFinding:
-    """Whether papers can be built and checked: a paper of two lines is set with the template and read again."""
+    """Check whether papers can be built and checked, by typesetting a two-line paper with the template."""
     install = f"on Debian: sudo apt-get install -y --no-install-recommends {TEX_PACKAGES}"
     missing = [name for name in TEX_PROGRAMS if shutil.which(name) is None]
     if missing:
         return make_fault(
-            "tex", f"missing: {', '.join(missing)}; a run would end with the sources of its paper (exit 4)", install
+            "tex", f"missing: {', '.join(missing)}; a run would produce only the sources of its paper (exit 4)", install
         )
     try:
         asyncio.run(try_template(load_template(template)))
     except TemplateError as error:
-        return make_fault("tex", str(error), f"if a file of TeX is missing, {install}; else see docs/paper.md")
+        return make_fault("tex", str(error), f"if a TeX file is missing, {install}; otherwise see docs/paper.md")
     if shutil.which("chktex") is None:
-        return make_warning("tex", "papers can be built, and are checked less: chktex is missing", install)
+        return make_warning("tex", "papers can be built but not fully checked: chktex is missing", install)
     return make_ok("tex", f"a two-line paper was typeset with the template {template}")
 
 
@@ -122,9 +122,9 @@ def check_typesetting(template: str) -> DoctorFinding:
 
 
 def check_gpu(interpreter: str, device: str) -> DoctorFinding:
-    """Whether the kernels' torch can use GPUs. `device` is the setting sandbox.device.
+    """Check whether the kernels' torch can use GPUs. `device` is the setting sandbox.device.
 
-    torch is asked in a process of its own, since a broken driver may hang.
+    Runs torch in a separate process, since a broken driver may hang.
     """
     answer: tuple[str | None, list[str]] | None = None
     try:
@@ -139,7 +139,7 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
         answer = json.loads(ran.stdout)
         why = f"torch sees no GPU; its CUDA version is {answer[0] or '-'}" if answer else ""
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        why = f"torch could not be asked: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
+        why = f"torch failed: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
     names = answer[1] if answer else []
     if names and device == "cpu":
         return make_warning(
@@ -153,7 +153,7 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
     if device == "cuda" or driver or answer is None:
         return (make_fault if device == "cuda" else make_warning)(
             "gpu",
-            f"none can be used: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
+            f"no usable GPU: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
             "install the driver until nvidia-smi lists the GPU, and a CUDA build of torch for the interpreter of the "
             "kernels (see pytorch.org, 'Start locally'); or, without a GPU: --set sandbox.device=cpu",
         )
@@ -161,54 +161,55 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
 
 
 def check_memory(workers: int) -> DoctorFinding:
-    """Memory that experiments can have: what is free, or what the control group leaves of it."""
+    """Check the free memory, or what the control group leaves of it."""
     total = read_machine_memory() / 1e9
     free = min(total, psutil.virtual_memory().available / 1e9)
-    found = f"{free:.1f} of {total:.1f} GB are free; {workers} experiments at a time take {KERNEL_GB * workers:.1f} GB"
+    found = f"{free:.1f} of {total:.1f} GB are free; {workers} experiments need {KERNEL_GB * workers:.1f} GB"
     if free < KERNEL_GB:
-        return make_fault("memory", f"{found}, one takes {KERNEL_GB:g} GB", "end other programs")
+        return make_fault("memory", f"{found}, one needs {KERNEL_GB:g} GB", "close other programs")
     if free < KERNEL_GB * workers:
-        return make_warning("memory", f"{found} and more", f"--workers {int(free / KERNEL_GB)}, or end other programs")
+        return make_warning("memory", f"{found}", f"--workers {int(free / KERNEL_GB)}, or close other programs")
     return make_ok("memory", found)
 
 
 def check_disk(place: Path, least_gb: float) -> DoctorFinding:
-    """Free space where the runs go."""
+    """Check the free space where runs are stored."""
     free = read_free_gb(place)
     found = f"{free:.1f} GB are free at {place}"
     if free < least_gb:
         return make_fault(
             "disk",
-            f"{found}, but a run needs {least_gb:g} to start",
-            "free some space, or choose another --runs, or lower min_free_gb",
+            f"{found}, but a run needs {least_gb:g} GB to start",
+            "free some space, choose another --runs, or lower min_free_gb",
         )
     if free < AMPLE_DISK_GB:
         return make_warning(
             "disk",
-            f"{found}; a run of the default size with large data may fill them",
+            f"{found}; a run of the default size with large data may need more",
             "free some space, or choose another --runs",
         )
     return make_ok("disk", found)
 
 
 def check_filesystem(place: Path) -> DoctorFinding:
-    """What the runs lie on. SQLite's WAL does not work on network filesystems: a run keeps its database elsewhere."""
+    """Check the filesystem of the runs. SQLite's WAL does not work on network filesystems, so runs there keep no
+    database."""
     kind = find_filesystem_type(place)
     if is_on_network(place):
         return make_warning(
             "filesystem",
-            f"{place} lies on a network or shared filesystem ({kind}): the record of a run "
-            "is events.jsonl in its folder, and no database",
-            "faster is a folder on a local disk: --runs DIR",
+            f"{place} is on a network or shared filesystem ({kind}): a run's record "
+            "is kept in events.jsonl instead of a database",
+            "a folder on a local disk is faster: --runs DIR",
         )
-    return make_ok("filesystem", f"{place} lies on {kind}")
+    return make_ok("filesystem", f"{place} is on {kind}")
 
 
 # --- isolation, kernel, keys ----------------------------------------------------------------------------------------
 
 
 def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto") -> DoctorFinding:
-    """Whether kernels can be isolated, which is a fault where the settings want them to be."""
+    """Check whether kernels can be isolated; if not, it is a fault when the settings require isolation."""
     found = probe_isolation(root)
     if found.is_on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
@@ -219,30 +220,30 @@ def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto
             else make_warning(
                 "isolation",
                 (
-                    f"{works}, but no walls can be put up between cells: those of different arms share no "
-                    f"kernel, and values "
-                    "are graded as computed, not as scored"
+                    f"{works}, but cells cannot be isolated from each other: cells of different arms get "
+                    f"separate kernels, and values "
+                    "are graded computed, not scored"
                 ),
-                "run as a user who may make user namespaces (docs/sandbox.md)",
+                "run as a user who may create user namespaces (docs/sandbox.md)",
             )
         )
     if wanted == "required":
         return make_fault(
             "isolation",
-            f"{found.reason}, and sandbox.isolation is required: no run begins",
+            f"{found.reason}, but sandbox.isolation is required: no run can start",
             f"{found.fix}; or, without isolation: --set sandbox.isolation=auto",
         )
     return make_warning(
         "isolation",
-        f"{found.reason}: experiments would run without isolation: as you, with your files and network",
+        f"{found.reason}: experiments would run without isolation, with your user's files and network",
         found.fix,
     )
 
 
 def check_kernel(settings: SandboxSettings) -> DoctorFinding:
-    """One real kernel that runs two lines and returns a measurement, within the limits that experiments get.
+    """Run two lines in a real kernel that return a measurement, within the limits of experiments.
 
-    Isolated where that is possible; that it is not is another finding.
+    The kernel is isolated if possible; missing isolation is a separate finding.
     """
     if settings.isolation == "required":
         settings = settings.model_copy(update={"isolation": "auto"})
@@ -259,9 +260,9 @@ def check_kernel(settings: SandboxSettings) -> DoctorFinding:
             outcome = asyncio.run(execute(script))
             if [one.value for one in outcome.measurements] == [EXPECTED_VALUE] and "hello" in outcome.stdout_tail:
                 return make_ok(
-                    "kernel", f"a kernel started, ran code and was measured (code {format_duration(outcome.seconds)})"
+                    "kernel", f"a kernel started and returned a measurement ({format_duration(outcome.seconds)})"
                 )
-            why = outcome.failure.message if outcome.failure else "its output and its measurement did not come back"
+            why = outcome.failure.message if outcome.failure else "its output and measurement were not returned"
         except TimeoutError:
             why = f"no kernel answered within {limit:g} s"
         except (SandboxError, OSError) as error:
@@ -270,16 +271,16 @@ def check_kernel(settings: SandboxSettings) -> DoctorFinding:
 
 
 def check_keys(variables: Mapping[str, str]) -> DoctorFinding:
-    """The names of the keys that are set, and those that cannot be right. No part of a value is shown."""
+    """Report which keys are set and which are malformed. Never shows any part of a value."""
     given = [name for name in KEY_VARIABLES if name in variables]
     doubtful = [name for name in given if not variables[name] or set(variables[name]) & set(" \t\r\n\"'<>")]
     found = ", ".join(name for name in given if name not in doubtful) or (
-        "no usable one is set: only the offline model and servers of your own can be used"
+        "no valid key is set: only the offline model and your own servers can be used"
     )
     if doubtful:
         return make_warning(
             "keys",
-            f"{found}; empty, or with white space, quotes or angle brackets: {', '.join(doubtful)}",
+            f"{found}; empty, or contain whitespace, quotes or angle brackets: {', '.join(doubtful)}",
             "export it again, without quotes and spaces inside",
         )
     return make_ok("keys", found)

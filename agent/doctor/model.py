@@ -1,7 +1,7 @@
-"""A model really asked: does it answer, keep to a schema, see pictures, and read to the end of a long prompt?
+"""Probes that call a model: does it answer, follow a schema, see images, and read a long prompt to its end?
 
-Nothing here runs unless a model was named. Every question has a time limit, and the bounds on what a probe may send
-are constants of this module.
+Nothing here runs unless a model is named. Every request has a time limit, and constants of this module bound what is
+sent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from labwright.models.settings import ModelSettings
 from labwright.record.schema.frozen_model import FrozenModel
 
 ANSWER_LIMIT_SECONDS = 90.0
-"""Seconds for one question, its retries included."""
+"""Seconds for one request, including retries."""
 MIN_CONTEXT_TOKENS = 40_000
-"""What the longest prompt of a run (writer or reflector, some 90,000 characters) and its answer of up to 16,384 tokens
-take together."""
+"""Tokens of the longest prompt of a run (writer or reflector, about 90,000 characters) plus an answer of up to 16,384
+tokens."""
 PROBE_CHARACTERS = 4 * MIN_CONTEXT_TOKENS
-"""Of the prompt that the context probe sends: English prose has roughly four a token."""
+"""Length of the prompt sent by the context probe; English prose has about four characters per token."""
 
 
 class ProbeColour(FrozenModel):
@@ -43,7 +43,7 @@ class ProbeColour(FrozenModel):
 
 
 class SchemaProbeAnswer(FrozenModel):
-    """The small structured answer: a word, a number, and a list of objects with a fixed vocabulary."""
+    """A small structured answer: a word, a number, and a list of objects with a fixed vocabulary."""
 
     word: str
     number: int = Field(ge=0, le=1000)
@@ -51,27 +51,27 @@ class SchemaProbeAnswer(FrozenModel):
 
 
 class ReadingProbeAnswer(FrozenModel):
-    """What was read in a picture or a long text."""
+    """Text that the model read in an image or a long text."""
 
-    text: str = Field(description="what is asked for, as it is written there, or an empty string if you cannot see it")
+    text: str = Field(description="the requested text exactly as written, or an empty string if you cannot see it")
 
 
 @dataclass(frozen=True)
 class ProbedModel:
-    """A model with the means to ask it. `rng` draws what it cannot guess."""
+    """A model to probe and its backend. `rng` draws values that the model cannot guess."""
 
     settings: ModelSettings
     backend: Backend
     rng: Random
 
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
-        """The answer within the limit. Raises `ModelError`."""
+        """Return the answer within the time limit. Raises `ModelError`."""
         request = ModelRequest(
             role=PLAN,
             inputs=output.model_construct(),
             output_type=output,
             images=images,
-            prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
+            prompt=Prompt("Answer exactly what is asked, using the given tool.", user),
             temperature=self.settings.get_temperature(PLAN),
             max_tokens=self.settings.get_max_tokens(PLAN),
         )
@@ -83,23 +83,25 @@ class ProbedModel:
 
 
 def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Iterator[DoctorFinding]:
-    """Findings on every model that is named, one after the other; the later ones only when it can be reached at all."""
+    """Yield findings on every named model; later probes run only if the model can be reached."""
     looking = {(one.name, one.base_url) for one in settings.list_candidates(VISION)}
     for one in settings.distinct_models:
         if one.name == "offline":
-            yield make_ok("model", "offline: built in, asks nobody, for the study of docs/models.md only")
+            yield make_ok("model", "offline: built in, sends nothing, supports only the study of docs/models.md")
             continue
         bounds = one.model_copy(update={"timeout": ANSWER_LIMIT_SECONDS, "retries": 0, "output_retries": 2})
         try:
             model = ProbedModel(one, open_backend(bounds), rng)
         except ModelConfigError as error:
-            yield make_fault("model", str(error), "correct --model and --base-url, or export the key that it names")
+            yield make_fault(
+                "model", str(error), "correct --model and --base-url, or export the key named in the message"
+            )
             continue
         first = list(check_answers(model))
         yield from first
         if first[0].grade == "ok":
-            looks = (one.name, one.base_url) in looking
-            yield check_vision(model) if looks else make_ok("vision", "not asked: it looks at no figures")
+            needs_vision = (one.name, one.base_url) in looking
+            yield check_vision(model) if needs_vision else make_ok("vision", "not needed: no role uses it for figures")
             yield check_context_by_probe(model) if probe_context else check_known_context(model)
 
 
@@ -107,7 +109,7 @@ def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -
 
 
 def check_answers(model: ProbedModel) -> Iterator[DoctorFinding]:
-    """One question decides two findings: whether the model is reached, and whether it keeps to a schema."""
+    """Send one request to decide two findings: whether the model can be reached, and whether it follows a schema."""
     number = model.rng.randrange(100, 1000)
     question = (
         f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), in this order."
@@ -129,57 +131,53 @@ def check_answers(model: ProbedModel) -> Iterator[DoctorFinding]:
         yield make_fault(
             "model",
             str(error),
-            "as the message says: correct --model, --base-url or the key, see the "
+            "see the message: correct --model, --base-url or the key, check the "
             f"provider's account, or wait until the server{server} is up",
         )
         return
-    without = f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""
+    without = f", without the parameters {', '.join(reply.left_out)}" if reply.left_out else ""
     yield make_ok(
         "model",
         f"{reply.model} answers ({format_duration(time.monotonic() - began)}, "
         f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out){without}",
     )
     colours = (ProbeColour(name="red", warm=True), ProbeColour(name="blue", warm=False))
-    better = "choose a larger model: this one will fail often on the large answers of a run"
+    better = "choose a larger model: this one will often fail on the long answers of a run"
     if reply.retries:
         yield make_warning(
-            "schema", f"a small structured answer fitted only after {reply.retries} correction(s)", better
+            "schema", f"a small structured answer was valid only after {reply.retries} correction(s)", better
         )
     elif reply.output != SchemaProbeAnswer(word="cedar", number=number, colours=colours):
-        yield make_warning(
-            "schema", "the answer fits the schema but is wrong: it does not say what it was told to", better
-        )
+        yield make_warning("schema", "the answer fits the schema but has the wrong content", better)
     else:
-        yield make_ok("schema", "a small structured answer came at once and was correct")
+        yield make_ok("schema", "a small structured answer was correct at the first attempt")
 
 
 # --- vision ---------------------------------------------------------------------------------------------------------
 
 
 def check_vision(model: ProbedModel) -> DoctorFinding:
-    """Whether it reads a number from a tiny picture."""
-    fix = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
+    """Check whether the model can read a number in a small image."""
+    fix = "--set models.vision=false (figures are then only checked by lint), or a model that supports images"
     number = str(model.rng.randrange(1000, 10_000))
     try:
         reply = asyncio.run(
             model.ask(
-                "What number is written in this picture? Give its digits.",
+                "What number is written in this image? Give its digits.",
                 ReadingProbeAnswer,
                 (Image(draw_text_image(number)),),
             )
         )
     except ModelError as error:
-        return make_warning("vision", f"it does not take pictures: {error}", fix)
+        return make_warning("vision", f"it does not accept images: {error}", fix)
     assert isinstance(reply.output, ReadingProbeAnswer)
     if number not in "".join(reply.output.text.split()):
-        return make_warning(
-            "vision", f"it answered {reply.output.text[:40]!r} to a picture of the number {number}", fix
-        )
-    return make_ok("vision", f"it read the number {number} in a picture")
+        return make_warning("vision", f"it read {reply.output.text[:40]!r} in an image of the number {number}", fix)
+    return make_ok("vision", f"it read the number {number} in an image")
 
 
 def draw_text_image(text: str) -> bytes:
-    """A small PNG with the text in it, large and black on white."""
+    """Draw the text on a small PNG, large and black on white."""
     image = Pillow.new("RGB", (56 * len(text) + 40, 120), "white")
     ImageDraw.Draw(image).text((20, 10), text, fill="black", font=ImageFont.load_default(size=90))
     data = io.BytesIO()
@@ -190,24 +188,24 @@ def draw_text_image(text: str) -> bytes:
 # --- context --------------------------------------------------------------------------------------------------------
 
 _CONTEXT_FIX = (
-    "give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
-    "word), for vLLM --max-model-len 65536"
+    "give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates silently"
+    "), for vLLM --max-model-len 65536"
 )
 
 
 def check_known_context(model: ProbedModel) -> DoctorFinding:
-    """The context length as it is set, by the public price list, or as the model's own server says."""
+    """Check the context length from the settings, the public price list, or the model's own server."""
     tokens = asyncio.run(model.backend.get_context_limit(PLAN))
     if tokens is None:
         return make_warning(
             "context",
-            "its length is on no public list, and no server of your own tells it",
-            f"find out with --probe-context (it sends about {format_count(MIN_CONTEXT_TOKENS)} tokens)",
+            "unknown: not on the public list and not reported by the server",
+            f"measure it with --probe-context (sends about {format_count(MIN_CONTEXT_TOKENS)} tokens)",
         )
     if tokens < MIN_CONTEXT_TOKENS:
         return make_warning(
             "context",
-            f"{format_count(tokens)} tokens; the longest prompts of a run want about "
+            f"{format_count(tokens)} tokens; the longest prompts of a run need about "
             f"{format_count(MIN_CONTEXT_TOKENS)}",
             _CONTEXT_FIX,
         )
@@ -215,8 +213,8 @@ def check_known_context(model: ProbedModel) -> DoctorFinding:
 
 
 def check_context_by_probe(model: ProbedModel) -> DoctorFinding:
-    """Whether a prompt as long as the longest of a run is read whole: two numbers are hidden in it, at the beginning
-    and in the middle, where servers cut."""
+    """Check whether the model reads a prompt as long as the longest of a run: two numbers are hidden in it, at the
+    beginning and in the middle, where servers truncate."""
     numbers = [str(model.rng.randrange(100_000, 1_000_000)) for _ in range(2)]
     hay = "The gauge at the weir was read again and the level had not changed since the morning. " * (
         PROBE_CHARACTERS // 172
@@ -226,14 +224,12 @@ def check_context_by_probe(model: ProbedModel) -> DoctorFinding:
         f"a prompt of {format_count(PROBE_CHARACTERS)} characters (about {format_count(MIN_CONTEXT_TOKENS)} tokens)"
     )
     try:
-        reply = asyncio.run(
-            model.ask(f"{text}\n\nGive both code numbers that stand in the text above.", ReadingProbeAnswer)
-        )
+        reply = asyncio.run(model.ask(f"{text}\n\nGive both code numbers in the text above.", ReadingProbeAnswer))
     except ModelError as error:
         return make_warning("context", f"{prompt} got no answer: {error}", _CONTEXT_FIX)
     assert isinstance(reply.output, ReadingProbeAnswer)
     if not all(number in reply.output.text for number in numbers):
         return make_warning(
-            "context", f"{prompt} was not read in full: a number that was hidden in it did not come back", _CONTEXT_FIX
+            "context", f"{prompt} was not read in full: a number hidden in it is missing from the answer", _CONTEXT_FIX
         )
     return make_ok("context", f"{prompt} was read in full")

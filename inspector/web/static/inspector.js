@@ -1,4 +1,4 @@
-// The page's own script: brings pieces up to date, opens the panel, keys, search, theme. No page needs it to be read.
+// Live updates, details panel, keyboard shortcuts, search and theme. Every page can be read without this script.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -22,7 +22,7 @@ byId("help").addEventListener("click", () => byId("keys").showModal());
 
 // --- live updates ---------------------------------------------------------------------------------------------------
 
-// What a person opened, wrote or focused stays so when an element is made anew.
+// Keeps what the user opened, typed or focused when an element is replaced.
 function replace(element, html) {
   const open = new Map([element, ...element.querySelectorAll("details[id]")].map((one) => [one.id, one.open]));
   const fields = [...element.querySelectorAll("textarea[id], select[id], input[type=radio][id]")];
@@ -72,7 +72,7 @@ function listen() {
   stream.onerror = () => say("connection lost", true);
 }
 
-// Only what goes on is live: a run that is over stays connected, and says nothing.
+// Only running runs are shown as live; a finished run stays connected silently.
 const running = () => document.querySelector("#summary .c-running, tr.run .c-running") !== null;
 const tell = () => say(running() ? "live" : "", false);
 
@@ -83,7 +83,7 @@ function say(text, bad) {
   live.classList.toggle("bad", bad);
 }
 
-// A browser keeps few connections to one server: a page that nobody sees gives its one back.
+// Browsers limit connections per server, so a hidden page closes its own.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden && stream) {
     stream.close();
@@ -91,14 +91,14 @@ document.addEventListener("visibilitychange", () => {
   } else if (!document.hidden) listen();
 });
 
-// Tables that are wider than the window say so.
+// Marks tables that are wider than the window.
 function wide() {
   for (const one of document.querySelectorAll(".scroll")) one.toggleAttribute("data-wide", one.scrollWidth > one.clientWidth + 8);
 }
 addEventListener("resize", wide);
 document.addEventListener("toggle", wide, true);
 
-// --- parts that are fetched when they come into sight ---------------------------------------------------------------
+// --- parts that are fetched when they become visible ----------------------------------------------------------------
 
 const EVERY = 2000;
 const inSight = new Set();
@@ -117,7 +117,7 @@ async function load(part) {
   mark();
 }
 
-// What is in sight is fetched again after an update, however many there are, every two seconds at most.
+// Visible parts are fetched again after updates, at most every two seconds.
 function stale() {
   late ??= setTimeout(() => {
     late = null;
@@ -132,7 +132,7 @@ const sight = new IntersectionObserver((seen) => {
     if (one.isIntersecting && !known) load(one.target);
   }
 }, { rootMargin: "200px" });
-// Not before the page itself is painted.
+// Only after the page itself is painted.
 addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {
   wide();
   for (const part of document.querySelectorAll(".lazy")) sight.observe(part);
@@ -227,7 +227,7 @@ document.addEventListener("submit", (event) => {
   }
 });
 
-// --- steering -------------------------------------------------------------------------------------------------------
+// --- actions --------------------------------------------------------------------------------------------------------
 
 async function steer(form) {
   const said = form.querySelector(".said");
@@ -241,7 +241,7 @@ async function steer(form) {
     else said.textContent = text;
     if (answer.ok) form.elements.text.value = "";
   } catch {
-    said.textContent = "The server does not answer: is 'scientist view' still running?";
+    said.textContent = "The server is not responding: is 'scientist view' still running?";
   }
   form.classList.remove("busy");
 }
@@ -286,7 +286,7 @@ function filter() {
   byId("found").textContent = shown < all ? `${shown} of ${all} nodes` : "";
 }
 
-// The legend's words become switches: several of one sort widen, sorts narrow.
+// Legend entries are filters: entries of one kind are combined with or, different kinds with and.
 for (const chip of document.querySelectorAll("#legend > span")) {
   const [what, value] = Object.entries(chip.dataset)[0];
   chip.setAttribute("role", "button");
@@ -333,7 +333,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// --- tables: filtered as one types, ticked rows compared --------------------------------------------------------------
+// --- tables: filtered while typing, selected rows compared ------------------------------------------------------------
 
 const filters = document.querySelector("form.filters");
 const boxes = () => [...document.querySelectorAll("input[form=picks]")];
@@ -353,7 +353,7 @@ async function refilter() {
   wide();
 }
 
-// Rows stay ticked while a filter hides them.
+// Rows stay selected while a filter hides them.
 function count() {
   const form = byId("picks");
   if (!form) return;
@@ -362,7 +362,7 @@ function count() {
   for (const value of picked) if (!shown.has(value)) form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "n", value }));
   const most = Number(form.dataset.most);
   form.querySelector(".go").disabled = picked.size < 2 || picked.size > most;
-  form.querySelector("span").textContent = picked.size ? `${picked.size} ticked${picked.size > most ? `: at most ${most}` : picked.size < 2 ? ": tick one more" : ""}` : "tick two to six";
+  form.querySelector("span").textContent = picked.size ? `${picked.size} selected${picked.size > most ? ` (maximum ${most})` : picked.size < 2 ? ": select one more" : ""}` : "select 2 to 6";
 }
 
 filters?.addEventListener("input", () => {
