@@ -1,6 +1,6 @@
-"""One reproduction and ablation of a repository from its order to its report: folder, lock, log, executor.
+"""Reproduction and ablation of a repository, from the request to the report: folder, lock, log and executor.
 
-Its log is `ablation.db`; it is no run of an idea. The same order given again goes on where it was left.
+The log is `ablation.db`, which is not the log of a run. Repeating the same request resumes it.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from labwright.stages.repository.model_queries import ModelQueries
 
 LOG_FILE = "ablation.db"
 LARGE_REPOSITORY_GB = 2.0
-"""A checkout above this is told: each run has one of its own, without its large files."""
+"""Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
 
 
 @dataclass(frozen=True)
 class AblationRequest:
-    """What is to be done with which repository. `command` has {seed} where its seed goes."""
+    """Which repository to ablate, and how. `command` has {seed} in place of the seed."""
 
     repository: str
     command: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class AblationRequest:
     direction: str = "max"
     scale: float = 1.0
     truth: str = ""
-    """A table of labels, where the metric is one of predictions."""
+    """Table of labels, if the metric is computed from predictions."""
     expect: str = ""
     top: int = 5
     budget: int | None = None
@@ -80,14 +80,14 @@ class AblationRequest:
 
     @property
     def recorded_terms(self) -> dict[str, object]:
-        """As it is recorded, for the same order to be known again."""
+        """Return the request as recorded, to recognise the same request later."""
         return json.loads(json.dumps(asdict(self)))
 
 
 def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listener: EventListener) -> RunState:
-    """Bring an order to its end in a folder. Returns the state of its log.
+    """Complete a request in a folder and return the state of its log.
 
-    Raises: `WrongUse`, `ExecutorError`, `RecordError`, `RunLockedError`.
+    Raises: `UsageError`, `ExecutorError`, `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
     check_prices_known(settings)
@@ -100,12 +100,12 @@ def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listen
     if not folder.exists():
         GitMirror(folder / "mirror").check_importable(Path(request.repository), dirty=request.dirty)
     elif not (folder / LOG_FILE).exists() and not is_unused(folder):
-        raise UsageError(f"{folder} is not empty and holds no ablation: choose another --out")
+        raise UsageError(f"{folder} is not empty and is not an ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if is_on_network(folder):
-            raise UsageError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+            raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
         with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
             asyncio.run(_AblationSession(request, settings, log).run())
             write_report(log.state.repository_state, folder)
@@ -117,7 +117,7 @@ def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listen
 
 
 def _has_recorded_work(folder: Path) -> bool:
-    """Whether a run was made or an answer paid for: that is gone on with, whatever ended it."""
+    """Check whether a run or a billed answer was recorded; if so, the folder is kept for resuming."""
     if not (folder / LOG_FILE).exists():
         return False
     state = fold_events(read_events(folder / LOG_FILE))
@@ -217,7 +217,7 @@ class _AblationSession:
             )
             self.log.append(known)
         elif known.settings != self.request.recorded_terms:
-            raise UsageError(f"{self.log.path.parent} holds another order: choose another --out")
+            raise UsageError(f"{self.log.path.parent} was created with different options: choose another --out")
         return known
 
     def _build_environment(self, mirror: GitMirror, taken: RepositoryImported) -> RepositoryEnvironment:

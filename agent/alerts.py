@@ -1,9 +1,9 @@
-"""Alerts of a run to the outside: a webhook and a command, on finish, pause, failure and limits.
+"""Alerts about a run, sent to a webhook and a command on finish, pause, failure and limits.
 
-An alert is sent from a thread of its own, within `TIMEOUT` seconds; one that cannot be delivered is logged and
-never stops a run. When a run ends, its last alerts are waited for, for as long.
+Each alert is sent from its own thread within `TIMEOUT_SECONDS`; failed deliveries are logged and never stop a run. At
+its end, a run waits that long for its last alerts.
 
-What is not promised: delivery. A `kill -9` sends nothing.
+Limits: delivery is not guaranteed; a `kill -9` sends nothing.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from labwright.record.schema.frozen_model import FrozenModel
 LOGGER = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]
 TIMEOUT_SECONDS = 10.0
-"""Seconds that a webhook or a command gets: an alert is short, and a run that ends waits for it."""
+"""Timeout of a webhook or command; alerts are short, and an ending run waits for them."""
 FINISHED_EXIT_CODES = (0, 3, 4)
-"""Exit codes with which a run is over."""
+"""Exit codes of a finished run."""
 
 
 class AlertSettings(FrozenModel):
-    """Where alerts go. A webhook given as `$NAME` is read from the environment, and not recorded with the run."""
+    """Where alerts are sent. A webhook given as `$NAME` is read from the environment and not recorded with the run."""
 
     webhook: str = Field(
         default="",
@@ -58,12 +58,12 @@ class AlertSettings(FrozenModel):
     @classmethod
     def check_address(cls, given: str) -> str:
         if given and not given.startswith(("http://", "https://", "$")):
-            raise ValueError(f"is an http(s) URL, or $NAME of a variable that holds one, not {given[:12]!r}...")
+            raise ValueError(f"must be an http(s) URL or $NAME of an environment variable, not {given[:12]!r}...")
         return given
 
 
 class Alert(FrozenModel):
-    """What is sent: as JSON to the webhook, and as SCIENTIST_ALERT_OCCASION, _TEXT, _RUN, _TITLE to the command."""
+    """Content of an alert: JSON for the webhook; SCIENTIST_ALERT_OCCASION, _TEXT, _RUN and _TITLE for the command."""
 
     occasion: Occasion
     text: str
@@ -73,7 +73,7 @@ class Alert(FrozenModel):
 
 @dataclass
 class Alerts:
-    """A listener of the log that sends the alerts that were asked for."""
+    """A listener of the log that sends the configured alerts."""
 
     settings: AlertSettings
     run: Path
@@ -85,7 +85,7 @@ class Alerts:
             self.send(occasion, describe_event(event, state) or event.type, state)
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
-        """Send an alert without waiting for it, where it was asked for."""
+        """Send an alert in the background, if its occasion is configured."""
         if occasion not in self.settings.on or not (self.settings.webhook or self.settings.command):
             return
         title = state.started.idea.title if state.started else ""
@@ -95,14 +95,14 @@ class Alerts:
         self._threads.append(thread)
 
     def close(self) -> None:
-        """Wait for what is being sent, within the limit of a webhook and a command."""
+        """Wait for alerts being sent, within their timeouts."""
         end = time.monotonic() + 2 * TIMEOUT_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
 
 def classify_event(event: Event) -> Occasion | None:
-    """What an event is an alert of; None for most."""
+    """Return the occasion of an alert for this event; None for most events."""
     if isinstance(event, ProcessEnded):
         return "finish" if event.exit_code in FINISHED_EXIT_CODES else "failure" if event.exit_code != 130 else "pause"
     if isinstance(event, ProviderOutage | ProviderRecovered) or (
@@ -113,7 +113,7 @@ def classify_event(event: Event) -> Occasion | None:
 
 
 def deliver(alert: Alert, settings: AlertSettings) -> None:
-    """Send an alert both ways. Never raises."""
+    """Send an alert to the webhook and the command. Never raises."""
 
     def post() -> None:
         address = settings.webhook
@@ -141,5 +141,5 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
         try:
             if wanted:
                 send()
-        except Exception as error:  # noqa: BLE001  an alert never stops a run; its text may hold the address
-            LOGGER.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)
+        except Exception as error:  # noqa: BLE001  an alert must not stop a run; the message may contain the address
+            LOGGER.warning("alert not sent by alerts.%s (%s)", way, type(error).__name__)

@@ -1,8 +1,8 @@
-"""Providers' keys from a `.env` file: in the working directory, and beside the configuration file.
+"""Load provider keys from `.env` files in the working directory and next to the configuration file.
 
-Only keys, tokens and addresses of providers are taken (`*_API_KEY`, `*_BASE_URL` and `NAMES`); everything else in the
-file is ignored. What the environment holds already stays. An address is left out when its provider's key came from
-elsewhere: a folder that is not yours must not send your key to a server of its choice.
+Only keys, tokens and addresses of providers are read (`*_API_KEY`, `*_BASE_URL` and `KEY_VARIABLES`); everything else
+is ignored. Existing environment variables take precedence. An address is ignored if its provider's key comes from
+elsewhere, so that an untrusted folder cannot send your key to its own server.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ KEY_VARIABLES = (
     "S2_API_KEY",
     "OPENALEX_MAIL_ADDRESS",
 )
-"""What `doctor` lists."""
+"""Variables that `doctor` lists."""
 
 
 def read_keys(folder: Path, environment: MutableMapping[str, str]) -> tuple[str, ...]:
-    """Add the keys of `folder/.env` to the environment; the names of those added."""
+    """Add the keys of `folder/.env` to the environment and return their names."""
     try:
         text = (folder / ".env").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ()
     before = set(environment)
 
-    def is_taken(name: str) -> bool:
+    def is_allowed(name: str) -> bool:
         if name.endswith("_BASE_URL"):
             return f"{name.removesuffix('_BASE_URL')}_API_KEY" not in before
         return name.endswith("_API_KEY") or name in KEY_VARIABLES
 
     values = dotenv_values(stream=io.StringIO(text), interpolate=False)
-    added = {name: value for name, value in values.items() if value and name not in before and is_taken(name)}
+    added = {name: value for name, value in values.items() if value and name not in before and is_allowed(name)}
     environment.update(added)
     return tuple(added)

@@ -1,7 +1,7 @@
-"""Checks a finished run against its own record: nothing in the paper that is not tied, no file that was changed since.
+"""Check a finished run against its record: everything in the paper is bound, and no file has changed.
 
-Read-only. What it does not find: a wrong value that the experiment's own code reported (grade `logged`), and a record
-that was rewritten as a whole together with its files.
+Read-only. Limits: does not detect wrong values reported by the experiment's own code (grade `logged`), or a record that
+was rewritten completely together with its files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Kind = Literal["unbound", "changed", "missing", "score", "cells", "not checked"]
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """Something that does not agree with the record."""
+    """A disagreement with the record."""
 
     kind: Kind
     where: str
@@ -56,7 +56,7 @@ class AuditFinding:
 
 @dataclass
 class AuditReport:
-    """What was checked, and what was found. `counts` says how many of each were looked at."""
+    """Result of an audit. `counts` maps each kind of item to the number checked."""
 
     findings: list[AuditFinding] = field(default_factory=list[AuditFinding])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -64,32 +64,32 @@ class AuditReport:
 
     @property
     def unbound_count(self) -> int:
-        """Numbers, figures and citations of the paper that nothing in the record stands behind."""
+        """Number of numbers, figures and citations in the paper that are not bound to the record."""
         return sum(finding.kind == "unbound" for finding in self.findings)
 
     def add(self, kind: Kind, where: str, what: str) -> None:
         self.findings.append(AuditFinding(kind, where, what))
 
     def compare_file(self, folder: RunFolder, path: Path, text: str) -> None:
-        """Add a file that is not what the record makes."""
+        """Add a finding if a file differs from what the record produces."""
         if not path.is_file() or path.read_text() != text:
-            self.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
+            self.add("changed", str(path.relative_to(folder.root)), "differs from the file generated from the record")
 
 
 def audit_run(run: Path) -> AuditReport:
-    """Audit a run. Raises `RecordError` when the folder holds none, `WrongUse` when nothing of it is recorded."""
+    """Audit a run. Raises `RecordError` if the folder is not a run, `UsageError` if nothing is recorded."""
     rows = read_rows(RunFolder(run).db)
     events = drop_unreleased_rewrite(list(parse_events(rows, RunFolder(run).db)))
     state = fold_events(events)
     if state.started is None:
-        raise UsageError(f"{run} was cut off before it began: there is nothing to audit")
+        raise UsageError(f"{run} was interrupted before it started: there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.paper_version)
     if state.ancestry:
         report.counts["ancestors"] += len(state.ancestry)
     for keep in state.deleted_folders.values():
-        report.counts[f"folders collected (keep={keep})"] += 1
-    for one in find_false_ancestry(rows, state):  # whether the parent still says so is not asked
+        report.counts[f"folders deleted (keep={keep})"] += 1
+    for one in find_false_ancestry(rows, state):  # the parent itself is not checked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     recorded = {
         "data": bool(state.datasets),
@@ -100,8 +100,8 @@ def audit_run(run: Path) -> AuditReport:
         report.add(
             "not checked",
             " and ".join(absent),
-            "not here, as in a copy made without data"
-            + (": no dataset was compared, and no score computed again" if "data" in absent else ""),
+            "not present, as in a copy without data"
+            + (": datasets were not compared, and scores not recomputed" if "data" in absent else ""),
         )
     _check_files(report, folder, state, absent)
     _check_sources(report, folder, state)
@@ -110,7 +110,7 @@ def audit_run(run: Path) -> AuditReport:
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:
-        report.add("missing", "paper", "the record says that a paper was made, but holds no text of it")
+        report.add("missing", "paper", "the record has a paper, but no text for it")
     else:
         asyncio.run(_check_paper(report, folder, state))
         state = rebuild_release_state(events)
@@ -126,7 +126,7 @@ def audit_run(run: Path) -> AuditReport:
 
 
 def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
-    """Every file whose hash the record holds is there, and is what it was; so is every dataset."""
+    """Check that every recorded file and every dataset is present and unchanged."""
     for path, expected in list_recorded_files(state, folder):
         where = path.relative_to(folder.root)
         if where.parts[0] in absent:
@@ -138,7 +138,7 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
     formulas = {one.name: one.formula for one in (state.data_plan.metrics if state.data_plan else ()) if one.formula}
     if "data" not in absent and read_formulas(folder.labels) != formulas:
-        report.add("changed", "data (formulas)", "the formulas beside the labels are not those of the plan")
+        report.add("changed", "data (formulas)", "the formulas stored with the labels differ from the plan")
     for facts in state.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
         if facts.source.startswith("git:"):
@@ -147,18 +147,18 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
             continue
         found = read_materialised(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
-            report.add("changed", f"data ({facts.name})", "the copy is missing, or not what the record says was used")
+            report.add("changed", f"data ({facts.name})", "the copy is missing, or differs from the recorded dataset")
 
 
 def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """The code of every node is what was run, also as it lies beside what came of it, where a reader may look at it."""
+    """Check that every node's code is the recorded code, also in the copies next to its results."""
     for node in state.nodes.values():
         if not node.source_sha256:
             continue
         report.counts["sources"] += 1
         source = read_source(folder.get_source_path(node.id)) if folder.get_source_path(node.id).is_dir() else {}
         if hash_texts(source) != node.source_sha256:
-            report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
+            report.add("changed", f"nodes/{node.id}/source", "the code differs from the recorded code")
             continue
         for attempt in node.attempts:
             place = folder.get_attempt_path(node.id, attempt.number)
@@ -167,17 +167,17 @@ def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> N
                     report.add(
                         "changed",
                         str((place / name).relative_to(folder.root)),
-                        f"its code is not that of nodes/{node.id}/source",
+                        f"its code differs from nodes/{node.id}/source",
                     )
 
 
 def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Every cell that was executed has its folder, and what nodes say of their cells is what was executed."""
+    """Check that every executed cell has its folder, and that nodes agree with the executions of their cells."""
     if state.cells or state.required_cells:
         report.counts["cells"] += len(state.cells)
     for run in state.cells:
         if not folder.get_cell_path(run).is_dir():
-            report.add("missing", f"cells/{run}", "the record names this execution of a cell, and its folder is gone")
+            report.add("missing", f"cells/{run}", "the record has this execution of a cell, but its folder is missing")
     for node, what in find_disagreements(state):
         report.add("cells", f"node {node}", what)
     for run, (_, one) in state.cells.items():
@@ -189,11 +189,14 @@ def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> Non
                 if wrong := find_differing_exchange(
                     folder.root, one.key, ((each["id"], each["sha256"]) for each in known)
                 ):
-                    report.add("changed", f"cells/{run}", f"the answer {wrong} is not in exchanges.db as it was given")
+                    report.add(
+                        "changed", f"cells/{run}", f"the answer {wrong} in exchanges.db differs from the recorded one"
+                    )
 
 
 def _read_code(path: Path) -> str:
-    """The text of a file; the code of a notebook as `sandbox.output` writes it, empty where it is none."""
+    """Return the text of a file, or the code of a notebook written by `sandbox.output`; empty if it cannot be
+    parsed."""
     text = path.read_bytes().decode(errors="replace")
     try:
         return "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
@@ -205,43 +208,43 @@ def _read_code(path: Path) -> str:
 
 
 def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_data: bool) -> None:
-    """Values that we computed from predictions are computed again from the predictions that lie there.
+    """Recompute the values that were scored from predictions, using the stored predictions.
 
-    Frozen scorers are run again by `scientist reproduce` alone: of their values the attempt's own file says the same,
-    and what they evaluated lies there unchanged; that their copy is the frozen one is among the checks of files.
+    Frozen scorers are only re-run by `scientist reproduce`: here, their values are compared with the attempt's own file
+    and its unchanged submissions; the frozen copy itself is checked as a file.
     """
     named = {(scorer.dataset, metric.name) for scorer in state.scorers for metric in scorer.metrics}
     for node in state.nodes.values():
         for attempt in node.attempts:
             tests = state.test_measurements.get(node.id, ()) if attempt is node.attempts[-1] else ()
             values = [one for one in (*attempt.measurements, *tests) if one.grade != "logged"]
-            theirs = [one for one in values if (one.dataset, one.name) in named]
-            ours = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
-            again: set[str] = set()
+            custom = [one for one in values if (one.dataset, one.name) in named]
+            standard = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
+            recomputed: set[str] = set()
             place = folder.get_attempt_path(node.id, attempt.number)
             try:
-                if ours:
-                    again |= _rescore(folder, node, attempt, grade=ours[0].grade, tests=bool(tests))
-                if theirs:
-                    again |= _evaluated_values(place, attempt, tests)
+                if standard:
+                    recomputed |= _rescore(folder, node, attempt, grade=standard[0].grade, tests=bool(tests))
+                if custom:
+                    recomputed |= _evaluated_values(place, attempt, tests)
             except (SandboxError, OSError, ValueError) as error:
-                report.add("score", f"node {node.id}", f"its values cannot be compared with the files there: {error}")
+                report.add("score", f"node {node.id}", f"its values cannot be compared with its files: {error}")
                 continue
-            for one in (*ours, *theirs):
-                if str(one) not in again:
+            for one in (*standard, *custom):
+                if str(one) not in recomputed:
                     report.add(
                         "score",
                         f"node {node.id}",
                         f"{one.name} of {one.condition} on {one.dataset} "
-                        f"({one.split}) is recorded as {one.value:.6g}; what was handed in does not give that",
+                        f"({one.split}) is recorded as {one.value:.6g}; the submitted predictions give another value",
                     )
             if with_data:
-                report.counts["scores"] += len(ours)
-            report.counts["values of frozen scorers"] += len(theirs)
+                report.counts["scores"] += len(standard)
+            report.counts["values of frozen scorers"] += len(custom)
 
 
 def _rescore(folder: RunFolder, node: Node, attempt: Attempt, *, grade: EvidenceGrade, tests: bool) -> set[str]:
-    """Every value that the predictions of an attempt give. Raises `SandboxError`, `OSError`."""
+    """Compute every value from the predictions of an attempt. Raises `SandboxError`, `OSError`."""
     place = folder.get_attempt_path(node.id, attempt.number)
     found = score_submissions(place, folder.labels, split="validation", seed=node.seed, grade=grade)
     if tests:
@@ -250,8 +253,11 @@ def _rescore(folder: RunFolder, node: Node, attempt: Attempt, *, grade: Evidence
 
 
 def _evaluated_values(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> set[str]:
-    """The values for which an attempt handed in something: by its own file, or by the record where they were made of
-    what is sealed. Raises `SandboxError`, `OSError`, `ValueError`."""
+    """Return the values for which an attempt submitted predictions, from its own file or, for sealed predictions, from
+    the record.
+
+    Raises: `SandboxError`, `OSError`, `ValueError`.
+    """
     lines = (place / "measurements.jsonl").read_text().splitlines()
     submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
     sealed = {(one.dataset, one.condition) for one in (read_sealed(place, attempt.sealed) if tests else ())}
@@ -267,7 +273,7 @@ def _evaluated_values(place: Path, attempt: Attempt, tests: Sequence[Measurement
 
 
 async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """The paper as it lies there is the one that the record makes, and everything in it is tied."""
+    """Check that the paper is the one generated from the record, and that everything in it is bound."""
     assert state.started is not None
     settings = override_settings(state.started.settings, state.overrides)
     material = PaperContext(state, folder, settings.paper, paper_notice(state), describe_isolation_for_readers(state))

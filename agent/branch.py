@@ -1,11 +1,10 @@
-"""A new run that continues from any point of another one: its folder, made whole or not at all.
+"""Create a new run that continues from any point of another run. Its folder is created completely or not at all.
 
-The parent is only read, whatever state it is in. The folder is made under a hidden name beside its place and renamed
-when its log is complete: a kill on the way leaves that hidden folder and nothing else. From then on the branch is a run
-like any other, and `agent.run.resume` takes it up.
+The parent is only read, whatever its state. The folder is created under a hidden name and renamed once its log is
+complete, so that an interruption leaves only the hidden folder. The branch is then an ordinary run, which
+`agent.run.resume_run` resumes.
 
-Not guaranteed: that a branch differs from its parent. Its choices have a seed of their own, but where nothing is chosen
-at random they may come out alike.
+Limits: a branch may make the same choices as its parent; it has its own seed, but not all choices are random.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from labwright.stages.paper import template
 
 @dataclass(frozen=True)
 class BranchOrigin:
-    """The parent of a branch: its rows up to the point, the state there, and marks that people set later on nodes that
-    are copied, which hold in the branch too."""
+    """The parent of a branch: its rows up to the point, the state there, and the user's later marks on copied nodes,
+    which also apply to the branch."""
 
     folder: RunFolder
     point: str
@@ -49,12 +48,12 @@ class BranchOrigin:
     cut: LogPrefix
     marks: tuple[CommandReceived, ...] = ()
     tests_scored: bool = False
-    """Whether the parent's test data were scored, at whatever point."""
+    """Whether the parent's test data have been scored at any time."""
 
 
 @dataclass(frozen=True)
 class BranchChanges:
-    """What is new in a branch."""
+    """Changes of a branch."""
 
     settings: Settings
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -65,7 +64,7 @@ class BranchChanges:
 
 
 def read_origin(parent: Path, point: str) -> BranchOrigin:
-    """A run up to a point. Raises `PointError`, `RecordError`."""
+    """Read a run up to a point. Raises `BranchPointError`, `RecordError`."""
     folder = RunFolder(parent)
     rows = read_rows(folder.db)
     events = list(parse_events(rows, folder.db))
@@ -85,8 +84,10 @@ def read_origin(parent: Path, point: str) -> BranchOrigin:
 
 
 def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> None:
-    """Make the folder of a branch. Raises `RecordError`, `CodeError`, `FileExistsError`, `OSError`: nothing is left
-    behind then."""
+    """Create the folder of a branch; nothing is left behind on errors.
+
+    Raises: `RecordError`, `UserCodeError`, `FileExistsError`, `OSError`.
+    """
     draft = root.with_name(f".{root.name}.{os.getpid()}.part")
     draft.mkdir(parents=True)
     try:
@@ -99,8 +100,8 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
             found = read_materialised(facts.name, folder.views, folder.labels)
             if found is None or found.fingerprint != facts.fingerprint:
                 raise RecordError(
-                    f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
-                    "says was used: a branch would continue with other data"
+                    f"the copy of {facts.name!r} in {origin.folder.root} is missing or differs from the "
+                    "recorded one: the branch would use other data"
                 )
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
         write_file(
@@ -114,7 +115,7 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
         network = changes.settings.network_folder
         write_log(draft, [*origin.rows, *added], network=is_on_network(root.parent) if network is None else network)
         if root.exists():
-            raise FileExistsError(f"{root} exists")
+            raise FileExistsError(f"{root} already exists")
         os.rename(draft, root)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -124,7 +125,7 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
 def _build_first_events(
     origin: BranchOrigin, addition: BranchChanges, folder: RunFolder, *, name: str
 ) -> Iterator[Event]:
-    """What the log of a branch holds beside its copied part."""
+    """Build the events of a branch that follow the copied part of the log."""
     copied = ""
     if "paper.template" in addition.overrides:
         copied = template.copy_template(template.load_template(addition.settings.paper.template), folder.templates)
@@ -145,7 +146,9 @@ def _build_first_events(
         tested=origin.tests_scored,
         later_ancestors=tuple(one.parent for one in origin.cut.later_branchings),
     )
-    log = origin.folder.db  # read again: the parent may go on, and what it deleted meanwhile was not copied
+    log = (
+        origin.folder.db
+    )  # read again, since the parent may be running and may have deleted files before they were copied
     yield from find_deletions((event for event, _ in parse_events(read_rows(log), log)), origin.cut.state)
     yield from origin.marks
     if addition.note:

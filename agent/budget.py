@@ -1,4 +1,4 @@
-"""The budget of a run before it begins: what is refused, and what each part may take."""
+"""Budget checks before a run, and the worst-case cost of each part."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from labwright.models.studied_llms import StudiedLlms
 
 KERNEL_GRACE_SECONDS = 10.0
-"""Seconds, beyond the sandbox's own, that code may run over its limit until its kernel is gone."""
+"""Seconds that code may exceed its limit before its kernel is gone, in addition to the sandbox's own grace."""
 
 
 def build_reservations(settings: Settings, gpus: Callable[[], int] | None = None) -> WorstCaseCosts:
-    """The most that each part of a run with these settings may take. `gpus` tells those of one experiment, once there
-    is a plan that may ask for more."""
+    """Compute the worst-case cost of each part of a run. `gpus` returns the GPUs per experiment, once a plan is
+    known."""
     sandbox, documents = settings.sandbox, 0
     if settings.context is not None:
         try:
             documents = len(find_documents(settings.context)[0])
-        except ContextError:  # the folder is gone, as it may be when a run is resumed
+        except ContextError:  # the folder may be missing when a run is resumed
             documents = MAX_DOCUMENTS
     return WorstCaseCosts(
         models=settings.models,
@@ -53,40 +53,40 @@ def build_reservations(settings: Settings, gpus: Callable[[], int] | None = None
 
 
 def check_budget(settings: Settings) -> None:
-    """Refuse caps that cannot be kept, or that leave no room for one experiment. Raises `ModelConfigError`."""
+    """Refuse caps that cannot be enforced or are too small for one experiment. Raises `ModelConfigError`."""
     check_prices_known(settings)
     shares, caps = build_reservations(settings), settings.budget
     node = shares.compute_action_cost(ExpandTree(stage="preliminary", kind="draft", seed=0))
     cap = caps.find_exceeded_cap(shares.total_step_cost + node, shares.total_step_cost + node)
     if cap is not None:
         raise ModelConfigError(
-            f"the budget of {cap} is too small for this configuration: plan, reports and paper are given "
-            f"{caps.format_amount(shares.total_step_cost)} from the start, and one experiment "
-            f"{caps.format_amount(node)}, at the "
+            f"the budget of {cap} is too small for this configuration: plan, reports and paper reserve "
+            f"{caps.format_amount(shares.total_step_cost)} up front, and one experiment takes up to "
+            f"{caps.format_amount(node)}, "
             "worst; raise it, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
             "paper.reflections or sandbox.timeout"
         )
 
 
 def check_prices_known(settings: Settings) -> None:
-    """Refuse a cap on what cannot be counted. Raises `ModelConfigError`."""
+    """Refuse a cap on a quantity that cannot be measured. Raises `ModelConfigError`."""
     caps = settings.budget
     if caps.gpu_hours is not None and settings.sandbox.device == "cpu":
         raise ModelConfigError(
-            "budget.gpu_hours is set, and experiments run on the CPU: choose GPUs with --gpus, or "
+            "budget.gpu_hours is set, but experiments run on the CPU: choose GPUs with --gpus, or "
             "set time_limit instead"
         )
     check_studied_llms(settings)
     unknown = list_unpriced_models(settings.models) if caps.usd is not None else ()
     if unknown:
         raise ModelConfigError(
-            f"budget.usd is set, and the price of {', '.join(unknown)} is not known: set it in USD per million tokens, "
+            f"budget.usd is set, but the price of {', '.join(unknown)} is unknown: set it in USD per million tokens, "
             f"as --set 'models.prices={{\"{unknown[0]}\": {{input: 3.0, output: 15.0}}}}', or set --budget-tokens"
         )
 
 
 def check_studied_llms(settings: Settings) -> None:
-    """Refuse subjects that cannot be asked, or not be counted. Raises `ModelConfigError`."""
+    """Refuse subjects that cannot be reached or whose cost cannot be counted. Raises `ModelConfigError`."""
     if settings.subjects:
         from labwright.models.studied_llms import check_subjects  # a provider's client is slow to import
 
@@ -94,7 +94,7 @@ def check_studied_llms(settings: Settings) -> None:
 
 
 def open_studied_llms(settings: Settings, folder: Path, *, replay: bool = False) -> StudiedLlms | None:
-    """The language models that experiments may ask, with their exchanges in a folder; `replay`: none is asked anew.
+    """Open the subjects of a run, with their exchanges stored in a folder; with `replay`, no new calls are made.
 
     Raises: `RecordError`.
     """
@@ -108,11 +108,12 @@ def open_studied_llms(settings: Settings, folder: Path, *, replay: bool = False)
     )
 
 
-# --- models outside of a run ----------------------------------------------------------------------------------------
+# --- models outside a run -------------------------------------------------------------------------------------------
 
 
 def open_model(settings: ModelSettings, log: Recorder | None = None) -> Models:
-    """The model of some settings; what it answers is lost unless somebody writes it down, `log` says what it took.
+    """Open the models of some settings without a budget. Usage is recorded in `log`; answers are not kept unless
+    recorded.
 
     Raises: `ModelConfigError`.
     """
@@ -120,7 +121,7 @@ def open_model(settings: ModelSettings, log: Recorder | None = None) -> Models:
 
 
 def open_budgeted_models(settings: Settings, log: Recorder, keep: KeepPrompt | None = None) -> Models:
-    """The models of some settings within their budget; `log` says what answers took. Raises `ModelConfigError`."""
+    """Open the models of some settings with their budget; usage is recorded in `log`. Raises `ModelConfigError`."""
     return Models(
         open_backend(settings.models),
         log,
@@ -132,7 +133,7 @@ def open_budgeted_models(settings: Settings, log: Recorder, keep: KeepPrompt | N
 
 
 class NoReservations:
-    """`models.budget.Shares` where there is no run: each call is reserved for itself, and nothing for later."""
+    """`models.budget.CostReservations` without a run: each call is reserved on its own, and nothing for later."""
 
     def compute_step_costs(self) -> Mapping[str, Cost]:
         return {}

@@ -1,11 +1,11 @@
-"""Many ideas under one budget: each run is a process of its own, so that what dies takes nothing with it.
+"""Run several ideas under a shared budget; each run is a separate process, so that failures are isolated.
 
-This process alone decides who runs and what each may take, and writes the campaign's record; what a run spent and how
-it ended is read from its own. Slots are no affair of this process: each run asks for experiments as if it had all of
-them, and all take turns at the same locks (`sandbox.slots`). A kill of this process leaves runs working; the next one
-waits for them as if it had begun them, since each holds a lock that ends with its process.
+This process alone decides which runs start and with which allowance, and writes the campaign's record; the cost and the
+end of a run are read from the run's own record. This process does not manage slots: each run requests experiments as if
+it had all of them. After an interruption, a new process waits for runs that are still alive, since each holds a lock
+that ends with its process.
 
-Not promised: that the share of a run grows when others end. What they leave goes to those that begin.
+Limits: the allowance of a run does not grow when others end; what they leave goes to runs that start later.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ from labwright.stages.ideation.idea_import import is_text_path, read_text
 
 POLL_SECONDS = 0.2
 BACKOFF_SECONDS = 60.0
-"""Seconds before a run that died, or whose model was away, is taken up again; twice as many the second time."""
+"""Seconds before a run that died or had a provider outage is resumed; doubled the second time."""
 STOP_GRACE_SECONDS = 120.0
-"""Seconds that runs get to end after a request to stop."""
+"""Seconds that runs get to end after a stop request."""
 CONFIG_FILE, TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER, STOP_FILE = (
     "config.yaml",
     "topics",
@@ -80,14 +80,15 @@ CONFIG_FILE, TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER, STOP_FILE =
     "stop",
 )
 STAGE_BEFORE_CHOICE = "preliminary"
-"""The stage after which it is chosen what goes on."""
+"""The stage after which the runs to keep are selected."""
 CampaignListener = Callable[[CampaignEvent], None]
 
-# --- what is queued -------------------------------------------------------------------------------------------------
+# --- queue ----------------------------------------------------------------------------------------------------------
 
 
 class CampaignItem(NamedTuple):
-    """An idea of a file, a topic to find `ideas` for, or why there is none. `settings`: a YAML file of its own."""
+    """An idea from a file, a topic to generate ideas for, or the reason that there is none. `settings` is its own YAML
+    file."""
 
     name: str
     source: str
@@ -99,11 +100,11 @@ class CampaignItem(NamedTuple):
 
 
 def read_campaign_ideas(places: Sequence[Path]) -> Iterator[CampaignItem]:
-    """The ideas of files and folders (every .json of each), in order; a broken one is told, the others go on.
+    """Yield the ideas of files and folders (every .json in them), in order; broken ones are reported and do not stop
+    the others.
 
-    A proposal (.md, named as a file) is read by the model of its run, as by `scientist run`.
-    Settings of a file's own stand beside it, NAME.yaml beside NAME.json. Raises `WrongUse` where a place is not there,
-    or holds none.
+    A proposal (.md, named as a file) is read by the model of its run, as by `scientist run`. Settings of a single file
+    are in NAME.yaml next to NAME.json. Raises `UsageError` if a path does not exist or has no ideas.
     """
     for file in find_files(places, "*.json", "ideas"):
         own = file.with_suffix(".yaml")
@@ -125,8 +126,8 @@ def find_files(places: Sequence[Path], pattern: str, what: str) -> Iterator[Path
     for place in places:
         files = sorted(place.glob(pattern)) if place.is_dir() else [place]
         if not place.exists() or not files:
-            fault = f"holds no {pattern} with {what}" if place.exists() else "is not there"
-            raise UsageError(f"{place} {fault}: name files of {what}, or a folder that holds some")
+            fault = f"has no {pattern} with {what}" if place.exists() else "does not exist"
+            raise UsageError(f"{place} {fault}: give files of {what}, or a folder with some")
         yield from files
 
 
@@ -135,22 +136,22 @@ def to_slug(name: str) -> str:
 
 
 def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: CampaignTerms, folder: Path) -> None:
-    """Make the folder of a campaign. Raises `WrongUse` where it cannot be one; then nothing is left behind."""
+    """Create the folder of a campaign. Raises `UsageError` if that is not possible; then nothing is left behind."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"{folder} is not empty: choose another --out"
-            + (f", or go on with the campaign in it: scientist resume {folder}" if is_campaign(folder) else "")
+            + (f", or continue its campaign: scientist resume {folder}" if is_campaign(folder) else "")
         )
     names = [one.name for one in found]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise UsageError(f"two ideas are called {twice[0]}: runs are told apart by the idea's Name; change one")
+        raise UsageError(f"two ideas are named {twice[0]}: each needs a unique Name")
     parts = sum(max(1, one.idea_count) for one in found if not one.why)
     if not parts:
         raise UsageError(f"none of the {len(found)} ideas can be run: {found[0].why}")
     check_budget_share(settings, terms, parts)
     for one in found:
         if one.settings is not None:
-            override_from_file(settings, one.settings)  # refused before anything is made
+            override_from_file(settings, one.settings)  # raises before anything is created
     prepare_folder(folder, settings, terms)
     log = CampaignLog(folder)
     log.append(CampaignStarted(terms=terms, version=version("labwright")))
@@ -159,7 +160,7 @@ def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: Ca
 
 
 def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: int) -> None:
-    """Refuse a budget that, in so many parts, cannot hold one paper. Raises `WrongUse`."""
+    """Refuse a budget that is too small for a paper when divided into this many shares. Raises `UsageError`."""
     try:
         check_budget(
             override_settings(
@@ -171,11 +172,11 @@ def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: in
             )
         )
     except UsageError as error:
-        raise UsageError(f"a part for each of {share_count}: {error}") from None
+        raise UsageError(f"with the budget divided by {share_count}: {error}") from None
 
 
 def prepare_folder(folder: Path, settings: Settings, terms: CampaignTerms) -> None:
-    """The folders of a campaign, its settings, and a file for each slot."""
+    """Create the folders of a campaign, its settings, and a file for each slot."""
     for name in (SLOTS_FOLDER, LOCKS_FOLDER, LOGS_FOLDER, QUEUE_FOLDER):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for number in range(terms.slots):
@@ -184,7 +185,7 @@ def prepare_folder(folder: Path, settings: Settings, terms: CampaignTerms) -> No
 
 
 def enqueue(log: CampaignLog, item: CampaignItem) -> None:
-    """Put an idea or a topic into the queue, or say why it cannot be."""
+    """Add an idea or a topic to the queue, or record why it is refused."""
     save_settings(log.folder, item)
     if item.idea is not None:
         save_idea(log.folder, item.name, item.idea)
@@ -203,7 +204,7 @@ def enqueue(log: CampaignLog, item: CampaignItem) -> None:
 
 
 def save_settings(folder: Path, item: CampaignItem) -> None:
-    """Of an idea that has settings of its own, all of its settings. Raises `SettingsError`."""
+    """Save the full settings of an idea that has its own. Raises `SettingsError`."""
     if item.settings is not None:
         whole = override_from_file(compose_settings(config=folder / CONFIG_FILE, environment={}), item.settings)
         write_file(folder / IDEAS_FOLDER / f"{item.name}.yaml", settings_to_yaml(whole))
@@ -213,30 +214,30 @@ def save_idea(folder: Path, name: str, idea: Idea) -> None:
     write_file(folder / IDEAS_FOLDER / f"{name}.json", idea.model_dump_json(by_alias=True, indent=1))
 
 
-# --- what its processes do ------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------------------------
 
 
 class CampaignJobs(Protocol):
-    """What the processes of a campaign do."""
+    """The jobs of a campaign."""
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
-        """What begins a job, or goes on with it."""
+        """Return the command that starts or resumes a job."""
         ...
 
     def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
-        """How it ended, from what it left. `returned`: its exit code, where it is known."""
+        """Return how a job ended, from its output. `returned` is its exit code, if known."""
         ...
 
 
 @dataclass(frozen=True)
 class CampaignRuns:
-    """Runs of ideas, and the ideation of topics."""
+    """Jobs that run ideas and generate ideas for topics."""
 
     folder: Path
     program: tuple[str, ...] = (sys.executable, "-m", "labwright")
-    """What makes a run: it is called as `scientist` is."""
+    """The command that runs `scientist`."""
     stops_before_choice: bool = False
-    """Whether runs stop after their preliminary stage until it is chosen which go on."""
+    """Whether runs stop after their preliminary stage until it is decided which continue."""
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
@@ -256,7 +257,7 @@ class CampaignRuns:
         limits += ["--set", f"until={STAGE_BEFORE_CHOICE if self.stops_before_choice and not entry.chosen else 'null'}"]
         if not is_run(run):
             idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
-            idea = idea if idea.is_file() else idea.with_suffix(".md")  # read by the run's model
+            idea = idea if idea.is_file() else idea.with_suffix(".md")  # a proposal, read by the run's model
             return [
                 *self.program,
                 "run",
@@ -271,7 +272,7 @@ class CampaignRuns:
                 f"campaign={self.folder}",
                 *limits,
             ]
-        if share.seconds is not None:  # a run counts all of its time, a share what is to come
+        if share.seconds is not None:  # a run's limit counts all of its time, an allowance only the future
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]
 
@@ -292,14 +293,14 @@ class CampaignRuns:
         try:
             state = read_state(run)
             subjects = read_llm_cost(run)
-        except RecordError as error:  # nobody knows what it took: all that it might
+        except RecordError as error:  # cost unknown: assume the whole allowance
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
         code, why = (
-            (None, "it was killed, or died")
+            (None, "the process was killed or crashed")
             if state.process_end is None
             else (state.process_end.exit_code, state.process_end.reason)
         )
-        if code == 130 and returned == 2:  # refused before it was taken up
+        if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
         paused = code == 130 and state.phase == "tuning" and self.stops_before_choice and not entry.chosen
         return RunEnded(
@@ -340,7 +341,7 @@ class CampaignRuns:
         )
 
     def _save_idea_as(self, entry: CampaignEntry, number: int, idea: Idea, taken: set[str]) -> str:
-        """The name under which an idea of a topic lies from now on: none that another one has."""
+        """Save an idea of a topic under a unique name and return the name."""
         names = (to_slug(f"{entry.name[:50]}-{number}{more}") for more in ("", *(f"-{n}" for n in range(2, 10_000))))
         name = next(name for name in names if name not in taken)
         taken.add(name)
@@ -349,7 +350,7 @@ class CampaignRuns:
 
 
 def share_options(share: RunAllowance) -> list[str]:
-    """A share as options; the time of what is begun."""
+    """Convert an allowance to command-line options."""
     limits = [
         f"budget.{what}={int(cap) if what.endswith('tokens') else round(cap, 6)}" for what, cap in share.caps.items()
     ]
@@ -358,22 +359,23 @@ def share_options(share: RunAllowance) -> list[str]:
 
 
 def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps:
-    """All that a run took, and may have taken; `subjects`, as their exchanges say, which its events tell late."""
+    """Compute all that a run spent or may have spent. `subjects` is the cost of its exchanges, which its events report
+    late."""
     spent, subjects = state.spent_cost, subjects or Cost()
-    told = sum(one.input_tokens + one.output_tokens for one in state.llm_usage)
+    subject_tokens = sum(one.input_tokens + one.output_tokens for one in state.llm_usage)
     return keep_limited(
         {
             "usd": spent.usd,
             "tokens": float(spent.tokens),
             "gpu_hours": spent.gpu_seconds / 3600,
             "subject_usd": max(subjects.usd, sum(one.usd for one in state.llm_usage)),
-            "subject_tokens": float(max(subjects.tokens, told)),
+            "subject_tokens": float(max(subjects.tokens, subject_tokens)),
         }
     )
 
 
 def forecast_decisions(state: RunState, name: str) -> DecisionForecast:
-    """What a run's preliminary stage says of the seeds and hours that its claim asks for."""
+    """Forecast, from the preliminary stage, the seeds and hours needed to decide the run's hypotheses."""
     assert state.started is not None
     return forecast_decision(state, override_settings(state.started.settings, state.overrides).search).model_copy(
         update={"name": name}
@@ -381,19 +383,19 @@ def forecast_decisions(state: RunState, name: str) -> DecisionForecast:
 
 
 def read_last_line(folder: Path, name: str) -> str:
-    """The last line that a process printed."""
+    """Return the last line that a process printed."""
     with suppress(OSError):
-        said = (folder / LOGS_FOLDER / f"{name}.log").read_text(errors="replace").strip().splitlines()
-        return said[-1].removeprefix("scientist: ")[:300] if said else "it said nothing"
-    return "it never began"
+        lines = (folder / LOGS_FOLDER / f"{name}.log").read_text(errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("scientist: ")[:300] if lines else "the process printed nothing"
+    return "the process never started"
 
 
-# --- the loop -------------------------------------------------------------------------------------------------------
+# --- main loop ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class CampaignRunner:
-    """Works on a campaign until nothing is left to do, or it is asked to stop."""
+    """Works on a campaign until nothing is left to do or a stop is requested."""
 
     folder: Path
     jobs: CampaignJobs
@@ -402,19 +404,19 @@ class CampaignRunner:
     poll_seconds: float = POLL_SECONDS
     backoff_seconds: float = BACKOFF_SECONDS
     only_names: Collection[str] | None = None
-    """What is begun; None: all that waits."""
+    """Names of entries to run; None: all waiting ones."""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
     _stopped_at: float | None = None
     _ended_at: dict[str, float] = field(default_factory=dict[str, float])
-    """When a job failed last."""
+    """Name -> time of the last end of its job."""
 
     def run(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
-        """Work to the end; `first` is recorded before. Raises `WrongUse`, `RunLockedError`."""
+        """Work to the end; `first` is recorded first. Raises `UsageError`, `RunLockedError`."""
         with acquire_lock(self.folder), self._handling_signals():
             (self.folder / STOP_FILE).unlink(missing_ok=True)
             self._log = CampaignLog(self.folder)
             if self.state.terms is None and not first:
-                raise UsageError(f"{self.folder} was cut off before it began: remove it, and begin again")
+                raise UsageError(f"{self.folder} was interrupted before it started: remove it and start again")
             self._append(CampaignResumed())
             for event in first:
                 self._log.append(event)
@@ -430,7 +432,7 @@ class CampaignRunner:
         return self._log.state
 
     def _step(self) -> bool:
-        """See what ended, begin what there is room for; whether anything is left to wait for."""
+        """Record ended jobs and start new ones; return whether anything is left to wait for."""
         self._import_queued()
         if (self.folder / STOP_FILE).exists():
             self._request_stop()
@@ -456,7 +458,7 @@ class CampaignRunner:
         return left is None or left > 0
 
     def _import_queued(self) -> None:
-        """Ideas that were added meanwhile, each a file of its own."""
+        """Add ideas that were queued meanwhile, each in its own file."""
         for file in sorted((self.folder / QUEUE_FOLDER).glob("*.json")):
             for one in read_campaign_ideas([file]):
                 if one.name not in self.state.entries:
@@ -465,7 +467,7 @@ class CampaignRunner:
             file.unlink()
 
     def _choose_continuing(self) -> None:
-        """Once every idea has its preliminary stage behind it, choose which go on."""
+        """Once every idea has finished its preliminary stage, select which ones continue."""
         terms, rest = self.state.terms, [one for one in self.state.entries.values() if one.status == "to be chosen"]
         if (
             terms is not None
@@ -482,7 +484,7 @@ class CampaignRunner:
             )
 
     def _launch_next(self) -> bool:
-        """Begin the next job that there is room for; whether one was begun."""
+        """Start the next job if there is room; return whether one was started."""
         terms, now = self.state.terms, time.monotonic()
         ready = [
             one
@@ -502,7 +504,7 @@ class CampaignRunner:
             return
         self._append(RunLaunched(name=one.name, share=share))
         with self._lock_file(one.name) as lock, open(self.folder / LOGS_FOLDER / f"{one.name}.log", "ab") as output:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the child has it too, and keeps it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the child inherits and keeps the lock
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -525,7 +527,7 @@ class CampaignRunner:
             os.close(file)
 
     def _find_pid(self, name: str) -> int | None:
-        """The process of a job that is under way, also of one that a process before this began; 0: not known."""
+        """Return the process of a running job, even if started by an earlier process; 0: unknown; None: not running."""
         with self._lock_file(name) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -543,16 +545,16 @@ class CampaignRunner:
         self._processes.pop(one.name, None)
         event = self.jobs.read_end(one, process.returncode if process is not None else None)
         if isinstance(event, RunEnded):
-            # neither what was asked to stop nor what went with the process before this has failed by itself
-            asked = event.code in (None, 130) and (self._stopped_at is not None or process is None)
-            event = event.model_copy(update={"asked": asked})
+            # jobs stopped on request, or together with an earlier process, did not fail by themselves
+            requested = event.code in (None, 130) and (self._stopped_at is not None or process is None)
+            event = event.model_copy(update={"asked": requested})
             self._ended_at[one.name] = time.monotonic()
         self._append(event)
 
-    # --- ending -------------------------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------------------------
 
     def _request_stop(self) -> None:
-        """Begin nothing more, and have every job end gently."""
+        """Start nothing more, and ask every job to end gracefully."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._handle_signal(signal.SIGINT)
@@ -570,18 +572,19 @@ class CampaignRunner:
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
-        """While inside: the first signal stops gently, the second asks again, which runs take as: at once."""
+        """Handle signals: the first one stops gracefully, the second one is passed on, which makes runs stop at
+        once."""
 
-        def asked(number: int, frame: object) -> None:
+        def handle(number: int, frame: object) -> None:
             if self._stopped_at is None:
                 self._request_stop()
             else:
                 self._handle_signal(signal.SIGINT)
 
         names = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the campaign goes on
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the campaign continues
             names.append(signal.SIGHUP)
-        before = {number: signal.signal(number, asked) for number in names}
+        before = {number: signal.signal(number, handle) for number in names}
         try:
             yield
         finally:

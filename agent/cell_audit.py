@@ -1,6 +1,6 @@
-"""Whether what a node's attempt says of its cells is what the record has of their executions.
+"""Compare the cells that a node's attempt reports with the recorded executions.
 
-Read from the log alone; that the files of cells are what they were is among the checks of files (`agent.audit`).
+Reads only the log; `agent.audit` checks the files of cells.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from labwright.record.schema.nodes import Attempt, CellRun, Node
 
 
 def find_disagreements(state: RunState) -> Iterator[tuple[str, str]]:
-    """Each as the node and what does not agree."""
+    """Yield each disagreement as node and message."""
     for name, owed in state.required_cells.items():
         if len(owed.keys) != len(owed.cells) or len(set(owed.keys)) != len(owed.keys):
-            yield name, f"it owes {len(owed.cells)} cells, with {len(set(owed.keys))} different keys"
+            yield name, f"it requires {len(owed.cells)} cells but has {len(set(owed.keys))} different keys"
         keys = dict(zip(owed.cells, owed.keys, strict=False))
         for key, run in owed.taken.items():
             yield from ((name, why) for why in _check_reused_cell(state, name, key, run))
@@ -24,49 +24,48 @@ def find_disagreements(state: RunState) -> Iterator[tuple[str, str]]:
         if not node.attempts or not (attempt := node.attempts[-1]).cells:
             continue
         if absent := set(owed.cells).symmetric_difference(line.cell for line in attempt.cells):
-            yield name, f"its attempt and what it owes differ in {', '.join(sorted(map(str, absent)))}"
+            yield name, f"its attempt and its required cells differ in {', '.join(sorted(map(str, absent)))}"
         for line in attempt.cells:
             yield from (
-                (name, f"{line.cell}: {why}") for why in _check_cell_line(state, node, line, keys.get(line.cell))
+                (name, f"{line.cell}:  {why}") for why in _check_cell_line(state, node, line, keys.get(line.cell))
             )
         yield from ((name, why) for why in _check_values(state, attempt, trial=node.is_trial))
 
 
 def _check_reused_cell(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
-    """What is wrong with a cell that is taken over."""
+    """Yield what is wrong with a reused cell."""
     if key not in state.required_cells[name].keys:
-        yield f"it takes over {run} for a cell that it does not owe"
+        yield f"it reuses {run} for a cell that it does not require"
     if run not in state.cells:
-        yield f"it takes over {run}, which the record does not have"
+        yield f"it reuses {run}, which is not in the record"
         return
     node, found = state.cells[run]
     if found.key != key:
-        yield f"it takes over {run} of {node}, which was measured under another key"
+        yield f"it reuses {run} of {node}, which was measured under another key"
     if found.failure is not None:
-        yield f"it takes over {run} of {node}, which failed"
+        yield f"it reuses {run} of {node}, which failed"
 
 
 def _check_cell_line(state: RunState, node: Node, line: CellOutcomeLine, key: str | None) -> Iterator[str]:
-    """What an attempt says of a cell against the execution that it names."""
+    """Compare a cell reported by an attempt with the execution that it names."""
     if line.outcome == "left out":
         return
     by, run = state.cells.get(line.id, ("", None))
     if run is None:
-        yield f"it is said to be {line.outcome} by {line.id or 'no execution'}, which the record does not have"
+        yield f"it is reported as {line.outcome} by {line.id or 'no execution'}, which is not in the record"
         return
     if (run.cell, run.key) != (line.cell, key):
-        yield f"{line.id} was of another cell, or under another key"
+        yield f"{line.id} is of another cell or has another key"
     if (run.failure is not None) != (line.outcome == "failed"):
-        yield f"it is said to be {line.outcome}, and {line.id} {'failed' if run.failure is not None else 'measured it'}"
+        yield f"reported as {line.outcome}, but {line.id} {'failed' if run.failure is not None else 'measured it'}"
     expected = line.node if line.outcome == "taken over" else node.id
     if by != expected:
-        yield f"{line.id} was executed for {by}, not for {expected or 'a node that is named'}"
+        yield f"{line.id} was executed for {by}, not for {expected or 'a named node'}"
 
 
 def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
-    """Where the values and arrays of an attempt are not those that its cells measured; those of trials stay
-    in cells.
-    """
+    """Yield differences between the values and arrays of an attempt and those its cells measured. Values of trials stay
+    in cells."""
     runs = [
         state.cells[line.id][1]
         for line in attempt.cells
@@ -76,11 +75,11 @@ def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator
     several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.is_comparative}
     has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
     lost = made - has if attempt.failure is None and not trial else set[str]()
-    for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
+    for what, values in (("that no cell measured", has - made), ("missing that its cells measured", lost)):
         if values:
             yield f"its attempt has {len(values)} values {what}, such as {min(values)}"
     yield from (
-        f"the array {name} of its attempt is not that of {run.id}"
+        f"the array {name} of its attempt differs from that of {run.id}"
         for run in runs
         for name in _find_differing_arrays(run, attempt)
     )

@@ -23,14 +23,14 @@ from labwright.sandbox.scorers import parse_scorers, read_scorer
 
 
 def add_idea_data(settings: Settings, idea: Idea, folder: Path) -> Settings:
-    """The settings with the data of the idea, relative to its file's folder; settings win where both have a name."""
-    taken = {spec.name for spec in settings.data}
-    brought = [spec for spec in parse_idea_specs(idea.datasets, folder) if spec.name not in taken]
+    """Add the data of the idea, relative to its file's folder, to the settings; on equal names the settings win."""
+    known = {spec.name for spec in settings.data}
+    brought = [spec for spec in parse_idea_specs(idea.datasets, folder) if spec.name not in known]
     return settings.model_copy(update={"data": (*settings.data, *brought)})
 
 
 def list_sources(settings: Settings) -> DatasetSources:
-    """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
+    """List every dataset available to a run with these settings, by name, without reading it. Raises `DatasetError`."""
     if settings.code.repository is not None:
         name = dataset_name(settings.code.repository)
         code = settings.code
@@ -39,18 +39,18 @@ def list_sources(settings: Settings) -> DatasetSources:
 
 
 def dataset_name(repository: Path) -> str:
-    """What a plan calls the data of a repository: its folder's name, as a name may be written."""
+    """Return the name of a repository's data in a plan: its folder's name, made a valid name."""
     return re.sub(r"[^A-Za-z0-9]+", "_", repository.absolute().name).strip("_").lower() or "repository"
 
 
 def survey_own_data(settings: Settings) -> tuple[str, ...]:
-    """Warnings on own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
+    """Read all of the user's data and return warnings, one line each. Raises `DatasetError`."""
     check_scorers(settings)
     return tuple(f"data {entry.name!r}: {warning}" for entry in _read_own_data(settings) for warning in entry.warnings)
 
 
 def describe_targets(settings: Settings) -> tuple[str, ...]:
-    """How the target of each own dataset is read, a line each. Raises `DatasetError`."""
+    """Describe how the target of each user dataset is interpreted, one line each. Raises `DatasetError`."""
     return tuple(f"data {one.name!r}: {_describe_target(one)}" for one in _read_own_data(settings) if one.target)
 
 
@@ -62,7 +62,7 @@ def _describe_target(facts: DatasetFacts) -> str:
 
 
 def _read_own_data(settings: Settings) -> tuple[DatasetFacts, ...]:
-    """The facts of own data."""
+    """Return the facts of the user's data."""
     if not settings.data:
         return ()
     entries = list_choices(build_registry(settings.data, settings.sandbox.data_bytes), seed=settings.seed)
@@ -70,7 +70,7 @@ def _read_own_data(settings: Settings) -> tuple[DatasetFacts, ...]:
 
 
 def pin_data(settings: Settings) -> Settings:
-    """The settings with the fingerprints of own data, so that a change is seen. Raises `DatasetError`."""
+    """Pin the user's data to their fingerprints, so that changes are detected. Raises `DatasetError`."""
     check_scorers(settings)
     limit = settings.sandbox.data_bytes
     return settings.model_copy(
@@ -79,15 +79,15 @@ def pin_data(settings: Settings) -> Settings:
 
 
 def check_scorers(settings: Settings) -> None:
-    """Raises `DatasetError` for a scorer that cannot be used."""
+    """Check that all scorers can be used. Raises `DatasetError`."""
     for name, place in parse_scorers(list_sources(settings), settings.sandbox.scorers).items():
         read_scorer(name, place)
 
 
 def check_unchanged(settings: Settings) -> None:
-    """Raises `DatasetError` for own data that changed since the run began, and for a folder by path that is gone.
+    """Raise `DatasetError` if the user's data changed since the run started, or a folder used by path is missing.
 
-    A file that is gone does not matter: the run has its own copy.
+    A missing file does not matter, since the run has its own copy.
     """
     for spec in settings.data:
         if spec.path is not None and (spec.path.exists() or spec.task == "none"):

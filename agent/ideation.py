@@ -1,7 +1,7 @@
-"""One ideation from its topic to its files: makes the folder, holds the lock, keeps to the budget.
+"""Ideation from a topic to idea files: creates the folder, holds the lock and keeps the budget.
 
-Its log is `ideas.db`, beside `ideas.json`; it is no run, and no command for runs takes it for one. The same order given
-again goes on where it was left.
+The log is `ideas.db`, next to `ideas.json`; it is not the log of a run, and commands for runs ignore it. Repeating the
+same task resumes it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from labwright.stages.user_documents import copy_documents, read_copies
 LOG_FILE = "ideas.db"
 HUB_ADDRESS = ("huggingface.co", 443)
 HUB_WAIT_SECONDS = 5.0
-"""Seconds in which the hub has to take a connection, to count as reached."""
+"""Seconds within which the Hub must accept a connection to count as reachable."""
 
 
 @dataclass(frozen=True)
 class IdeaTask:
-    """What ideas are wanted. `name` is that of the topic's file."""
+    """Which ideas to generate. `name` is the name of the topic file."""
 
     topic: str
     sha256: str
@@ -80,16 +80,16 @@ def ideate(
     check_prices_known(settings)
     made = not folder.exists()
     if not made and not (folder / LOG_FILE).exists() and not is_unused(folder):
-        raise UsageError(f"{folder} is not empty and holds no ideation: choose another --out")
+        raise UsageError(f"{folder} is not empty and is not an ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     if is_on_network(folder):
-        raise UsageError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+        raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
     try:
         with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
             asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not fold_events(read_events(folder / LOG_FILE)).answers:  # what was paid for is gone on with
+        if made and not fold_events(read_events(folder / LOG_FILE)).answers:  # keep billed answers for resuming
             shutil.rmtree(folder)
         raise
 
@@ -105,7 +105,7 @@ async def _ideate(
         if order.context is not None:
             copy_documents(order.context, folder / "context")
         copies, refused = read_copies(folder / "context")
-        if study.state.context is None and (copies or refused):  # documents are summarised once, before all ideas
+        if study.state.context is None and (copies or refused):  # documents are summarised once, before the first idea
             k = decision_number(study.recorder, RunTask(task="context"))
             log.append(await digest_documents(models.make_client(k, 0), copies, refused))
             log.append(TaskDone(k=k))
@@ -129,20 +129,21 @@ async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> N
             )
         )
     elif began.sha256 != order.sha256:
-        raise UsageError(f"{log.path.parent} holds ideas for another topic: choose another --out")
+        raise UsageError(f"{log.path.parent} has ideas for another topic: choose another --out")
     elif (
         order.context is not None
         and log.state.context is None
         and build_idea_work(1) in [one.action for one in log.state.decisions.values()]
     ):
-        raise UsageError(f"{log.path.parent} was begun without documents: choose another --out for --context")
+        raise UsageError(f"{log.path.parent} was started without documents: choose another --out for --context")
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------
 
 
 def find_resources(settings: Settings, *, fetching: bool) -> AvailableResources:
-    """What a run with these settings has at hand here. `fetching`: whether the hub is reached."""
+    """Describe the data, packages and hardware available to a run with these settings. `fetching` says whether the Hub
+    is reachable."""
     sandbox, machine = settings.sandbox, describe_machine(settings.sandbox)
     entries = list_choices(list_sources(settings), seed=settings.seed)
     described = (
@@ -175,11 +176,11 @@ def find_resources(settings: Settings, *, fetching: bool) -> AvailableResources:
 
 
 async def reaches_hub(address: tuple[str, int] = HUB_ADDRESS, *, limit: float = HUB_WAIT_SECONDS) -> bool:
-    """Whether the hub takes a connection within `limit` seconds."""
+    """Check whether the Hub accepts a connection within `limit` seconds."""
     try:
         async with asyncio.timeout(limit):
             _, writer = await asyncio.open_connection(*address, family=socket.AF_UNSPEC)
-    except OSError:  # TimeoutError among them
+    except OSError:  # includes TimeoutError
         return False
     writer.close()
     return True

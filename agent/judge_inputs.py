@@ -29,7 +29,7 @@ from labwright.review.judge.guards import neutralise
 
 @dataclass(frozen=True)
 class JudgeMaterials:
-    """What was given with a paper."""
+    """Files and options given with a paper."""
 
     task: Path | None = None
     code: Path | None = None
@@ -47,8 +47,8 @@ async def attach_evidence(
     *,
     read_images: bool = True,
 ) -> JudgeCase:
-    """The case with what was given beside the paper, as its view has it, and read by the first of the `readers` who
-    answers. `look`: whether pictures of pages are made. Raises `JudgeError`, `TexError`."""
+    """Add the given material to the case, as its view requires, checked for prompt injection by the first of the
+    `readers` that answers. Page images are rendered if `read_images`. Raises `JudgeError`, `TexError`."""
     task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
     if materials.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
@@ -76,7 +76,7 @@ async def attach_evidence(
 
 
 def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
-    """The case with the audit; what its facts quote is guarded like the files themselves."""
+    """Add the audit to the case; quotes in its facts are sanitised like the files themselves."""
     if audit is None:
         return replace(case, audit=None)
     guarded, removed = dict[str, tuple[str, ...]](), list[RemovedPassage]()

@@ -32,16 +32,16 @@ from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
 
 MAX_NEXT_STEPS = 3
-"""Of the next steps, those that are named."""
+"""Maximum number of next steps that are listed."""
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
 WRITE_UP_ROLES = ("summary", "figures", "outline", "write", "reflect", "influence", "judge")
-"""The roles that are still asked once nothing new is proposed."""
+"""Roles that are still called when no new nodes are proposed."""
 PREPARATION_ROLES = ("prior_search", "prior_work", "plan", "protocol_review")
-"""Those that are asked before there is a data plan, and never again."""
+"""Roles that are only called before the data plan."""
 
 
 def find_next_steps(state: RunState) -> NextSteps:
-    """What a run will do next, in words; of one without readable settings only what its phase says."""
+    """Describe the next steps of a run; without readable settings, only those of its phase."""
     settings, stage = _read_settings(state), state.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
     steps = tuple(
@@ -54,22 +54,22 @@ def find_next_steps(state: RunState) -> NextSteps:
             idle_reason=f"no experiments in this step: {steps[0]}",
             workers=settings.search.num_workers if settings else 1,
         )
-    if best is None:  # of a first stage that is not settled, the best so far
+    if best is None:  # in an unfinished first stage, the best node so far
         first = build_snapshot(
             state, stage, VisibleDecisions(through=state.last_decision), settings=settings.search
         ).best_node
         best = first.id if first is not None else None
     settled = state.stages[stage].is_settled
-    idle = f"no experiments in this step: {steps[0]}" if settled else "a node is about to be started"
+    idle = f"no experiments in this step: {steps[0]}" if settled else "a node is about to start"
     if not settled and state.find_stage_end(stage) is None:
         action = _describe_next_action(state, settings.search, stage)
         steps = (action, *steps[1:])
         idle = f"nothing to run: {action}" if action.startswith("wait for") else idle
     writing = [node.id for node in state.nodes.values() if node.step == "writing"]
     if state.stopping or state.is_paused:
-        idle = "the run was asked to stop" if state.stopping else "the run is paused"
+        idle = "a stop was requested" if state.stopping else "the run is paused"
     elif writing:
-        idle = f"waits for code that is being written: {', '.join(writing)}"
+        idle = f"waiting for code of {', '.join(writing)}"
     return NextSteps(best=best, idle_reason=idle, actions=steps, workers=settings.search.num_workers)
 
 
@@ -78,15 +78,15 @@ def _read_settings(state: RunState) -> Settings | None:
         return None
     try:
         return override_settings(state.started.settings, state.overrides)
-    except SettingsError:  # a run of another version: what is left is still worth showing
+    except SettingsError:  # a run of another version: show the rest anyway
         return None
 
 
 def _describe_next_action(state: RunState, search: SearchSettings, stage: StageName) -> str:
-    """What the policy picks in a stage that is being searched, in words."""
+    """Describe the action that the policy picks next in a stage."""
     number = state.last_decision + 1
     seen = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
-    if search.order == "ticket":  # as the scheduler has it, which waits for all of these results
+    if search.order == "ticket":  # like the scheduler, which waits for all of these results
         seen = VisibleDecisions(through=max(0, number - search.effective_window))
         if late := [k for k in state.decisions if k <= seen.through and k not in state.finished_decisions]:
             return f"wait for the results of decision{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
@@ -106,24 +106,25 @@ def _describe_action(action: SearchAction, stage: StageName) -> str:
         case WidenDimension():
             return format_widening(action)
         case CompareNodes():
-            return f"ask which of {action.a} and {action.b} is sounder: measurements cannot tell them apart"
+            return f"ask a model which of {action.a} and {action.b} is sounder, since measurements cannot separate them"
         case EndStage():
-            return f"end the search of {stage}: {action.reason}"
+            return f"end the {stage} search: {action.reason}"
         case WaitForResult():
-            return "wait for a result of what is under way"
+            return "wait for running work"
         case _:
             return action.task
 
 
 def _describe_design(state: RunState, settings: Settings) -> str:
-    """What the pilot asks for, once it ran and until the lock; and what a smaller design would decide."""
+    """Describe the seeds that the pilot suggests, from the pilot until the lock, and what a smaller design could
+    decide."""
     stage = state.stage
     if stage is None or state.current_lock is not None or not state.stages["tuning"].is_settled:
         return ""
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings.search
     )
-    asked, n = compute_wanted_seeds(view), count_fresh_seeds(view, settings.search)
+    wanted, n = compute_wanted_seeds(view), count_fresh_seeds(view, settings.search)
     best = view.best_node or view.root
     took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
     left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers
@@ -131,7 +132,7 @@ def _describe_design(state: RunState, settings: Settings) -> str:
     smaller = (
         [
             f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
-            for name, count in asked.items()
+            for name, count in wanted.items()
             if count > room
             for one in state.data_plan.hypotheses
             if one.id == name
@@ -140,31 +141,31 @@ def _describe_design(state: RunState, settings: Settings) -> str:
         if state.data_plan is not None
         else []
     )
-    need = ", ".join(f"{name} {count}" for name, count in asked.items())
+    need = ", ".join(f"{name} {count}" for name, count in wanted.items())
     if not need:
         return ""
-    why = "search.max_seeds" if room == n else "the time that is left"
-    return f"fresh seeds that decide: {need}" + (
-        f"; {why} allows {room}: {'; '.join(smaller)} (scientist amend, or more of either)"
+    why = "search.max_seeds" if room == n else "the remaining time"
+    return f"fresh seeds needed: {need}" + (
+        f"; {why} allows {room}: {'; '.join(smaller)} (raise the limit, or amend the plan with scientist amend)"
         if smaller
-        else f"; {n} are set aside"
+        else f"; {n} are reserved"
     )
 
 
 def _describe_step(state: RunState, phase: Phase) -> str:
-    """A step of the state machine in words."""
+    """Describe a step of the state machine."""
     if phase not in STAGES:
         return PHASE_TEXT.get(phase, phase)
     if state.stages[phase].is_settled:
         return f"report on the {phase} stage"
     ended = state.find_stage_end(phase) is not None
-    return f"settle on the best node of the {phase} stage" if ended else f"search the {phase} stage"
+    return f"select the best node of the {phase} stage" if ended else f"search the {phase} stage"
 
 
 def estimate_remaining(state: RunState) -> RemainingEstimate | None:
-    """What a run is likely to take from here to its end: the forecast for its settings, less what was done.
+    """Estimate the cost from now to the end of a run: the forecast for its settings minus the work done.
 
-    None before the data plan, after the end, and where the settings cannot be read.
+    None before the data plan, after the end, and if the settings cannot be read.
     """
     settings = _read_settings(state)
     if settings is None or state.data_plan is None or state.phase == "done":
@@ -174,15 +175,15 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
         state.limit_reason is None and state.stage,
     )
     made = Counter[str]()
-    for usage in (state.usage_by_role, *(one.usage for one in state.ancestry)):  # calls before a branching count too
+    for usage in (state.usage_by_role, *(one.usage for one in state.ancestry)):  # calls before a branch point count too
         made.update({role: one.calls for role, one in usage.items()})
-    made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some without a model
+    made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some summaries need no model
     calls = {
         one.role: max(0, one.likely - made[one.role])
         for one in whole.calls
         if one.role not in PREPARATION_ROLES and (searching or one.role in WRITE_UP_ROLES)
     }
-    asked = {role: settings.models.list_candidates(ROLES[role])[:1] for role in calls}
+    models_by_role = {role: settings.models.list_candidates(ROLES[role])[:1] for role in calls}
     used = sum(one.gpu_seconds for one in (*state.settled_costs.values(), *(one.spent for one in state.ancestry)))
     return RemainingEstimate(
         design=_describe_design(state, settings),
@@ -191,7 +192,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
         tokens=sum(
             number * sum(ROLES[role].typical_tokens)
             for role, number in calls.items()
-            if any(one.name != "offline" for one in asked[role])
+            if any(one.name != "offline" for one in models_by_role[role])
         ),
         gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600),
     )

@@ -25,14 +25,14 @@ MAX_PLAN_BYTES = 200_000
 
 
 def plan_to_yaml(plan: DataPlan) -> str:
-    """A plan as YAML, without what is as it is by default."""
+    """Format a plan as YAML, omitting defaults."""
     return yaml.safe_dump(
         plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True, width=110
     )
 
 
 def read_yaml(path: Path, noun: str) -> Any:
-    """What a file holds. Raises `WrongUse`."""
+    """Read a YAML file. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_PLAN_BYTES:
             raise UsageError(f"{path} is too large for a {noun} (more than {MAX_PLAN_BYTES} bytes)")
@@ -40,24 +40,24 @@ def read_yaml(path: Path, noun: str) -> Any:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def read_plan(path: Path) -> DataPlan:
-    """The plan in a file. Raises `WrongUse`."""
-    told = read_yaml(path, "data plan")
+    """Read the plan in a file. Raises `UsageError`."""
+    content = read_yaml(path, "data plan")
     try:
-        return DataPlan.model_validate(told)
+        return DataPlan.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise UsageError(
-            f"{path}: {where}: {first['msg']}; write one with: scientist run --dry-run --out FILE"
+            f"{path}: {where}: {first['msg']}; create a valid plan with: scientist run --dry-run --out FILE"
         ) from None
 
 
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
-    """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
+    """Refuse a given plan that cannot be carried out. Raises `UsageError`, `DatasetError`, `PackageError`."""
     check_repository_plan(plan, settings)
     sources = list_sources(settings)
     faults = find_given_plan_faults(

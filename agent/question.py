@@ -1,7 +1,7 @@
-"""One research question on one repository, from its file to a report: makes the folder, holds the lock, keeps the log.
+"""Answer a research question about a repository, from its file to a report: folder, lock and log.
 
-Its log is `question.db`; it is no run, and no command for runs takes it for one. The same order given again goes on
-where it was left.
+The log is `question.db`; it is not the log of a run, and commands for runs ignore it. Repeating the same task resumes
+it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ MAX_QUESTION_BYTES = 100_000
 
 
 def read_question(file: Path) -> ResearchQuestion:
-    """The question of a file: Markdown is the question itself, TOML has its fields. Raises `WrongUse`."""
+    """Read a question file: Markdown is the question itself, TOML has its fields. Raises `UsageError`."""
     try:
         if file.stat().st_size > MAX_QUESTION_BYTES:
-            raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give the question alone")
+            raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give only the question")
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read --task {file} ({error.strerror}): give a question (.md or .toml)") from None
@@ -69,7 +69,7 @@ def read_question(file: Path) -> ResearchQuestion:
         raise UsageError(f"--task {file} is not UTF-8 text: save it as text") from None
     if file.suffix != ".toml":
         if len(text.split()) < 3:
-            raise UsageError(f"--task {file} holds fewer than three words: ask a question")
+            raise UsageError(f"--task {file} has fewer than three words: ask a question")
         return ResearchQuestion(question=text.strip())
     try:
         return parse_question(tomllib.loads(text))
@@ -80,12 +80,12 @@ def read_question(file: Path) -> ResearchQuestion:
 
 
 def parse_question(table: dict[str, Any]) -> ResearchQuestion:
-    """Raises `ValueError`, `MetricError`."""
+    """Parse the fields of a question. Raises `ValueError`, `MetricError`."""
     known = {*ResearchQuestion.model_fields}
     if odd := [name for name in table if name not in known]:
-        raise ValueError(f"there is no key {odd[0]!r}, only {', '.join(sorted(known))}")
+        raise ValueError(f"unknown key {odd[0]!r}; known keys are {', '.join(sorted(known))}")
     if "question" not in table:
-        raise ValueError("it lacks question")
+        raise ValueError("`question` is missing")
     measure = table.get("measure", "")
     if isinstance(measure, dict):
         given: dict[str, Any] = measure  # pyright: ignore
@@ -100,12 +100,12 @@ def parse_question(table: dict[str, Any]) -> ResearchQuestion:
     run = table.get("run", ())
     run = tuple(shlex.split(run)) if isinstance(run, str) else tuple(run)
     if bool(run) != bool(measure):
-        raise ValueError("run and measure go together: how the repository is run, and where its number is read")
+        raise ValueError("`run` (the command) and `measure` (where to read its number) must be given together")
     if measure:
         parse_metric(str(measure))
     found = ResearchQuestion.model_validate(table | {"measure": measure, "run": run})
     if found.better not in ("max", "min"):
-        raise ValueError("better is max or min")
+        raise ValueError("`better` must be max or min")
     return found
 
 
@@ -118,20 +118,19 @@ def answer_question(
     listener: EventListener,
     dirty: bool = False,
 ) -> tuple[RunState, dict[str, str]]:
-    """Bring a question to its answer in a folder. Returns the state of its log, and the files that are changed, with
-    the script.
+    """Answer a question in a folder. Return the state of its log, and the changed files with their content.
 
-    Raises: `WrongUse`, `ModelError`, `ExecutorError`, `RepositoryError`, `RecordError`, `RunLockedError`.
+    Raises: `UsageError`, `ExecutorError`, `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
     check_prices_known(settings)
     if not folder.exists():
         GitMirror.check_importable(repository, dirty=dirty)
     elif not (folder / LOG_FILE).exists() and not is_unused(folder):
-        raise UsageError(f"{folder} is not empty and holds no question: choose another --name")
+        raise UsageError(f"{folder} is not empty and is not a question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
     if is_on_network(folder):
-        raise UsageError(f"{folder} lies on a network filesystem: give --runs a folder on a local disk")
+        raise UsageError(f"{folder} is on a network filesystem: choose a --runs on a local disk")
     with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
         files = asyncio.run(_answer(question, repository, settings, log, dirty=dirty))
         return log.state, files
@@ -161,7 +160,7 @@ async def _answer(
         )
         log.append(known)
     elif known.settings != terms:
-        raise UsageError(f"{folder} holds another question: choose another --name")
+        raise UsageError(f"{folder} has another question: choose another --name")
     executor = open_executor(
         settings.search.num_workers,
         folder / "views",
@@ -209,17 +208,17 @@ async def _answer(
             shutil.rmtree(folder / left, ignore_errors=True)
 
 
-# --- what is left -----------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
 def write_answer(state: RunState, files: dict[str, str], texts: dict[str, str], folder: Path) -> None:
-    """The answer, the change for the repository, the script, the record of the work, and the report."""
+    """Write the answer, the patch for the repository, the script, the record of the work, and the report."""
     code = state.repository_state
     done = code.question_answer
     assert done is not None
     if code.question_design is not None and done.conclusion:
-        said = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
-        write_file(folder / ANSWER_FILE, json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+        answer = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
+        write_file(folder / ANSWER_FILE, json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
     write_file(
         folder / PATCH_FILE, format_change({path: text for path, text in files.items() if path != SCRIPT_FILE}, texts)
     )
@@ -230,7 +229,7 @@ def write_answer(state: RunState, files: dict[str, str], texts: dict[str, str], 
 
 
 def build_work_record(state: RunState) -> dict[str, Any]:
-    """What was executed and what it left, in the form that EXP-Bench's monitor reads."""
+    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
     tries = sorted((number, run) for number, run in state.repository_state.question_runs.items() if number)
     last = tries[-1][1] if tries else None
     return {
@@ -244,13 +243,13 @@ def build_work_record(state: RunState) -> dict[str, Any]:
 
 
 def format_report(state: RunState) -> str:
-    """The report as Markdown: no model writes more of it than design and conclusion."""
+    """Format the report as Markdown; only design and conclusion are written by a model."""
     code, lines = state.repository_state, list[str]()
     taken, designed, done = code.imported, code.question_design, code.question_answer
     assert taken is not None and done is not None
     question = ResearchQuestion.model_validate(taken.settings)
     lines += [
-        "# A question on a repository",
+        "# A question about a repository",
         "",
         question.question,
         "",
@@ -265,34 +264,34 @@ def format_report(state: RunState) -> str:
     if good is not None:
         lines += [
             "",
-            "## What was measured",
+            "## Measurements",
             "",
             *(f"- {line}" for line in format_measured(good.results)),
             "",
-            "Arms are paired by seed; a direction is a 95 % interval of their differences that leaves out zero.",
+            "Arms are paired by seed; a direction is given if the 95 % interval of their differences excludes zero.",
             "",
             *(f"- {line}" for line in format_comparisons(build_comparisons([good.results]))),
         ]
     if designed is not None:
         lines += [
             "",
-            "## Design, recorded before any file was changed",
+            "## Design (recorded before any file was changed)",
             "",
             *(f"- {line}" for line in designed.design.statements),
         ]
     lines += [
         "",
-        "## What was run",
+        "## Runs",
         "",
         *(
-            f"- {'the repository as it is' if not number else f'try {number}'}: {run.why or 'measured'} "
+            f"- {'the unmodified repository' if not number else f'attempt {number}'}: {run.why or 'measured'} "
             f"({run.seconds:.1f} s)"
             for number, run in sorted(code.question_runs.items())
         ),
         "",
-        f"Commit {taken.commit}" + (", with work that was not committed" if taken.snapshot else "") + "; "
-        f"`{PATCH_FILE}` is the change, `{SCRIPT_FILE}` runs all of it from the repository's root. Values are "
-        f"read by the "
-        "program from what the script left; nobody else computed them.",
+        f"Commit {taken.commit}" + (", with uncommitted changes" if taken.snapshot else "") + "; "
+        f"`{PATCH_FILE}` is the change, `{SCRIPT_FILE}` runs everything from the repository's root. Values were "
+        f"read by this "
+        "program from the files that the script wrote.",
     ]
     return "\n".join(lines) + "\n"

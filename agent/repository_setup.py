@@ -1,4 +1,4 @@
-"""A user's repository as the subject of a run: checked before anything is made, copied, and opened for its cells."""
+"""Prepare a user's repository for a run: check it before anything is created, copy it, and open it for its cells."""
 
 from __future__ import annotations
 
@@ -34,50 +34,48 @@ from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
-"""Lines of a repository that are shown at most of one number."""
+"""Maximum lines of a repository that are shown for one number."""
 
 
 def open_mirror(folder: RunFolder) -> GitMirror:
-    """The run's copy of the repository."""
+    """Return the run's copy of the repository."""
     return GitMirror(folder.root / "code" / "mirror")
 
 
 def check_code(settings: Settings) -> None:
-    """Refuse what cannot be run. Raises `WrongUse`."""
+    """Refuse settings with which the repository cannot be run. Raises `UsageError`."""
     code = settings.code
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
-            raise UsageError(
-                "--command, --metric, --predictions and --truth go with --code: name the repository that they are of"
-            )
+            raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
     _check_predictions(settings)
     if not code.command or not (code.metric or code.predictions):
         raise UsageError(
-            f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
-            "{seed} where its seed goes, and where it leaves its number"
+            f"--code needs {'--metric' if code.command else '--command'}: the command, with "
+            "{seed} in place of the seed, and where its result is"
         )
     try:
         words = shlex.split(code.command)
     except ValueError as error:
-        raise UsageError(f"--command {code.command!r} is no command line ({error})") from None
+        raise UsageError(f"--command {code.command!r} is not a valid command line ({error})") from None
     if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
-        raise UsageError(f"{OVERRIDES_PLACEHOLDER} stands for several words: let it stand alone in --command")
+        raise UsageError(f"{OVERRIDES_PLACEHOLDER} must be a separate argument in --command")
     if code.metric:
         parse_metric(code.metric)
     parse_hidden_output(settings)
     if code.expect:
         parse_expected(code.expect)
     if lacking := find_missing_script(words, GitMirror.read_working_texts(code.repository, dirty=code.dirty)):
-        raise UsageError(f"--command {code.command!r}: there is no {lacking} in {code.repository}")
+        raise UsageError(f"--command {code.command!r}: {lacking} is not in {code.repository}")
 
 
 def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
-    """Refuse a plan that is none of the repository's. Raises `WrongUse`."""
+    """Refuse a plan that does not fit the repository. Raises `UsageError`."""
     code = settings.code
     if code.repository is None:
         if any(arm.words for arm in plan.arms):
-            raise UsageError("the plan has words for a repository's command: name the repository with --code")
+            raise UsageError("the plan has command-line words for a repository: give --code")
         return
     read = parsed(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
     for fault in find_repository_faults(plan, dataset_name(code.repository), code.command_record, read):
@@ -85,48 +83,47 @@ def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
     plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
     if plain and settings.models.list_candidates(ARM_PATCH)[0].name == "offline":
         raise UsageError(
-            f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
-            "what makes it, or name a model (--model) that makes it by a patch"
+            f"arm {plain[0]!r} has no `words`, so it would equal the unmodified repository: give its command-line "
+            "arguments in `words`, or a --model that writes a patch"
         )
 
 
 def check_planner(settings: Settings) -> None:
-    """Refuse to have a study planned by a model that plans none. Raises `WrongUse`."""
+    """Refuse the offline model as planner of a repository study. Raises `UsageError`."""
     if settings.models.list_candidates(REPOSITORY_PLAN)[0].name == "offline":
         raise UsageError(
-            "the offline model plans no study of a repository: give --plan, a data plan whose arms say in "
-            "`words` what makes them, or name a model with --model"
+            "the offline model cannot plan a study of a repository: give --model, or a --plan whose arms have `words`"
         )
 
 
 def parse_hidden_output(settings: Settings) -> OutputRedactor:
-    """Which lines of output are withheld. Raises `WrongUse`."""
+    """Parse which lines of output are hidden. Raises `UsageError`."""
     try:
         return OutputRedactor.from_metric(settings.code.test_metric, settings.code.hide)
     except re.error as error:
-        raise UsageError(f"--hide: the regular expression {error.pattern!r} cannot be read: {error}") from None
+        raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
 def _check_predictions(settings: Settings) -> None:
-    """Refuse predictions and labels that cannot be scored. Raises `WrongUse`, `RepositoryError`."""
+    """Refuse predictions and labels that cannot be scored. Raises `UsageError`, `RepositoryError`."""
     code = settings.code
     if bool(code.predictions) != (code.truth is not None):
         raise UsageError(
-            "--predictions FILE and --truth FILE go together: what the command leaves, and the labels that "
-            "it is scored against"
+            "--predictions FILE (written by the command) and --truth FILE (labels to score it against) "
+            "must be given together"
         )
     if code.truth is None or code.repository is None:
         return
     if code.metric or code.test_metric:
-        raise UsageError("--predictions are scored by the plan's metrics: leave --metric and --test-metric out")
+        raise UsageError("--predictions are scored by the plan's metrics: omit --metric and --test-metric")
     if settings.sandbox.network == "on":
-        raise UsageError("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
-    parse_metric(f"{PREDICTIONS_KIND}:{code.predictions}@")  # within the checkout: what lies there is removed
+        raise UsageError("--truth must stay hidden, but sandbox.network=on could expose it: turn it off")
+    parse_metric(f"{PREDICTIONS_KIND}:{code.predictions}@")  # must be inside the checkout, where old files are removed
     check_truth(code.truth, code.repository, list(code.mounts.values()))
 
 
 def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
-    """The settings with where the repository stands, which was copied into the run. Raises `RepositoryError`."""
+    """Copy the repository into the run and return the settings with its commit. Raises `RepositoryError`."""
     code = settings.code
     if code.repository is None:
         return settings
@@ -141,7 +138,7 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
 
 
 def import_repository(settings: Settings, folder: RunFolder) -> Settings:
-    """The same, once its environment could be opened. Raises `RepositoryError`, `ExecutorError`."""
+    """Copy the repository and check that its environment can be opened. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
         return settings
@@ -150,7 +147,7 @@ def import_repository(settings: Settings, folder: RunFolder) -> Settings:
 
 
 def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
-    """What its cells are run from. Raises `RepositoryError`, `ExecutorError`."""
+    """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, open_mirror(folder)
     environment = build_environment(
         mirror.read_texts(code.tree),
@@ -169,7 +166,7 @@ def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
 
 
 def user_repository(settings: Settings, folder: RunFolder, environment: str = "") -> StudiedRepository | None:
-    """What stages know of the repository; None where experiments are written."""
+    """Return the stages' view of the repository; None if experiments are written from scratch."""
     code = settings.code
     if code.repository is None:
         return None
@@ -191,11 +188,11 @@ def user_repository(settings: Settings, folder: RunFolder, environment: str = ""
 
 
 def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:
-    """Where in its repository, as the arm of a claim changes it, a number is written, after the patch of this arm;
-    empty where nothing is found.
+    """Find where the repository, as changed by the arm of a claim, writes a number, preceded by the arm's patch; empty
+    if nothing is found.
 
-    What is looked for: the metric's last key or its file's name as a text in Python code; of `stdout:` what the
-    expression says before its number. The line is that of the tree which ran.
+    Searches Python code for the metric's last key or its file's name as a string; for `stdout:`, for the text of the
+    expression before its number. Lines are of the tree that ran.
     """
     split, _, rest = key.partition("/")
     arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""

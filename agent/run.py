@@ -1,9 +1,4 @@
-"""One run from its idea to its end: makes the folder, holds the lock, hands it to `agent.run_process`.
-
-`start` and `resume` return an exit code: 0 released, 1 ended by a fault of ours that three nodes met (resumable),
-3 ended by a limit with a partial report, 4 no paper released, 130 interrupted and resumable. What makes a run
-impossible is raised before anything is left behind.
-"""
+"""Start or resume a run: create the folder, hold the lock, and hand over to `agent.run_process`."""
 
 from __future__ import annotations
 
@@ -52,10 +47,9 @@ from labwright.stages.user_documents import copy_documents
 def start_run(
     idea: Idea, settings: Settings, *, runs: Path, name: str, listener: EventListener, plan: DataPlan | None = None
 ) -> int:
-    """Make a run of an idea, with a plan that was given, and bring it to its end; returns the exit code.
+    """Create a run of an idea, with an optional plan, and work on it to its end. Returns the exit code.
 
-    Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `WrongUse`, `RecordError`:
-    nothing is left behind then.
+    Raises on invalid settings before anything is created; then nothing is left behind.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
     check_budget(settings)
@@ -66,12 +60,12 @@ def start_run(
     check_code(settings)
     root = runs / name
     if root.exists():
-        raise UsageError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
+        raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create_folders()
     try:
         settings = import_repository(settings, folder)
-    except BaseException:  # nothing was begun
+    except BaseException:  # nothing was started
         shutil.rmtree(root)
         raise
     try:
@@ -103,14 +97,14 @@ def start_run(
 
 
 def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
-    """Take a run up where it was left; returns the exit code.
+    """Resume a run where it stopped. Returns the exit code.
 
-    Raises: `RecordError`, `RunLockedError`, `SettingsError`, `IsolationError`, `ModelError`.
+    Raises: `RecordError`, `RunLockedError`, `UsageError`.
     """
     state = read_state(run)
     if state.started is None:
-        raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
-    if state.phase == "done" and state.process_end is not None:  # nothing is left to do, and so nothing is written
+        raise RecordError(f"{run} was interrupted before it started; start it again with 'scientist run'")
+    if state.phase == "done" and state.process_end is not None:  # nothing is left to do, so nothing is written
         return find_ending(state)[0]
     settings, _ = adapt(state, overrides, RunFolder(run))
     check_prices_known(settings)
@@ -127,9 +121,9 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
 
 
 def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
-    """Write the paper of a finished run again, beside the one that is there; returns the exit code.
+    """Rewrite the paper of a finished run, keeping the existing version. Returns the exit code.
 
-    Experiments and figures stay as they are. Raises: what `resume` raises.
+    Experiments and figures do not change. Raises what `resume_run` raises.
     """
     state = read_state(run)
     if state.started is None or state.phase != "done":
@@ -146,7 +140,7 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
 
 
 def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
-    """The hash of the run's copy of a template that was named anew; empty where none was."""
+    """Copy a newly chosen template into the run and return its hash; empty if none was chosen."""
     if "paper.template" not in overrides:
         return ""
     return template.copy_template(template.load_template(settings.paper.template), folder.templates)
@@ -168,10 +162,12 @@ def _run_process(
         closing(open_log(folder.root, network=network, listener=tell)) as log,
     ):
         try:
-            if isinstance(first, RewriteStarted) and log.state.phase != "done":  # another process was faster
-                raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
+            if (
+                isinstance(first, RewriteStarted) and log.state.phase != "done"
+            ):  # another process started a rewrite first
+                raise RecordError(f"{folder.root} is already being rewritten: scientist resume {folder.root}")
             if isinstance(first, RunResumed):
-                if log.state.phase == "done":  # a kill may have come before its end was recorded
+                if log.state.phase == "done":  # it may have been killed before its end was recorded
                     code, reason = find_ending(log.state)
                     if log.state.process_end is None:
                         log.append(ProcessEnded(exit_code=code, reason=reason))
@@ -200,14 +196,14 @@ def _run_process(
 
 
 def check_campaign(settings: Settings) -> None:
-    """Refuse a run whose campaign is gone. Raises `WrongUse`."""
+    """Refuse a run whose campaign is missing. Raises `UsageError`."""
     if settings.campaign is not None and not is_campaign(settings.campaign):
         raise UsageError(
-            f"the run is one of a campaign, and there is none at {settings.campaign}: put it back there, or "
-            "go on without: --set campaign=null"
+            f"the run belongs to a campaign, but there is none at {settings.campaign}: restore it, or "
+            "continue without it: --set campaign=null"
         )
 
 
 def settings_to_yaml(settings: Settings) -> str:
-    """Settings as the run's configuration file has them."""
+    """Format settings as the run's configuration file."""
     return yaml.safe_dump(json.loads(settings.model_dump_json()), sort_keys=False)

@@ -1,9 +1,9 @@
-"""Takes what people ask of a run that goes on: from `control/` into the record, and from there to what is under way.
+"""Process user commands of a running run: from `control/` into the record, then apply them.
 
-Each command is committed before it is obeyed, and its file is deleted after that; one that an event names already is
-not taken again. What can have no effect is told in an event, and changes nothing.
+Each command is committed before it is applied, and its file is deleted afterwards; a file named by an event is not
+processed again. Ignored commands are reported in an event.
 
-The program itself pauses a run in the same way while its disk is nearly full.
+The program also pauses a run in this way while its disk is nearly full.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from labwright.record.run_folder import RunFolder, read_free_gb, write_file
 from labwright.search.run_control import RunControl
 
 PROGRAM_AUTHOR = "the program"
-"""Who paused a run whose disk is nearly full."""
+"""Author of pauses because of a nearly full disk."""
 RESUME_DISK_MARGIN = 1.1
 MAX_PROBLEMS_LISTED = 5
-"""Files without effect that one event names; it counts the others."""
+"""Maximum ignored files that an event names; it counts the others."""
 
 
 @dataclass
 class CommandHandler:
-    """What one process was asked. `left` names the files that waited before it took the run up."""
+    """Handles the commands of one process. `pending` names the files that existed before it started."""
 
     folder: RunFolder
     recorder: Recorder
@@ -35,10 +35,10 @@ class CommandHandler:
     stop: Callable[[], None]
     pending_files: frozenset[str] = frozenset()
     _handled: set[str] = field(default_factory=set[str])
-    """Names that were dealt with, and lie there still: they cannot be deleted, or are not ours to delete."""
+    """Names of processed files that still exist, because they cannot be deleted or belong to another user."""
 
     def process_commands(self) -> None:
-        """Take what waits now. Raises `RecordError`."""
+        """Process all waiting commands. Raises `RecordError`."""
         found = control_files.read_pending_commands(self.folder.root)
         problems = [f"{name} is not a plain .json file" for name in found.ignored_entries if name not in self._handled]
         self._handled.update(found.ignored_entries)
@@ -55,52 +55,52 @@ class CommandHandler:
             self.recorder.append(CommandIgnored(number=len(problems), messages=tuple(problems[:MAX_PROBLEMS_LISTED])))
 
     def pause_on_full_disk(self, min_free_gb: float) -> None:
-        """Pause the run while its disk has less free than this (10^9 bytes), and let it go on when there is room again.
+        """Pause the run while its disk has less free space than this (10^9 bytes), and resume it afterwards.
 
-        A tenth more than that is room, so that a run does not stop and start. Raises `RecordError`, `OSError`.
+        Resuming needs 10 % more, so that a run does not alternate. Raises `RecordError`, `OSError`.
         """
-        held, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
-        if held is None and free < min_free_gb and not self.signals.stop_event.is_set():
+        pause, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
+        if pause is None and free < min_free_gb and not self.signals.stop_event.is_set():
             self.recorder.append(
                 CommandReceived(
                     verb="pause",
                     by=PROGRAM_AUTHOR,
                     text=(
-                        f"only {free:.2f} GB are free where the run lies, and min_free_gb is {min_free_gb:g}: it goes "
-                        f"on by itself "
-                        f"once there are {RESUME_DISK_MARGIN * min_free_gb:.3g}"
+                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it resumes "
+                        f"automatically "
+                        f"once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
                     ),
                 )
             )
             self.signals.pause()
-        elif held is not None and held.by == PROGRAM_AUTHOR and free >= RESUME_DISK_MARGIN * min_free_gb:
+        elif pause is not None and pause.by == PROGRAM_AUTHOR and free >= RESUME_DISK_MARGIN * min_free_gb:
             self.recorder.append(
                 CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=f"{free:.2f} GB are free again")
             )
             self.signals.resume()
 
     def _apply_command(self, command: CommandReceived) -> str | None:
-        """Record a command and obey it; or why it has no effect."""
+        """Record and apply a command; return why it is ignored, if it is."""
         why = control_files.find_refusal(
             self.recorder.state, command, is_running=command.file not in self.pending_files
         )
         if why is not None:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
-        if command.verb == "note" and not command.target:  # the log names the stage, for whoever reads it
+        if command.verb == "note" and not command.target:  # record the stage in the log
             command = command.model_copy(update={"target": self.recorder.state.stage or ""})
-        if command.plan is not None:  # first: a kill after it leaves the command to be refused, not the plan unamended
+        if command.plan is not None:  # first: if killed here, the command is refused later, but the plan is amended
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(
                     number=len(state.amendments) + 1,
                     data_plan=command.plan,
                     why=command.text,
-                    by=command.by or "a person",
+                    by=command.by or "the user",
                     seen=control_files.describe_seen_results(state),
                 )
             )
             write_file(self.folder.root / "data_plan.json", command.plan.model_dump_json(indent=1))
-            command = command.model_copy(update={"plan": None})  # the amendment holds it
+            command = command.model_copy(update={"plan": None})  # the amendment has the plan
         self.recorder.append(command)
         match command.verb:
             case "stop":
@@ -112,5 +112,5 @@ class CommandHandler:
             case "kill":
                 self.signals.kill_node(command.target)
             case "mark" | "note" | "amend":
-                pass  # the record of it is what counts
+                pass  # recording is enough
         return None

@@ -1,6 +1,7 @@
-"""The process that works on a run: drives the graph, takes commands and signals, watches the clock, says how it ended.
+"""The process that works on a run: runs the state machine, handles commands and signals, watches the clock, and records
+how it ended.
 
-What it does not guarantee: that it ends in an orderly way; after a `kill -9` the next process finds the log as it was.
+Limits: after a `kill -9` it cannot end gracefully; the next process continues from the log.
 """
 
 from __future__ import annotations
@@ -61,33 +62,30 @@ from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 
 RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 POLL_SECONDS = 0.3
-"""Seconds between looks at `control/` and the clock."""
+"""Seconds between checks of `control/` and the clock."""
 
 
 def find_ending(state: RunState) -> tuple[int, str]:
-    """The exit code of a run that is at its end, and why its paper was not released."""
+    """Return the exit code of a finished run, and why its paper was not released."""
     if state.released is None or not state.released.released:
         return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
     return LIMITED if state.limit_reason else RELEASED, ""
 
 
 def read_job_end(variable: str) -> float | None:
-    """When the SLURM job ends, in seconds since the epoch; None outside a job, and in one without an end.
-
-    Source: sbatch(1), output environment variables, SLURM_JOB_END_TIME.
-    """
+    """Return when the SLURM job ends, in seconds since the epoch; None outside a job or without a time limit."""
     return float(parse_whole_number(variable) or 0) or None
 
 
 @dataclass
 class RunProcess:
-    """Works on a run until it is at its end, or is asked to stop."""
+    """Works on a run until it is finished or a stop is requested."""
 
     folder: RunFolder
     settings: Settings
     log: EventLog
     pending_commands: frozenset[str]
-    """Commands that waited before this process took the run up."""
+    """Commands that waited before this process started."""
     backend: Backend
 
     async def run(self) -> int:
@@ -105,7 +103,7 @@ class RunProcess:
             subjects=open_studied_llms(self.settings, self.folder.root),
             shared=self.settings.campaign and self.settings.campaign / SLOTS_FOLDER,
         )
-        if self.log.state.paper_version == 1:  # a paper that is only written again needs none
+        if self.log.state.paper_version == 1:  # not needed to rewrite a paper
             executor.packages = restore_packages(
                 self.log.state.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
@@ -131,13 +129,13 @@ class RunProcess:
                     raise
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; work in flight was dropped")
             finally:
-                self.main = None  # from here on nobody cancels: what is closed is closed whole
+                self.main = None  # no cancellation from here on, so that everything is closed completely
                 await self.research.close()
                 await executor.close()
                 if repository is not None:
                     repository.mirror.forget_checkouts()
             if not done and self.log.state.phase != "done":
-                return self._record_end(INTERRUPTED, f"{self.stop_reason}; go on with 'scientist resume'")
+                return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
 
     def _attach(self, bench: RunContext) -> None:
@@ -210,20 +208,20 @@ class RunProcess:
         async def prepared(bench: RunContext) -> None:
             await prepare(bench)
             state = self.log.state
-            if state.started is not None and state.overrides:  # what followed from the plan
+            if state.started is not None and state.overrides:  # settings derived from the plan
                 self._attach(replace(bench, search=override_settings(state.started.settings, state.overrides).search))
 
         async def searched(stage: StageName) -> bool:
             until = self.settings.until
             if until is not None and STAGES.index(stage) > STAGES.index(until):
                 if await self.research.run_follow_ups(stage):
-                    self.stop_reason = f"the {until} stage is done, after which it was to stop"
+                    self.stop_reason = f"stopped after the {until} stage, as requested"
                 return False
             return await self.research.run_stage(stage)
 
         async def tidied(step: Step) -> bool:
             await delete_unreferenced(self.folder, self.log)
-            with suppress(ExecutorError):  # without a store the run has copies of its own
+            with suppress(ExecutorError):  # without a store, the run keeps its own copies
                 await asyncio.to_thread(
                     share_run, self.folder, ContentStore(self.settings.sandbox.store or default_store_root())
                 )
@@ -255,11 +253,11 @@ class RunProcess:
         }
         return {phase: partial(tidied, step) for phase, step in every.items()}
 
-    # --- attention to the outside -----------------------------------------------------------------------------------
+    # --- signals, commands and clock --------------------------------------------------------------------------------
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
-        """While inside: one signal stops gently, the second at once; while things are closed, none does."""
+        """Handle signals: the first one stops gracefully, the second one at once; none while closing."""
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
@@ -267,14 +265,14 @@ class RunProcess:
                 self._cancel()
             self._request_stop("interrupted")
 
-        # SIGUSR1 is what SLURM is asked to send in advance
+        # SLURM sends SIGUSR1 in advance
         handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
             (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted
         )
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
-            # the terminal is gone, as when an ssh connection breaks; shells say it twice, which is no haste
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the run continues
+            # the terminal is gone, e.g. a broken ssh connection; shells send it twice, which must not force a stop
             handlers[signal.SIGHUP] = partial(self._request_stop, "stopped because its terminal was closed")
-        if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+        if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
             handlers.clear()
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
@@ -286,8 +284,8 @@ class RunProcess:
 
     @asynccontextmanager
     async def _watching(self, bench: RunContext) -> AsyncGenerator[None]:
-        """While inside: commands are taken, and the clock is watched. What ends the watch ends the run, and is raised:
-        nobody would stop, pause or limit it any more."""
+        """Process commands and watch the clock in the background. If the watch fails, the run ends and the error is
+        raised, since nothing could stop, pause or limit the run any more."""
         watch = asyncio.ensure_future(self._watch(bench))
         watch.add_done_callback(lambda watch: None if watch.cancelled() else self._cancel())
         try:
@@ -298,16 +296,16 @@ class RunProcess:
                 await watch
 
     async def _watch(self, bench: RunContext) -> None:
-        def asked_to_stop() -> None:
+        def handle_stop() -> None:
             request = self.log.state.user_commands[-1].command
             by = f" by {request.by}" if request.by else ""
             self._request_stop(f"stopped{by}" + (f": {shorten(request.text, 160)}" if request.text else ""))
 
         job = read_job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
-        job = job and time.monotonic() + job - time.time()  # the machine's clock may be set meanwhile
-        steering = CommandHandler(self.folder, self.log, self.signals, asked_to_stop, self.pending_commands)
+        job = job and time.monotonic() + job - time.time()  # the system clock may be changed meanwhile
+        steering = CommandHandler(self.folder, self.log, self.signals, handle_stop, self.pending_commands)
         while True:
-            with suppress(OSError):  # of a disk or a file server that is away for a moment: the next look may reach it
+            with suppress(OSError):  # a disk or file server may be briefly unavailable; retry at the next check
                 steering.process_commands()
                 steering.pause_on_full_disk(self.settings.min_free_gb)
             record_time_limit(bench)
@@ -322,7 +320,7 @@ class RunProcess:
         return self.settings.time_limit - (self.before + self.signals.read_clock() - self.began)
 
     def _request_stop(self, why: str) -> None:
-        """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
+        """Request a stop; work that still runs after the grace period is dropped, and repeated on resume."""
         if not self.signals.stop_event.is_set():
             self.stop_reason = why
             asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self._cancel)

@@ -34,31 +34,33 @@ _HEADINGS = set(CommandSpace.model_fields)
 
 
 def add_space_from_file(settings: Settings, path: Path) -> Settings:
-    """The settings with the space in a file. Raises `WrongUse`."""
+    """Add the space in a file to the settings. Raises `UsageError`."""
     code = settings.code
     if code.repository is None:
-        raise UsageError("--space goes with --code: name the repository whose command it is of")
+        raise UsageError("--space requires --code")
     read = index_code(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
     space = read_space(path, tuple(shlex.split(code.command)), read)
     return settings.model_copy(update={"code": code.model_copy(update={"space": space})})
 
 
 def read_space(path: Path, argv: tuple[str, ...], code: CodeIndex) -> CommandSpace:
-    """The space in a file, with what the repository tells of it. Raises `WrongUse`."""
-    told = read_yaml(path, "space")
-    if not isinstance(told, dict) or not told:
+    """Read the space in a file and complete it from the repository. Raises `UsageError`."""
+    content = read_yaml(path, "space")
+    if not isinstance(content, dict) or not content:
         raise UsageError(f"{path} must name hyperparameters, arms or levels (docs/repositories.md)")
-    told = cast("dict[str, Any]", told)
-    told = dict(told) if told.keys() & _HEADINGS else {"hyperparameters": told}
-    named = told.pop("hyperparameters", None) or {}
+    content = cast("dict[str, Any]", content)
+    content = dict(content) if content.keys() & _HEADINGS else {"hyperparameters": content}
+    named = content.pop("hyperparameters", None) or {}
     if not isinstance(named, dict) or not all(isinstance(one, dict) for one in cast("dict[str, Any]", named).values()):
-        raise UsageError(f"{path}: hyperparameters: each is NAME: {{word: '--lr {{value}}', low: ..., high: ...}}")
+        raise UsageError(
+            f"{path}: hyperparameters: write each as NAME: {{word: '--lr {{value}}', low: ..., high: ...}}"
+        )
     each = [
         complete_hyperparameter(str(name), one, argv, code)
         for name, one in cast("dict[str, dict[str, Any]]", named).items()
     ]
     try:
-        space = CommandSpace.model_validate({**told, "hyperparameters": each})
+        space = CommandSpace.model_validate({**content, "hyperparameters": each})
     except ValidationError as error:
         first = error.errors()[0]
         place = [str(one) for one in first["loc"]]
@@ -74,7 +76,7 @@ def read_space(path: Path, argv: tuple[str, ...], code: CodeIndex) -> CommandSpa
 
 
 def merge_space(plan: DataPlan, space: CommandSpace) -> DataPlan:
-    """A given plan with a given space. Raises `WrongUse` where they say different things."""
+    """Combine a given plan with a given space. Raises `UsageError` if they contradict."""
     made, faults = apply_space(plan, space)
     if faults:
         raise UsageError(faults[0])

@@ -1,8 +1,7 @@
-"""The state machine of a run, in LangGraph: which step follows which, read from the record.
+"""State machine of a run (LangGraph): determines the next step from the record.
 
-The graph holds no state of its own beyond the phase it is in, and has no checkpointer: the router asks the fold which
-phase comes next, from START as after every step. A resumed run therefore enters where it left off, and a step that was
-cut short is entered again; steps are idempotent.
+The graph has no state beyond the current phase and no checkpointer: the router asks the state which phase is current,
+so that resuming needs nothing but the log.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import PHASES, Phase
 
 Step = Callable[[], Awaitable[bool]]
-"""Brings a phase to its end; False when the run was asked to stop in it."""
+"""Completes a phase; returns False if a stop was requested in it."""
 
 MAX_STEPS = 200
 
 
 class GraphProgress(TypedDict):
-    """`going` turns False when a run was asked to stop."""
+    """`going` becomes False when a stop was requested."""
 
     going: bool
 
 
 class StuckError(Exception):
-    """A step said that it was done, and the record does not show it: a fault of ours."""
+    """Raised if a step reports completion but the record does not show it: an internal error."""
 
 
 async def run_state_machine(steps: Mapping[Phase, Step], state: Callable[[], RunState]) -> bool:
-    """Drive a run to its end; True when it is done, False when it was asked to stop."""
-    # takes longer to import than all the rest of the command line, and only a run at work needs it
+    """Run all steps to the end; return True when done, False when a stop was requested."""
+    # slow import, only needed when a run is working
     from langgraph.graph import END, START, StateGraph
 
     graph: Any = StateGraph(GraphProgress)
-    phases = PHASES[:-1]  # in `done` nothing is left to do
+    phases = PHASES[:-1]  # nothing is left to do in `done`
 
     def route(progress: GraphProgress) -> str:
         phase = state().phase
@@ -45,7 +44,7 @@ async def run_state_machine(steps: Mapping[Phase, Step], state: Callable[[], Run
     async def enter(phase: Phase, _: GraphProgress) -> GraphProgress:
         going = await steps[phase]()
         if going and state().phase == phase:
-            raise StuckError(f"step {phase!r} ended without being done")
+            raise StuckError(f"step {phase!r} ended without completing its phase")
         return {"going": going}
 
     for phase in phases:

@@ -1,11 +1,12 @@
-"""A run in Python: its nodes, cells, measurements and claims as pandas frames (docs/python.md).
+"""A run in Python: its nodes, cells, measurements and claims as pandas data frames (docs/python.md).
 
     from labwright import open_run
     run = open_run("runs/NAME")
     run.nodes.groupby("kind")["seconds"].sum()
 
-It only reads, also while the run goes on; what came later is seen by opening the run again. `COLUMNS` says what every
-column is, and in which unit. Not in the frames: values by step (each attempt's `measurements.jsonl`), code and prompts.
+Reading never changes a run, and works while it is running; open it again to see later events. `FRAME_COLUMNS` describes
+every column and its unit. The frames do not include values by step (see each attempt's `measurements.jsonl`), code or
+prompts.
 """
 
 from __future__ import annotations
@@ -35,118 +36,118 @@ from labwright.record.zips import open_run_folder
 
 FRAME_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "nodes": {
-        "node": "id, in the order of decisions; the folder is `nodes/<id>`",
-        "parent": "the node that it was made from; empty for a draft",
+        "node": "id, in order of decisions; its folder is `nodes/<id>`",
+        "parent": "parent node; empty for a draft",
         "stage": "preliminary, tuning, agenda, ablation",
         "kind": "draft, debug, improve, trial, tune, ablate, replicate, aggregate, rung",
         "status": "proposed, running, good, buggy, pruned, cancelled",
-        "seed": "that its code ran with",
-        "title": "what it is, in the words of its author",
-        "varies": "the hyperparameter, agenda item or ablated part that it tries",
-        "value": "the primary metric on the first dataset, validation, mean over the method's conditions; in its unit",
-        "best": "whether it is the best of its stage",
-        "suspect": "whether its numbers are kept out of every claim",
-        "attempts": "how often its code was run",
-        "seconds": "s, wall clock of its code over all attempts",
-        "judged": "s that the run had been worked on when the node was judged; empty before",
-        "tokens": "of its model calls, prompts and answers",
-        "usd": "USD of its model calls; 0 where the price is unknown",
-        "error": "class of its failure, such as shape or timeout; empty where it works",
-        "why": "the message of that failure",
+        "seed": "seed of its code",
+        "title": "title given by its author",
+        "varies": "the hyperparameter, main experiment or ablated part that it tests",
+        "value": "primary metric on the first dataset, validation, mean over the method's conditions; in its unit",
+        "best": "whether it is the best node of its stage",
+        "suspect": "whether its numbers are excluded from all claims",
+        "attempts": "number of executions of its code",
+        "seconds": "s, wall-clock time of its code over all attempts",
+        "judged": "s of work on the run when the node was judged; empty before",
+        "tokens": "prompt and answer tokens of its model calls",
+        "usd": "USD of its model calls; 0 if the price is unknown",
+        "error": "class of its failure, such as shape or timeout; empty if none",
+        "why": "message of the failure",
     },
     "cells": {
-        "node": "that owes the cell",
-        "dataset": "its name in the plan",
-        "arm": "its name in the plan",
-        "level": "of the arm; empty where the study has none",
-        "trial": "number of the setting of hyperparameters; 0: the arm's defaults",
-        "share": "of the training steps or examples that were used, 0 to 1",
-        "seed": "that the cell ran with",
+        "node": "node that requires the cell",
+        "dataset": "dataset's name in the plan",
+        "arm": "arm's name in the plan",
+        "level": "level; empty if the study has none",
+        "trial": "number of the hyperparameter setting; 0: the arm's defaults",
+        "share": "share of training steps or examples used, 0 to 1",
+        "seed": "seed of the cell",
         "outcome": "measured, taken over, failed, left out, waiting",
-        "by": "the node that measured it, where it was taken over",
-        "value": "the primary metric on validation; in its unit",
-        "seconds": "s, wall clock of its execution, also where that was another node's",
-        "host_bytes": "bytes, most resident memory; empty where it was not measured",
-        "gpu_bytes": "bytes, most memory on its GPUs; empty without a GPU",
+        "by": "node that measured it, if it was reused",
+        "value": "primary metric on validation; in its unit",
+        "seconds": "s, wall-clock time of its execution, even if by another node",
+        "host_bytes": "bytes, peak resident memory; empty if not measured",
+        "gpu_bytes": "bytes, peak memory on its GPUs; empty without a GPU",
         "diverged": "whether it failed because a value was not finite",
-        "why": "it failed, or was left out",
-        "key": "sha256 of all that its code could reach",
+        "why": "reason that it failed or was left out",
+        "key": "sha256 of all inputs of its code",
     },
     "measurements": {
-        "node": "that measured it",
-        "metric": "its name in the plan, or the one that the code gave it",
-        "value": "the final value, of no step",
-        "unit": "of the value, as the plan says; empty for a plain number",
+        "node": "node that measured it",
+        "metric": "metric's name in the plan, or as named by the code",
+        "value": "final value (without step)",
+        "unit": "unit according to the plan; empty if dimensionless",
         "condition": "arm, or arm@level",
-        "arm": "of the condition",
-        "level": "of the condition; empty where it has none",
-        "dataset": "its name in the plan",
-        "split": "train, dev, validation; test once the search is over",
-        "seed": "that the code ran with",
-        "grade": "who computed it (docs/evidence.md): scored, evaluated, computed, judged, unattributed, logged",
+        "arm": "arm of the condition",
+        "level": "level of the condition; empty if it has none",
+        "dataset": "dataset's name in the plan",
+        "split": "train, dev, validation; test after the search",
+        "seed": "seed of the code",
+        "grade": "how it was computed (docs/evidence.md): scored, evaluated, computed, judged, unattributed, logged",
     },
     "claims": {
-        "key": "as the paper's sources name it; the same on both splits of a difference",
-        "kind": "mean (over replicates), difference (paired by seed), hypothesis (one effect of it)",
-        "metric": "of its values",
-        "unit": "of the values, as the plan says; empty for a plain number",
-        "dataset": "its name in the plan; empty for a hypothesis",
-        "split": "validation, or test once the search is over",
-        "condition": "whose value it is; the estimand of a hypothesis",
-        "other": "the condition that is taken off, of a difference",
-        "n": "values: seeds, or datasets where a hypothesis is about these",
-        "mean": "in the unit",
-        "sd": "in the unit, over the values; empty where they do not differ",
-        "low": "lower end of the 95 % interval of the mean; of a hypothesis at the level that Holm's correction leaves",
-        "high": "upper end of that interval",
-        "p": "of a difference, corrected in its family; of a hypothesis, before correction; two-sided",
-        "smallest": "smallest effect that matters, of a hypothesis; in the unit",
-        "verdict": "improved, worsened, not significant, unknown; of a hypothesis supported, smaller, "
+        "key": "key in the paper's sources; for a difference, the same on both splits",
+        "kind": "mean (over replicates), difference (paired by seed), hypothesis (one of its effects)",
+        "metric": "metric of its values",
+        "unit": "unit according to the plan; empty if dimensionless",
+        "dataset": "dataset's name in the plan; empty for a hypothesis",
+        "split": "validation, or test after the search",
+        "condition": "condition; for a hypothesis, the estimand",
+        "other": "for a difference: the condition that is subtracted",
+        "n": "number of values: seeds, or datasets for a hypothesis about datasets",
+        "mean": "mean, in the unit",
+        "sd": "standard deviation over the values, in the unit; empty if they are equal",
+        "low": "lower end of the 95 % interval; for a hypothesis, at the Holm-corrected level",
+        "high": "upper end of the interval",
+        "p": "two-sided p-value; corrected in its family for a difference, uncorrected for a hypothesis",
+        "smallest": "for a hypothesis: smallest effect of interest, in the unit",
+        "verdict": "improved, worsened, not significant, unknown; for a hypothesis: supported, smaller, "
         "negligible, opposite, undecided",
-        "confirmed": "whether a hypothesis was decided on test data and fresh seeds that were locked before",
-        "grade": "the weakest of its measurements; empty for a hypothesis",
-        "nodes": "replicates that it rests on, with a space between them",
+        "confirmed": "whether a hypothesis was decided on test data with fresh seeds under a locked plan",
+        "grade": "weakest grade of its measurements; empty for a hypothesis",
+        "nodes": "replicates that it uses, separated by spaces",
     },
 }
-"""Frame -> column -> what it is. Times are in seconds, values in the unit of their metric."""
+"""Frame -> column -> description. Times are in seconds, values in the unit of their metric."""
 NUMBER_COLUMNS: Final = frozenset(
     {"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"}
 )
-"""Columns that may be empty and are numbers all the same."""
+"""Columns of numbers that may be empty."""
 
 
 @dataclass(frozen=True)
 class RunFrames:
-    """A run that was read; each frame is made when it is first asked for."""
+    """A run that was read; frames are built on first access."""
 
     state: RunState
     timeline: Timeline
 
     @cached_property
     def nodes(self) -> pandas.DataFrame:
-        """One row a node."""
+        """One row per node."""
         return _build_frame("nodes", _node_rows(self.state, self.timeline))
 
     @cached_property
     def cells(self) -> pandas.DataFrame:
-        """One row for each cell that a node owes; none for programs that do all at once."""
+        """One row per required cell; empty for code that measures all conditions at once."""
         found = compute_all_cells(self.state).items()
         return _build_frame("cells", (_cell_row(self.state, node, one) for node, every in found for one in every))
 
     @cached_property
     def measurements(self) -> pandas.DataFrame:
-        """One row for each final value of a node's last attempt, and each of its test values once these are scored."""
+        """One row per final value of a node's last attempt, and per test value after scoring."""
         return _build_frame("measurements", _measurement_rows(self.state))
 
     @cached_property
     def claims(self) -> pandas.DataFrame:
-        """What the record supports: the means and differences that a paper may print, and what was decided."""
+        """The means and differences that a paper may print, and the decisions on hypotheses."""
         return _build_frame("claims", _claim_rows(self.state))
 
 
 def open_run(path: str | Path) -> RunFrames:
-    """The run in a folder or a zip, as far as it is now. Raises `RecordError` where there is none, `WrongUse` for a
-    zip that cannot be opened."""
+    """Read the current state of a run from its folder or zip. Raises `RecordError` if it is not a run, `UsageError` if
+    the zip cannot be opened."""
     state, timeline = RunState(), Timeline()
     for event, at in read_events(open_run_folder(Path(path)) / "run.db"):
         apply_event(state, event, at)
@@ -207,8 +208,8 @@ def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
 def _measurement_rows(state: RunState) -> Iterator[dict[str, Any]]:
     units = _metric_units(state)
     for node in state.nodes.values():
-        said = node.attempts[-1].self_reported if node.attempts else ()
-        every: Iterable[Measurement] = chain(said, node.measurements, state.test_measurements.get(node.id, ()))
+        logged = node.attempts[-1].self_reported if node.attempts else ()
+        every: Iterable[Measurement] = chain(logged, node.measurements, state.test_measurements.get(node.id, ()))
         for one in every:
             yield one.model_dump(exclude={"name", "step"}) | {
                 "node": node.id,
@@ -220,7 +221,7 @@ def _measurement_rows(state: RunState) -> Iterator[dict[str, Any]]:
 
 
 def _metric_units(state: RunState) -> dict[str, str]:
-    """Metric -> unit, of the plan."""
+    """Return metric -> unit from the plan."""
     return {metric.name: metric.unit for metric in state.data_plan.metrics} if state.data_plan else {}
 
 

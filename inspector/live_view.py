@@ -214,7 +214,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
 
 
 def _format_bars(frame: LiveFrame, elapsed: float) -> str:
-    """Bars of the stage's nodes and of all cells, and what is left of the time; empty where nothing is known of any."""
+    """Format bars of the stage's nodes and of all cells, and the remaining time; empty if none is known."""
     stage, counts = frame.stage, [row.cells for each in frame.tree.stages for row in each.nodes if row.cells]
     found: list[str] = []
     for name, done, owed in (
@@ -233,16 +233,17 @@ def _format_bars(frame: LiveFrame, elapsed: float) -> str:
 def format_frame(
     frame: LiveFrame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False, show_all: bool = False
 ) -> list[Text]:
-    """A frame as at most `height` lines: the current stage, or with `whole` all of them. What does not fit is counted.
+    """Format a frame as at most `height` lines: the current stage, or all stages with `show_all`. Hidden nodes are
+    counted.
 
-    Shown first are the nodes that run, the best ones, those of the current stage, and the latest.
+    Running nodes come first, then the best ones, those of the current stage, and the latest.
     """
     roomy, current = height >= MIN_ROOMY_HEIGHT, frame.stage
     head = list(_format_head(frame, elapsed, now, roomy=roomy))
     tail: list[Text] = []
     if roomy:
         tail += [
-            Text(f"  {stage.stage} still to do: {', '.join(stage.pending)}", style="cyan")
+            Text(f"  {stage.stage} pending: {', '.join(stage.pending)}", style="cyan")
             for stage in frame.tree.stages
             if stage.pending and stage.stage != current.stage
         ]
@@ -266,7 +267,7 @@ def format_frame(
 
 
 def choose_nodes(stages: Sequence[StageRows], room: int, current: StageRows) -> set[str]:
-    """The nodes to show: all, or those that matter most in the lines that the counts of the others leave."""
+    """Choose the nodes to show: all if they fit, else the most relevant ones, leaving room for the counts."""
     rows = [row for stage in stages for row in stage.nodes]
     if len(rows) <= room:
         return {row.id for row in rows}
@@ -278,7 +279,7 @@ def choose_nodes(stages: Sequence[StageRows], room: int, current: StageRows) -> 
 
 
 def _format_head(frame: LiveFrame, elapsed: float, now: float, *, roomy: bool) -> Iterator[Text]:
-    """Title, progress, why the run is paused, and what the numbers of the tree are."""
+    """Format title, progress, the reason for a pause, and the description of the metric."""
     yield Text(shorten(frame.title, 100), style="bold")
     progress = Text(frame.phase, style="bold cyan")
     yield progress.append(f"  {frame.progress}  {format_duration(elapsed)}  {frame.model}", style="not bold default")
@@ -296,5 +297,5 @@ def _format_head(frame: LiveFrame, elapsed: float, now: float, *, roomy: bool) -
 
 
 def is_ascii(console: Console) -> bool:
-    """Whether the terminal has no Unicode."""
+    """Check whether the terminal lacks Unicode."""
     return not console.encoding.lower().startswith("utf")

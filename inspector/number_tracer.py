@@ -1,7 +1,7 @@
-"""Where a printed number comes from, read from the record and from the paper's sources.
+"""Trace a printed number to its origins in the record and the paper's sources.
 
-A number is looked for as it is printed: `0.021` is found in `-0.021 ± 0.003`, and not in `0.0214`. Numbers that a
-figure draws are not found.
+A number is matched as printed: `0.021` matches `-0.021 ± 0.003` but not `0.0214`. Numbers drawn in figures are not
+found.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ FORM_NAMES = {
     "ci_examples": "interval over test examples",
     "p": "p of the paired t test",
     "p_adjusted": "corrected p",
-    "mde": "smallest difference that could have been found",
+    "mde": "minimum detectable difference",
 }
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 
 
 def parse_number(text: str) -> str | None:
-    """A number as people write it, in the form in which it is printed: without a real minus, plus or percent sign."""
+    """Parse a number as typed by a user into its printed form: without Unicode minus, plus or percent sign. None if it
+    is not one."""
     plain = text.strip().replace("\u2212", "-").removeprefix("+").removesuffix("%").strip()
     return plain if _NUMBER.fullmatch(plain) else None
 
 
 class NumberTracer:
-    """Traces of one state of a record: claims and sources are read once, files behind values each time.
+    """Traces numbers in one state of a record. Claims and sources are read once, the files of values on each trace.
 
-    A state that grew, or a paper that was written again, needs a new one.
+    Create a new tracer after the state has grown or the paper was rewritten.
     """
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
-        """`run` names the folder in commands."""
+        """`run` is the run's folder as shown in commands."""
         self._state, found = state, compute_paper_claims(state)
         self._known = {
             one.key: one for one in (*found, *compute_differences(state, found), *compute_reference_claims(state))
@@ -60,7 +61,7 @@ class NumberTracer:
             (claim, {key: to_plain_text(text) for key, text in format_claims([claim]).items()})
             for claim in self._known.values()
         ]
-        """Of each claim what its forms print, by their keys."""
+        """Claim, and the printed text of each of its keys."""
         self._setups = {key: to_plain_text(value) for key, value in format_setups(state).items()}
         self._decisions = {one.key: one for one in decide_hypotheses(state)}
         paired = [one for one in self._known.values() if isinstance(one, ClaimDifference)]
@@ -74,7 +75,7 @@ class NumberTracer:
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def trace_number(self, number: str) -> NumberTrace:
-        """All that a number (from `number_of`) may be."""
+        """Return all possible origins of a number (from `parse_number`)."""
         found = [
             *self._find_claims(number),
             *self._find_verdicts(number),
@@ -84,7 +85,7 @@ class NumberTracer:
         found += self._find_rows(number, found)
         shown = [one for one in found if one.places] or found
         nearest: list[str] = []
-        if not shown:  # what is printed and comes closest, also as a percentage; each with its key
+        if not shown:  # closest printed numbers with their keys, also compared as percentages
             used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
             near = sorted(
                 (min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
@@ -95,7 +96,7 @@ class NumberTracer:
         return NumberTrace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
 
     def trace_key(self, key: str) -> NumberTrace | None:
-        """What a printed value is, by the key that it is bound to; None where the record has no such key."""
+        """Trace the value bound to a key; None if the record has no such key."""
         text = self._printed.get(key)
         if text is None:
             return None
@@ -110,7 +111,7 @@ class NumberTracer:
         )
         return NumberTrace(number=text, candidates=(found,))
 
-    # --- what a number may be ---------------------------------------------------------------------------------------
+    # --- possible origins --------------------------------------------------------------------------------------------
 
     def _find_claims(self, number: str) -> Iterator[TraceCandidate]:
         uses = self._sources.uses
@@ -123,7 +124,7 @@ class NumberTracer:
                 yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
 
     def _find_verdicts(self, number: str) -> Iterator[TraceCandidate]:
-        """What was decided of hypotheses; the numbers of other clauses are forms of a difference."""
+        """Yield matching verdicts on hypotheses; numbers in other verdict sentences are forms of a difference."""
         for key in self._decisions:
             if _is_in_text(number, self._clauses[key]):
                 yield self._trace_verdict(key)
@@ -142,7 +143,7 @@ class NumberTracer:
                 yield self._provenance.trace_setting(key, text, self._sources.uses.get(key, ()))
 
     def _find_values(self, number: str) -> Iterator[TraceCandidate]:
-        """Single values of the paper's claims, which the appendix lists by seed."""
+        """Yield matching single values of the paper's claims, which the appendix lists by seed."""
         for claim in self._known.values():
             if isinstance(claim, ClaimDifference):
                 continue
@@ -160,7 +161,7 @@ class NumberTracer:
                 yield one.model_copy(update={"kind": "value"})
 
     def _find_rows(self, number: str, found: Sequence[TraceCandidate]) -> Iterator[TraceCandidate]:
-        """What else the program printed from the record: rows of the appendix that nothing else explains."""
+        """Yield other text printed from the record: rows of the appendix that no other origin explains."""
         known = {(place.file, place.line) for one in found for place in one.places}
         for place in self._sources.find_recorded(number, lambda _: True):
             if (place.file, place.line) not in known:
@@ -168,7 +169,7 @@ class NumberTracer:
                 yield TraceCandidate(
                     kind="text",
                     key=node,
-                    what="text of the record, typeset by the program",
+                    what="text from the record",
                     printed=number,
                     places=(place,),
                     reproduce_command=self._provenance.format_reproduce_command([node]) if node else "",

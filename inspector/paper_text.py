@@ -1,6 +1,6 @@
-"""A paper's TeX as text whose values keep their keys: for finding them on pages, for naming their lines.
+"""Convert a paper's TeX to text whose values keep their keys, to locate them on pages and in source lines.
 
-What it does not guarantee: a faithful rendering; the PDF is that.
+Limits: this is not a faithful rendering; see the PDF for that.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SPANNED = re.compile(r"\\multicolumn\{\d+\}\{(?:[^{}]|\{[^{}]*\})*\}\{((?:[^{}]
 _SYMBOLS = {"pm": "±", "times": "×", "log": "log", "exp": "exp"} | {
     name: name for name in "alpha beta gamma delta epsilon eta theta lambda mu sigma tau".split()
 }
-"""What stays of a command in running text."""
+"""Plain-text replacements of commands in running text."""
 _RECORDED = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")
 _MAX_NESTING = 4
-"""Braces within braces that are taken off."""
+"""Maximum nesting of braces that is removed."""
 
 
 class TextBit(NamedTuple):
@@ -44,15 +44,15 @@ TextBits = tuple[TextBit, ...]
 
 
 def read_values(results: str) -> dict[str, str]:
-    """Key -> what it prints, of a `results.tex`."""
+    """Parse a `results.tex` into key -> printed text."""
     return {use.key: to_plain_text(text) for use, text in parse_results(results).items()}
 
 
 def split_text(text: str, values: Mapping[str, str]) -> TextBits:
-    """Text and printed values in their order."""
+    """Split TeX into text and printed values, in order."""
     found: list[TextBit] = []
     at = 0
-    for _ in range(_MAX_NESTING):  # the commands around words go: a value may stand within one
+    for _ in range(_MAX_NESTING):  # remove commands around words, since a value may be inside one
         shielded = MACRO_USE_PATTERN.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
         opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
         text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
@@ -78,14 +78,14 @@ def _to_plain_text(text: str) -> str:
 
 
 class PaperSources:
-    """Which lines of a paper's sources print what, read when first asked for. `printed` is what each key prints."""
+    """Maps printed values to lines of a paper's sources, read on first access. `printed` maps key -> printed text."""
 
     def __init__(self, folder: RunFolder, printed: Mapping[str, str]) -> None:
         self._folder, self._printed = folder, printed
 
     @cached_property
     def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
-        """Key -> where the paper prints it."""
+        """Key -> locations where the paper prints it."""
         found: dict[str, list[SourceLocation]] = {}
         for file, number, line in self._lines:
             bits = (
@@ -100,7 +100,7 @@ class PaperSources:
         return {key: tuple(places) for key, places in found.items()}
 
     def find_recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
-        """Lines whose recorded text (`\\rec`), set by the program without a key, has the number."""
+        """Yield lines with the number in recorded text (`\\rec`) that has no key."""
         for file, line_number, line in self._lines:
             if any(number == self._to_text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
                 text = self._to_text(line)
@@ -112,7 +112,7 @@ class PaperSources:
 
     @cached_property
     def _lines(self) -> tuple[tuple[str, int, str], ...]:
-        """Every line with its file and its number, from 1."""
+        """All lines with their file and line number, from 1."""
         place = self._folder.paper_folder.relative_to(self._folder.root)
         texts = {
             f"{place}/{name}": read_bytes(self._folder.root, f"{place}/{name}", MAX_FILE_BYTES) for name in SOURCE_FILES

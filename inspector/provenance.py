@@ -1,6 +1,6 @@
-"""What is behind a value of the record: nodes, files, data, lines of code, and the command that computes it again.
+"""Find what a value of the record is based on: nodes, files, data, lines of code, and the command that reproduces it.
 
-The line of code is the call that can have submitted the value: several, where a script has several that could.
+The line of code is the call that may have submitted the value; there are several if several calls match.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
 
 class SourceLocation(FrozenModel):
-    """Where a number stands."""
+    """A line in a file where a number is printed or computed."""
 
     file: str
     line: int
@@ -42,7 +42,7 @@ class SourceLocation(FrozenModel):
 
 
 class TracedFile(FrozenModel):
-    """A file of the run, with its hash in the record, if it has one. `same`: whether the file still has that hash."""
+    """A file of the run with its recorded hash, if any. `same` says whether the file still has that hash."""
 
     path: str
     sha256: str
@@ -51,7 +51,7 @@ class TracedFile(FrozenModel):
 
 
 class NumberOrigin(FrozenModel):
-    """One node behind a number."""
+    """One node that contributed to a number."""
 
     node: str
     seed: int
@@ -59,13 +59,13 @@ class NumberOrigin(FrozenModel):
     condition: str
     files: tuple[TracedFile, ...] = ()
     cell: str = ""
-    """The folder of the cell that measured it; empty for a program that does all at once."""
+    """Folder of the cell that measured it; empty for code that measures all conditions at once."""
     measured_by: str = ""
-    """The node that ran that cell, where this one took it over."""
+    """Node that ran that cell, if this node reused it."""
 
 
 class TraceCandidate(FrozenModel):
-    """A thing that a printed number may be. `what` says which form of it has the number."""
+    """A possible origin of a printed number. `what` names the form that has the number."""
 
     kind: Literal["claim", "setting", "value", "text"]
     key: str
@@ -73,16 +73,16 @@ class TraceCandidate(FrozenModel):
     printed: str
     grade: str = ""
     places: tuple[SourceLocation, ...] = ()
-    """Empty: the record has it, the paper does not print it."""
+    """Empty if the paper does not print the value."""
     origins: tuple[NumberOrigin, ...] = ()
     data: tuple[str, ...] = ()
     code: tuple[SourceLocation, ...] = ()
     reproduce_command: str = ""
-    """The command that computes the value again; empty where nothing is computed."""
+    """The command that reproduces the value; empty if nothing is computed."""
 
 
 class NumberTrace(FrozenModel):
-    """What a number may be, what the paper prints first; else the `nearest` that is printed."""
+    """Possible origins of a number, printed ones first; if there are none, the `nearest` printed numbers."""
 
     number: str
     candidates: tuple[TraceCandidate, ...]
@@ -93,14 +93,14 @@ _SETTING_KINDS = {
     "code": "constant of the winner's code",
     "data": "size of the data",
     "level": "level of the data plan",
-    "run": "counted in the record",
+    "run": "count from the record",
     "tuned": "chosen by tuning",
-    "anchor": "published, by the data plan",
+    "anchor": "published value from the data plan",
 }
 
 
 class ProvenanceLookup:
-    """Looks up claims and settings in a state of the record. `run` names the folder in commands."""
+    """Looks up claims and settings in a state of the record. `run` is the run's folder as shown in commands."""
 
     def __init__(self, state: RunState, folder: RunFolder, known: Mapping[str, Claim], run: str) -> None:
         self._state, self._folder, self._known, self._run = state, folder, known, run
@@ -108,13 +108,13 @@ class ProvenanceLookup:
     def trace_claim(
         self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
     ) -> TraceCandidate:
-        """A claim that is printed as `text`; of one node alone, where `only` names it."""
+        """Trace a claim that is printed as `text`; with `only`, just that node's values."""
         parts, code = [claim], list[SourceLocation]()
         if isinstance(claim, ClaimDifference):
             keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
-        for part in parts:  # each line once for every source: replicates run that of their parent
+        for part in parts:  # once per source: replicates run their parent's code
             sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
             for name in sources.values():
                 code += self._find_lines(name, lambda text, part=part: find_submitting_lines(text, part))
@@ -145,7 +145,8 @@ class ProvenanceLookup:
         )
 
     def trace_decision(self, one: HypothesisDecision, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
-        """What came of a hypothesis, printed as `text`: its effects in every unit, then the values that they are of."""
+        """Trace the verdict on a hypothesis, printed as `text`: its effects per unit, then the values they are based
+        on."""
         behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
@@ -177,7 +178,7 @@ class ProvenanceLookup:
         )
 
     def _find_read_claims(self, one: HypothesisDecision) -> list[Claim]:
-        """The means of the values that the effects of a hypothesis read, on the data that decided."""
+        """Return the claims with the means that the effects of a hypothesis read, on the split that decided."""
         plan = self._state.data_plan
         split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
         read = [
@@ -208,7 +209,7 @@ class ProvenanceLookup:
         return f"scientist reproduce {self._run} {chosen}".strip()
 
     def _find_lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[SourceLocation]:
-        """The lines of a node's code that are looked for, its entry's first."""
+        """Yield the lines found by `look` in a node's code, those of its entry file first."""
         root = str(self._folder.get_source_path(node).relative_to(self._folder.root))
         paths = [one.path for one in list_files(self._folder.root, root) if one.path.endswith(".py")]
         for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY_FILE}"):
@@ -219,7 +220,7 @@ class ProvenanceLookup:
                 yield SourceLocation(file=path, line=number, text=shown[number - 1].strip())
 
     def _cell_fields(self, node: str, claim: Claim) -> dict[str, str]:
-        """The fields of an origin that say which cell measured a claim's value at a node."""
+        """Return the fields of an origin that name the cell that measured a claim's value at a node."""
         for one in compute_node_cells(self._state, node):
             cell = one.cell
             if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
@@ -238,7 +239,7 @@ class ProvenanceLookup:
 
 
 def _find_files(node: Node, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
-    """The predictions behind a value, or what the code wrote; then its source."""
+    """Yield the predictions or logged values behind a value."""
     last = node.attempts[-1]
     place = str(folder.get_attempt_path(node.id, last.number).relative_to(folder.root))
     places = format_place_name(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
@@ -270,7 +271,7 @@ def _describe_file(run: Path, path: str, recorded: str, holds: str) -> TracedFil
 
 
 def _read_index(run: Path, index: str, claim: Claim) -> list[str]:
-    """The files that an index names for a claim's dataset, split and condition, at the end of training."""
+    """Return the files that an index lists for a claim's dataset, split and condition at the end of training."""
     try:
         lines: list[dict[str, Any]] = [
             json.loads(line) for line in (read_bytes(run, index, MAX_FILE_BYTES) or b"").splitlines()
@@ -290,7 +291,8 @@ _ARGUMENT_ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", 
 
 
 def find_submitting_lines(source: str, claim: Claim) -> list[int]:
-    """Lines, from 1, of the calls of `lab` that can have submitted a claim's value, by what they spell out."""
+    """Return line numbers (from 1) of `lab` calls that may have submitted a claim's value, judging by their constant
+    arguments."""
     about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "name": claim.name}
     return [
         call.lineno
@@ -300,7 +302,7 @@ def find_submitting_lines(source: str, claim: Claim) -> list[int]:
 
 
 def find_assignments(source: str, name: str) -> list[int]:
-    """Lines, from 1, where a name is assigned at the top level."""
+    """Return line numbers (from 1) where a name is assigned at the top level."""
     tree = _parse_source(source)
     return [
         one.lineno
@@ -312,7 +314,7 @@ def find_assignments(source: str, name: str) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _find_lab_calls(source: str) -> tuple[tuple[str, ast.Call], ...]:
-    """The calls of `lab` by line; kept, since many values come from one script."""
+    """Return the `lab` calls by line; cached, since many values come from one script."""
     tree = _parse_source(source)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)] if tree else []
     named = [
@@ -330,7 +332,7 @@ def _parse_source(source: str) -> ast.Module | None:
 
 
 def _is_about_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
-    """Whether the call is explicitly about something else, or is a point of a curve."""
+    """Check whether the call is explicitly about another value, or logs a point of a curve."""
     given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False)) | {
         one.arg: one.value for one in call.keywords if one.arg is not None
     }

@@ -1,12 +1,12 @@
-"""A run as a zip file that opens as a run again: the same bytes for the same files and events.
+"""Pack a run as a zip file that can be opened as a run: the same files and events give the same bytes.
 
-In it are the log and the exchanges with language models, written anew, and what a run's folder holds by these names.
-Never in it are caches, the lock, orders to the process, hidden and unfinished files, and links. What a file's name or
-content forbids is told. The data are in it only where they are asked for, and then all: withheld labels are secret from
-experiments, not from the run's owner.
+It contains the log and the model calls, both rewritten, and the files in `ARCHIVED_NAMES`. It never contains caches,
+the lock, control commands, hidden or unfinished files, or links; files excluded by name or content are reported. Data
+are only included on request, and then completely: withheld labels are secret from experiments, not from the run's
+owner.
 
-What it does not guarantee: that an audit of a run unpacked without data can check everything (no score is computed
-again), or one moment of time: of a run that goes on, files may be newer than the log.
+Limits: without data, an audit of the unpacked run cannot re-compute scores. While a run is running, files may be newer
+than the log.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ ARCHIVED_NAMES = frozenset(
     }
 )
 DATA_FOLDERS = ("context", "data")
-"""Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
+"""Datasets as experiments saw them, withheld labels, scorers, and the user's documents."""
 BLOCK_BYTES = 1 << 20
 
 
 class ArchiveSummary(NamedTuple):
-    """How many files a zip has, and which files were left out for a reason that one should know."""
+    """Number of files in a zip, and the files that were left out, with reasons."""
 
     files: int
     left_out: tuple[str, ...]
@@ -64,10 +64,10 @@ class ArchiveSummary(NamedTuple):
 def pack_run(
     run: Path, target: IO[bytes], *, with_data: bool = False, small: bool = False, secrets: Sequence[bytes] = ()
 ) -> ArchiveSummary:
-    """Write a run's zip. A file that has one of the `secrets` in it is left out. Raises `RecordError`, `OSError`.
+    """Write a run's zip. Files that contain one of the `secrets` are left out. Raises `RecordError`, `OSError`.
 
-    With `small` the zip holds a single file, `INNER`: a zip in which nothing is compressed, compressed as a whole, so
-    that what many files have in common is written once.
+    With `small`, the zip holds a single file, `INNER`: an uncompressed zip that is compressed as a whole, so that
+    content shared by many files is stored once.
     """
     if not small:
         return _pack(run, target, zipfile.ZIP_DEFLATED, with_data=with_data, secrets=secrets)
@@ -88,14 +88,14 @@ def pack_run(
 
 
 def _as_new(about: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """The same member, to be written into another zip."""
+    """Copy the metadata of a member for another zip."""
     made = zipfile.ZipInfo(about.filename, about.date_time)
     made.create_system, made.external_attr, made.file_size = 3, about.external_attr, about.file_size
     return made
 
 
 def _is_large(about: zipfile.ZipInfo) -> bool:
-    """Whether a member may need the form of zip for files of 2 GiB and more."""
+    """Check whether a member may need zip64 (2 GiB and more)."""
     return about.file_size > BLOCK_BYTES << 10
 
 
@@ -117,7 +117,7 @@ def _pack(
         for file, name in chain(databases, files):
             with os.fdopen(file, "rb") as opened:
                 if _contains_secret(opened, secrets):
-                    left.append(f"{name} (it holds a key)")
+                    left.append(f"{name} (contains an API key)")
                     continue
                 opened.seek(0)
                 about = zipfile.ZipInfo(f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
@@ -130,7 +130,7 @@ def _pack(
 
 
 def _contains_secret(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
-    """Whether one of them stands in a file, which is read by blocks that overlap."""
+    """Check whether a file contains a secret, reading overlapping blocks."""
     overlap, before = max(map(len, secrets), default=1) - 1, b""
     while secrets and (block := file.read(BLOCK_BYTES)):
         text = before + block
@@ -141,7 +141,7 @@ def _contains_secret(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
 
 
 def _find_files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
-    """Regular files at or below a name, by name, each open; what is a link or not a file is added to `left`."""
+    """Yield open regular files at or below a name, in order; links and non-files are added to `left`."""
     place = run / top
     if place.is_symlink() or place.parent.is_symlink():
         left.append(f"{top} (a link)")
@@ -170,6 +170,6 @@ def _open_files(folder: int | None, name: str, path: str, left: list[str]) -> It
 
 
 def format_events(rows: Iterable[tuple[float, str]]) -> Iterator[str]:
-    """A line for each event: its number, when it was committed (seconds since the epoch), its type, its own fields."""
+    """Yield a JSON line per event: number, commit time (seconds since the epoch), type and fields."""
     for seq, (at, body) in enumerate(rows, 1):
         yield json.dumps({"seq": seq, "at": at} | json.loads(body), ensure_ascii=False, separators=(",", ":"))

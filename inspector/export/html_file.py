@@ -1,11 +1,11 @@
-"""A run as one HTML file: the inspector's own pages, with style and pictures in them, that opens without a server.
+"""Export a run as a single HTML file: the inspector's pages with embedded style and images, readable without a server.
 
-Nothing in the file acts and nothing is loaded from anywhere: its policy forbids scripts and addresses. What a click on
-the page opens (a node, a part of the paper) is a section that shows when a link leads to it.
+The file has no scripts and loads nothing: its policy forbids both. Pages that a click would open (a node, a part of the
+paper) are sections shown when a link targets them.
 
-What it does not guarantee: that everything fits. Pages, pictures and PDFs have each a sum of bytes (16 MB together);
-what is over it is left out and counted at the top of the file. Of the paper the newest writing is contained. Files of
-the run are named, not contained (`--zip` has them); the PDF is.
+Limits: pages, images and PDFs each have a size limit (16 MB together); what exceeds it is left out and counted at the
+top of the file. Only the selected version of the paper is included. Files of the run are named but not included, except
+the PDF (`--zip` has them).
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from labwright.inspector.web.paper_pages import list_figures
 from labwright.record.log_reader import RecordError
 
 MAX_PAGES_BYTES = 9_000_000
-"""Bytes of all pages."""
+"""Maximum bytes of all pages."""
 MIN_ROOM_BYTES = 20_000
-"""Bytes of room for pages from which on no more of them are made: few would fit."""
+"""Remaining bytes below which no more pages are rendered, since few would fit."""
 MAX_PICTURES_BYTES = 5_000_000
-"""Bytes of all pictures, as they stand in the file."""
+"""Maximum bytes of all embedded images."""
 MAX_PDF_BYTES = 2_000_000
-"""Bytes of all PDFs, as they stand in the file."""
+"""Maximum bytes of all embedded PDFs."""
 VIEW_NAMES = ("chart", "table", "cells", "use")
 CONTENT_NAMES = {
     "paper": "parts of the paper after its first pages (the PDF has them)",
     **{one: one for one in VIEW_NAMES},
     "nodes": "nodes",
     "figures": "figures of the paper",
-    "trace": "numbers' origins",
+    "trace": "traces of numbers",
     "calls": "model calls",
 }
-"""The kinds of pages that are contained, those that matter most first."""
+"""Kinds of included pages, most important first."""
 _ACTIVE_ELEMENTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
 _LINK_OR_ID = re.compile(r'\s(href|id)="([^"]*)"')
 _IMAGE = re.compile(r'(<img\b[^>]*?\ssrc=")([^"]*)("[^>]*>)')
@@ -57,7 +57,7 @@ _ALT = re.compile(r'\salt="([^"]*)"')
 
 
 class HtmlExport(NamedTuple):
-    """A file, and what is not in it."""
+    """The file's content, and what was left out."""
 
     html: str
     pages: int
@@ -65,16 +65,17 @@ class HtmlExport(NamedTuple):
 
 
 def export_page(run: Path, *, as_of: str, version: int) -> HtmlExport:
-    """A run's page and what it leads to, in one file. `as_of` says of when it is, `version` which writing of the paper
-    is contained. Raises `RecordError`."""
+    """Export a run's page and the pages it links to as one file. `as_of` is its date, `version` the version of the
+    paper. Raises `RecordError`."""
     return _HtmlFile(run, version).build(as_of)
 
 
 def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture: Callable[[str], str | None]) -> str:
-    """What stands within `<main>` of a page, or a part of one: ids begin with `prefix`, and nothing acts.
+    """Rewrite the content of `<main>` of a page, or a part of a page: ids get a `prefix`, forms and buttons are
+    removed.
 
-    `link` gives the attributes that stand for an address, `picture` a data address (None: it is left out). The pages
-    escape all text of others, so what reads as a tag or an attribute is the inspector's own.
+    `link` returns the attributes for an address, `picture` a data address (None: leave it out). Pages escape all
+    untrusted text, so anything that reads as a tag or attribute is the inspector's own.
     """
 
     def named(found: re.Match[str]) -> str:
@@ -86,7 +87,7 @@ def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture:
         return (
             f"{found[1]}{address}{found[3]}"
             if address is not None
-            else (f'<span class="dim">[picture left out: {alt[1] if alt else ""}]</span>')
+            else (f'<span class="dim">[image left out: {alt[1] if alt else ""}]</span>')
         )
 
     inner = page.partition("<main")[2].partition(">")[2].rpartition("</main>")[0] or page
@@ -94,14 +95,14 @@ def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture:
 
 
 class _HtmlFile:
-    """Gathers pages, those first that matter most, until there is no room; then puts them together."""
+    """Collects pages, most important first, while there is room, and combines them."""
 
     def __init__(self, run: Path, version: int) -> None:
         self._run, self._name, self._version = run, run.name, version
         self._handlers = Handlers(run, form_token="")
         self._base = f"/runs/{quote(run.name, safe='')}"
         self._pages: dict[str, str] = {}
-        """Place below the run's address -> page, in the order in which they stand."""
+        """Path below the run's address -> page, in output order."""
         self._pictures = PictureEmbedder(MAX_PICTURES_BYTES)
         self._data: dict[str, str | None] = {}
         self._pdf_room = MAX_PDF_BYTES
@@ -110,7 +111,7 @@ class _HtmlFile:
         try:
             page = _read_text(self._handlers.run(self._name))
         except HTTPException as error:
-            raise RecordError(f"the page of {self._name} cannot be made: {error.detail}") from None
+            raise RecordError(f"the page of {self._name} cannot be exported: {error.detail}") from None
         missing = self._gather_pages(MAX_PAGES_BYTES - len(page.encode()))
         parts = [
             (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
@@ -120,7 +121,7 @@ class _HtmlFile:
             f"{number} {kind}"
             for kind, number in (
                 *((called, missing[kind]) for kind, called in CONTENT_NAMES.items()),
-                ("pictures", self._pictures.left_out),
+                ("images", self._pictures.left_out),
             )
             if number
         )
@@ -140,7 +141,7 @@ class _HtmlFile:
         return HtmlExport(html, len(parts) + 1, left)
 
     def _gather_pages(self, room: int) -> Counter[str]:
-        """Keep pages while there is room; returns how many of each kind are left out."""
+        """Keep pages while there is room; return how many of each kind were left out."""
         left = Counter[str]()
         for place, make in self._list_contents():
             try:
@@ -156,7 +157,7 @@ class _HtmlFile:
         return left
 
     def _list_contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
-        """What may be contained, in the order of `CALLED`: its place below the run's address, and how it is made."""
+        """Yield pages in the order of `CONTENT_NAMES`: path below the run's address, and a function that renders it."""
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.get_run(name).state
         yield "paper", partial(papers.paper, name)
@@ -176,7 +177,7 @@ class _HtmlFile:
         return rewrite_page(page, prefix, link=self._rewrite_link, picture=self._embed_picture)
 
     def _to_place(self, address: str) -> str:
-        """The place of an address below the run's, without the version that is contained; empty where it has none."""
+        """Return the path of an address below the run's, without the included version; empty if it is not below it."""
         parts = urlsplit(address)
         asked = parse_qs(parts.query)
         if (
@@ -189,7 +190,7 @@ class _HtmlFile:
         return place + "".join(f"?key={key}" for key in asked.get("key", ()))
 
     def _to_id(self, place: str) -> str:
-        """What stands for a place within the file."""
+        """Return the id that represents a path in the file."""
         name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", place).strip("-")
         return (
             name
@@ -199,7 +200,7 @@ class _HtmlFile:
 
     def _rewrite_link(self, link: str) -> str:
         target, _, anchor = link.partition("#")
-        if target in ("", self._base):  # there the name of a node alone opens it, with the script
+        if target in ("", self._base):  # on the run's page, a node's id as anchor opens the node
             node = f"nodes/{anchor}"
             return f' href="#{self._to_id(node) if node in self._pages else escape(anchor) or "main"}"'
         place = self._to_place(target)
@@ -219,7 +220,7 @@ class _HtmlFile:
         return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
     def _embed_picture(self, address: str) -> str | None:
-        """The data address of a picture. Each place that shows it holds it anew, and takes room."""
+        """Return the data address of an image. Every use embeds it again and takes room."""
         place = self._to_place(address)
         if place in self._data:
             return self._pictures.embed_again(self._data[place])
@@ -239,26 +240,27 @@ def _read_text(answer: Response) -> str:
     return bytes(answer.body).decode()
 
 
-# --- pictures as data addresses, made small, while there is room ------------------------------------------------------
+# --- embedded images
+# ---------------------------------------------------------------------------------------------------
 
 
 MAX_UNSHRUNK_BYTES = 30_000
-"""Bytes up to which a picture stays as it is."""
+"""Images up to this many bytes are not shrunk."""
 MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS = 1000, 1600
-"""Pixels of a larger one at most."""
+"""Maximum size of a shrunk image in pixels."""
 MAX_PICTURE_BYTES = 16 * 2**20
-"""Bytes of a picture that is looked at."""
+"""Maximum bytes of an image that is read."""
 
 
 class PictureEmbedder:
-    """Turns PNGs into data addresses while `room` bytes last; `left_out` counts those that it did not."""
+    """Converts PNGs to data addresses while `room` bytes remain; `left_out` counts those that did not fit."""
 
     def __init__(self, room: int) -> None:
         self.room = room
         self.left_out = 0
 
     def embed(self, png: bytes) -> str | None:
-        """A data address; None: there is no room, or it is no picture."""
+        """Return a data address, or None if there is no room or it is not an image."""
         small = png if len(png) <= MAX_UNSHRUNK_BYTES else shrink_png(png)
         if not png.startswith(b"\x89PNG\r\n\x1a\n") or small is None:
             self.left_out += 1
@@ -266,7 +268,7 @@ class PictureEmbedder:
         return self.embed_again(f"data:image/png;base64,{base64.b64encode(small).decode()}")
 
     def embed_again(self, address: str | None) -> str | None:
-        """The data address of a picture that stands in the file at one more place; None: there is no room."""
+        """Return the data address of an image for another use, or None if there is no room."""
         if address is None or len(address) > self.room:
             self.left_out += 1
             return None
@@ -275,17 +277,19 @@ class PictureEmbedder:
 
 
 def shrink_png(png: bytes) -> bytes | None:
-    """A PNG of a bounded size, with 256 colours; the picture itself where that is smaller; None: it is none."""
-    from PIL import Image  # it takes long, and only an export of large pictures needs it
+    """Return a PNG of limited size with 256 colours, or the original if smaller; None if it is not an image."""
+    from PIL import Image  # slow import, only needed for large images
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a bomb warns before it goes off
+            warnings.simplefilter("error")  # decompression bombs first raise a warning
             with Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
                 picture = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
         return None
     picture.thumbnail((MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS))
     found = io.BytesIO()
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE).save(found, "PNG")  # a quarter of the time of the others
+    picture.quantize(256, method=Image.Quantize.FASTOCTREE).save(
+        found, "PNG"
+    )  # four times faster than the other methods
     return min(found.getvalue(), png, key=len)

@@ -1,7 +1,7 @@
-"""A run in MLflow: one run for the whole, with a run for each node below it. The extra `mlflow` brings the package.
+"""Export a run to MLflow: one parent run with a child run per node. The extra `mlflow` installs the package.
 
-A folder gets a database of its own (`mlflow.db`, files in `artifacts/`); an address is asked as MLflow does. MLflow's
-own reports about its use are switched off.
+A folder gets its own database (`mlflow.db`, files in `artifacts/`); an address is used as MLflow's tracking URI.
+MLflow's telemetry is switched off.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun,
 from labwright.record.errors import UsageError
 
 BATCH_SIZE = 900
-"""Values that are sent at a time (MLflow takes 1000)."""
+"""Metrics per request (MLflow accepts 1000)."""
 MAX_PARAMS = 90
 
 
 def export_to_mlflow(record: TrackedRecord, place: str, *, force: bool = False) -> str:
-    """Write a run; returns the address of the store. Raises `WrongUse`."""
+    """Write a run and return the address of the store. Raises `UsageError`."""
     store = MlflowTracker(record.run_folder, record.run, place, force=force)
     for node in record.nodes:
         store.write_node(node)
@@ -33,10 +33,10 @@ def export_to_mlflow(record: TrackedRecord, place: str, *, force: bool = False) 
 
 
 class MlflowTracker:
-    """A run in MLflow that is written node by node. Every call raises `WrongUse` where it cannot be written."""
+    """Writes a run to MLflow node by node. Every call raises `UsageError` if writing fails."""
 
     def __init__(self, folder: Path, run: TrackedRun, place: str, *, force: bool = False) -> None:
-        """`force`: what is there of the run is replaced."""
+        """`force` replaces an earlier export of the run."""
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = os.environ["DO_NOT_TRACK"] = "true"
         try:
             tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
@@ -44,7 +44,7 @@ class MlflowTracker:
             raise UsageError("MLflow is not installed: pip install 'labwright[mlflow]'") from None
         self._folder, self._place = folder, place
         self._faults = (exceptions.MlflowException, OSError)
-        self.address, artifacts = place, None  # files go where the server keeps them
+        self.address, artifacts = place, None  # the server chooses where files are stored
         if "://" not in place:
             own = Path(place).resolve()
             own.mkdir(parents=True, exist_ok=True)
@@ -79,9 +79,7 @@ class MlflowTracker:
         try:
             yield
         except self._faults as error:
-            raise UsageError(
-                f"MLflow at {self._place} cannot be written to: {str(error).splitlines()[0][:300]}"
-            ) from None
+            raise UsageError(f"cannot write to MLflow at {self._place}: {str(error).splitlines()[0][:300]}") from None
 
     def _begin_run(self, one: TrackedRun, tags: dict[str, str]) -> str:
         made = self._client.create_run(
@@ -110,9 +108,9 @@ class MlflowTracker:
 
 
 def _delete_earlier_export(client: Any, experiment: str, run: str, *, force: bool) -> None:
-    """Delete what an earlier export wrote of the run. Raises `WrongUse` where it may not."""
+    """Delete an earlier export of the run. Raises `UsageError` without `force`."""
     while there := client.search_runs([experiment], f"tags.`scientist.run` = '{run}'", max_results=500):
         if not force:
-            raise UsageError(f"{run} is in this MLflow already: --force replaces it")
+            raise UsageError(f"{run} is already in this MLflow: use --force to replace it")
         for one in there:
             client.delete_run(one.info.run_id)

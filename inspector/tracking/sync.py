@@ -1,7 +1,7 @@
-"""A run mirrored into a tracker while it goes on: `scientist run --track wandb|mlflow[:DIR|URI]`.
+"""Mirror a run to a tracker while it is running: `scientist run --track wandb|mlflow[:DIR|URI]`.
 
-A thread follows the log as any other view does, so that a tracker that is slow or away never holds up the run: what it
-cannot be told is said in one line, and the record stays the truth (`scientist export` writes all of it at any time).
+A thread follows the log like any other view, so that a slow or unavailable tracker never delays the run. Failures are
+reported in one line; `scientist export` can write everything at any time.
 """
 
 from __future__ import annotations
@@ -21,25 +21,23 @@ from labwright.record.errors import UsageError
 from labwright.record.log_reader import RecordError, is_run
 
 SYNC_SECONDS = 5.0
-"""Seconds between two looks at the log."""
+"""Seconds between reads of the log."""
 STOP_SECONDS = 60.0
-"""Seconds that a tracker gets for what is left when the run has ended."""
+"""Seconds that a tracker gets for the remaining data after the run has ended."""
 OpenTracker = Callable[[Path, TrackedRun], Tracker]
 
 
 def choose_tracker(asked: str) -> OpenTracker:
-    """What opens the tracker that was asked for. Raises `WrongUse`, before anything is created."""
+    """Return a function that opens the requested tracker. Raises `UsageError` before anything is created."""
     name, _, place = asked.partition(":")
     if name not in ("wandb", "mlflow"):
         raise UsageError(f"--track {asked}: give wandb or mlflow, with :DIR (or for MLflow :URI) for another place")
     if find_spec(name) is None:
-        raise UsageError(f"--track {name}: it is not installed: pip install 'labwright[{name}]'")
+        raise UsageError(f"--track {name}: not installed: pip install 'labwright[{name}]'")
 
     def opened(folder: Path, run: TrackedRun) -> Tracker:
         if name == "mlflow":
-            from labwright.inspector.tracking.mlflow import (
-                MlflowTracker,  # each tracker is an extra that need not be installed
-            )
+            from labwright.inspector.tracking.mlflow import MlflowTracker  # optional extra
 
             return MlflowTracker(
                 folder, run, place or os.environ.get("MLFLOW_TRACKING_URI") or str(folder / "mlflow"), force=True
@@ -53,7 +51,8 @@ def choose_tracker(asked: str) -> OpenTracker:
 
 
 class TrackerSync(AbstractContextManager["TrackerSync"]):
-    """Mirrors the run of a folder, which may not be there yet, until the context ends; `tell` gets one line."""
+    """Mirrors the run in a folder, which may not exist yet, until the context ends; `tell` receives messages of one
+    line."""
 
     def __init__(
         self,
@@ -78,18 +77,18 @@ class TrackerSync(AbstractContextManager["TrackerSync"]):
         self._over.set()
         self._thread.join(STOP_SECONDS)
         if self._thread.is_alive():
-            self._tell("the tracker did not take all in time: write the rest with scientist export")
+            self._tell("the tracker did not finish in time: write the rest with scientist export")
 
     def _run(self) -> None:
         try:
             while not self._over.wait(self._every):
-                with suppress(RecordError):  # of a log that is being made
+                with suppress(RecordError):  # the log may not exist yet
                     self._sync()
             self._sync()
             if self._sink is not None:
                 self._sink.close(build_run(self._folder, self._follower.state))
-        except Exception as error:  # noqa: BLE001 - this thread's edge: whatever a tracker does, the run goes on
-            self._tell(f"the tracker is told nothing more of this run: {str(error)[:300] or type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 - no tracker error may stop the run
+            self._tell(f"mirroring to the tracker stopped: {str(error)[:300] or type(error).__name__}")
 
     def _sync(self) -> None:
         if not is_run(self._folder):

@@ -1,4 +1,4 @@
-"""What trackers are handed of a run."""
+"""Data of a run that is exported to trackers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import Node
 
 MAX_POINTS = 50_000
-"""Points of a node's curves that are exported."""
+"""Maximum points of a node's curves that are exported."""
 
 
 class TrackedRun(NamedTuple):
@@ -32,12 +32,12 @@ class TrackedRun(NamedTuple):
     params: dict[str, str]
     metrics: dict[str, float]
     curves: tuple[tuple[str, int, float], ...]
-    """Name, step and value of what the last attempt logged with a step."""
+    """Name, step and value of everything the last attempt logged with a step."""
     files: tuple[str, ...]
 
 
 class TrackedRecord(NamedTuple):
-    """All that is exported of a run."""
+    """All exported data of a run."""
 
     run_folder: Path
     run: TrackedRun
@@ -45,22 +45,22 @@ class TrackedRecord(NamedTuple):
 
 
 class Tracker(Protocol):
-    """A tracker that takes a run node by node, each when it is finished, and what the run came to by now."""
+    """A tracker that receives each node when it is finished, and updates of the whole run."""
 
     def write_node(self, one: TrackedRun) -> None: ...
     def update_run(self, run: TrackedRun, step: int) -> None:
-        """The metrics of the whole run, at so many events."""
+        """Write the metrics of the whole run as of this number of events."""
         ...
 
     def close(self, run: TrackedRun) -> None: ...
 
 
 Times = dict[str, list[float]]
-"""Node -> when something happened to it; empty name: of no node."""
+"""Node -> times of its events; the empty name collects events without a node."""
 
 
 def read_tracked_record(folder: Path) -> TrackedRecord:
-    """The run of a folder. Raises `RecordError`."""
+    """Read the run of a folder. Raises `RecordError`."""
     state, times = RunState(), Times()
     for event, at in read_events(folder / "run.db"):
         apply_event(state, event, at)
@@ -71,7 +71,7 @@ def read_tracked_record(folder: Path) -> TrackedRecord:
 
 
 def build_run(folder: Path, state: RunState) -> TrackedRun:
-    """The whole run as it is now."""
+    """Build the tracker run of the whole run in its current state."""
     started, plan, tree = state.started, state.data_plan, build_tree(state)
     best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
     params = {"model": to_plain(started.model), "seed": str(started.seed)} if started else {}
@@ -98,7 +98,7 @@ def build_run(folder: Path, state: RunState) -> TrackedRun:
 
 
 def copy_files(run: Path, logged: TrackedRun, place: Path) -> None:
-    """Copy the files to a folder, so that no link among them is followed; those that cannot be opened are left out."""
+    """Copy the files to a folder without following links; files that cannot be opened are left out."""
     for path in logged.files:
         content = read_bytes(run, path, MAX_FILE_BYTES)
         if content is not None:
@@ -108,7 +108,7 @@ def copy_files(run: Path, logged: TrackedRun, place: Path) -> None:
 
 
 def build_node(folder: Path, state: RunState, node: Node, times: Times) -> TrackedRun:
-    """A node as it is now."""
+    """Build the tracker run of a node in its current state."""
     own = times.get(node.id, [state.last_event_at])
     tags = {
         "scientist.run": folder.name,
@@ -157,5 +157,5 @@ def build_node(folder: Path, state: RunState, node: Node, times: Times) -> Track
 
 
 def _to_key(*parts: str | None) -> str:
-    """A name with the letters that every tracker takes."""
+    """Build a name from characters that every tracker accepts."""
     return "/".join(re.sub(r"[^A-Za-z0-9_. -]", "_", part or "all")[:60] for part in parts)[:240]

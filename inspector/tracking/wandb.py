@@ -1,7 +1,7 @@
-"""A run in Weights & Biases: a run for each node. Offline that is a folder, which `wandb sync` may send later.
+"""Export a run to Weights & Biases: one run per node. Offline runs are written to a folder for a later `wandb sync`.
 
-The extra `wandb` brings the package. It is told by its settings and by the environment to stay offline, unless a mirror
-was asked for and an account is set up here, and to report neither machine, code nor errors.
+The extra `wandb` installs the package. Settings and environment keep it offline unless mirroring was requested and an
+account is configured, and disable reports of machine, code and errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OFFLINE_ENVIRONMENT = {
 
 
 def export_to_wandb(record: TrackedRecord, place: Path, *, force: bool = False) -> str:
-    """Write a run below a folder; returns where. Raises `WrongUse`."""
+    """Write a run below a folder and return the folder. Raises `UsageError`."""
     folder = place.resolve()
     store = WandbTracker(record.run_folder, record.run, folder, force=force)
     store.update_run(record.run, 0)
@@ -38,12 +38,12 @@ def export_to_wandb(record: TrackedRecord, place: Path, *, force: bool = False) 
 
 
 class WandbTracker:
-    """A run in W&B that is written node by node. Every call raises `WrongUse` where it cannot be written."""
+    """Writes a run to W&B node by node. Every call raises `UsageError` if writing fails."""
 
     def __init__(
         self, run_folder: Path, run: TrackedRun, folder: Path, *, force: bool = False, mode: str = "offline"
     ) -> None:
-        """`force`: also where the folder has the run; `mode`: W&B's, offline or online."""
+        """`force` adds the run even if the folder already has it; `mode` is W&B's: offline or online."""
         os.environ.update(OFFLINE_ENVIRONMENT | {"WANDB_MODE": mode})
         try:
             self._wandb: Any = import_module("wandb")
@@ -51,7 +51,7 @@ class WandbTracker:
             raise UsageError("Weights & Biases is not installed: pip install 'labwright[wandb]'") from None
         self._run_folder, self._whole, self._folder, self._mode = run_folder, run.id, folder, mode
         if not force and any(folder.glob(f"wandb/offline-run-*-{self._make_id(run)}")):
-            raise UsageError(f"{run.id} is in {folder} already: choose another folder, or --force adds it again")
+            raise UsageError(f"{run.id} is already in {folder}: choose another folder, or use --force to add it again")
         with self._translating_errors():
             folder.mkdir(parents=True, exist_ok=True)
             self._open = self._begin_run(run)
@@ -75,17 +75,17 @@ class WandbTracker:
     def close(self, run: TrackedRun) -> None:
         with self._translating_errors():
             self._end_run(self._open, run)
-            self._wandb.teardown()  # its own process writes the files: they are whole when it has ended
+            self._wandb.teardown()  # W&B's process writes the files; they are complete once it has ended
 
     @contextmanager
     def _translating_errors(self) -> Generator[None]:
         try:
             yield
         except (OSError, self._wandb.Error) as error:
-            raise UsageError(f"W&B in {self._folder} cannot be written: {str(error).splitlines()[0][:300]}") from None
+            raise UsageError(f"cannot write to W&B in {self._folder}: {str(error).splitlines()[0][:300]}") from None
 
     def _make_id(self, one: TrackedRun) -> str:
-        """W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
+        """Return W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
         name = one.id if one.id == self._whole else f"{self._whole}-{one.id}"
         return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-120:]
 

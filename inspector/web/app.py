@@ -1,4 +1,4 @@
-"""The pages and streams of the inspector, by address. `inspector.web.server` stands before them."""
+"""Routes of the inspector's pages and streams. `inspector.web.server` guards them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from labwright.record.schema.nodes import STAGES
 
 STATIC_TYPES = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 INLINE_TYPES = {".png": "image/png", ".pdf": "application/pdf"}
-"""Everything else of a run is handed out as plain text, or to be saved."""
+"""Files of other types are served as plain text or as downloads."""
 TEXT_SUFFIXES = frozenset(
     {".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl", ".ipynb"}
 )
 MAX_STREAMS = 64
-"""Pages that are kept up to date at a time."""
+"""Maximum number of pages that receive live updates."""
 POLL_SECONDS = 0.1
-"""Seconds between two looks at a run for a page that is kept up to date."""
+"""Seconds between checks of a run for live updates."""
 HEARTBEAT_SECONDS = 15.0
-"""Seconds after which a stream says that it is alive."""
+"""Seconds between heartbeats of a stream."""
 SORT_KEYS: Mapping[str, Callable[[RunListEntry], Any]] = {
     "": lambda line: 0,
     "run": lambda line: (line.status.title or line.name).lower(),
@@ -54,12 +54,12 @@ SORT_KEYS: Mapping[str, Callable[[RunListEntry], Any]] = {
     "time": lambda line: line.status.elapsed,
     "started": lambda line: line.status.started or "",
 }
-"""What the list can be sorted by; as it stands: the newest first."""
+"""Sort keys of the list; unsorted, the newest run comes first."""
 ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 
 
 def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemaining | None = None) -> FastAPI:
-    """The application over a run, or over a folder of runs; `foresee` tells what is ahead of one that goes on."""
+    """Create the application for a run or a folder of runs; `estimate` forecasts the rest of a running run."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=estimate)
     papers, views = handlers.papers, handlers.views
@@ -96,7 +96,7 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
 
 
 class Handlers:
-    """The handlers, with the runs and what was made of them. Plain ones run in threads."""
+    """Request handlers, with cached runs and fragments. Synchronous handlers run in threads."""
 
     def __init__(self, place: Path, *, form_token: str, foresee: EstimateRemaining | None = None) -> None:
         self.runs = RunCollection(place)
@@ -130,11 +130,11 @@ class Handlers:
         )
 
     def render_error(self, request: Request, error: Exception) -> Response:
-        """What is wrong, as a page where a person opened an address, else as a line of text."""
+        """Render an error as a page for browsers, else as a line of text."""
         status, why = (
             (error.status_code, str(error.detail))
             if isinstance(error, StarletteHTTPException)
-            else (400, "this address asks for something that a page of ours does not ask for")
+            else (400, "invalid parameters in this address")
         )
         if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
             return PlainTextResponse(why, status)
@@ -163,7 +163,7 @@ class Handlers:
     def node(self, name: str, node: str, part: bool = False) -> Response:
         run = self.get_run(name)
         with run.lock:
-            panel = require_found(build_panel(run, node), "this run has no such node")
+            panel = require_found(build_panel(run, node), "node not found in this run")
         return self.pages.render_response("node", part=part, run=name, panel=panel)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
@@ -175,7 +175,7 @@ class Handlers:
     def call(self, name: str, call: str, part: bool = False) -> Response:
         run = self.get_run(name)
         with run.lock:
-            shown = require_found(open_call(run, call), "this run has no such call")
+            shown = require_found(open_call(run, call), "model call not found in this run")
         return self.pages.render_response("call", part=part, run=name, opened=shown)
 
     def file(self, name: str, path: str) -> Response:
@@ -192,7 +192,7 @@ class Handlers:
             "content-length": str(min(size, MAX_FILE_BYTES)),
             "content-security-policy": "default-src 'none'; sandbox",
         }
-        if kind == "application/pdf":  # a viewer within the browser needs its own scripts
+        if kind == "application/pdf":  # the browser's PDF viewer needs its own scripts
             headers |= {"content-security-policy": "frame-ancestors 'none'"}
         if kind == "application/octet-stream":
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
@@ -200,21 +200,21 @@ class Handlers:
 
     def static(self, stamp: str, name: str) -> Response:
         if name not in STATIC_TYPES:
-            raise HTTPException(404, "there is no such file")
+            raise HTTPException(404, "file not found")
         return Response(
             self.static_files[name],
             media_type=STATIC_TYPES[name],
             headers={"cache-control": "private, max-age=86400, immutable"},
         )
 
-    # --- steering ---------------------------------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------------------------------
 
     async def steer(self, name: str, request: Request) -> Response:
-        """Ask something of a run; answers what became of it, alone or as a page that leads back to that of the form."""
+        """Send a command to a run; answer with a notice, alone or as a page that links back."""
         run = await asyncio.to_thread(self.get_run, name)
         fields = parse_fields(await request.body())
         if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
-            raise HTTPException(403, "this form is from an earlier server: reload the page")
+            raise HTTPException(403, "session expired: reload the page")
         command = parse_command(fields)
         notice = await asyncio.to_thread(send_request, run, command)
         about_node = command.verb in NODE_VERBS and command.target in run.state.nodes
@@ -236,9 +236,10 @@ class Handlers:
     def stream_updates(
         self, read_fragments: ReadFragments, known: Mapping[str, Fragment], *, poll_seconds: float
     ) -> Response:
-        """Server-sent events until the browser leaves: pieces that differ from `known`, which the browser has."""
+        """Stream server-sent events with the pieces that differ from `known`, which the browser has, until it
+        disconnects."""
         if self.open_streams >= MAX_STREAMS:
-            raise HTTPException(503, f"{MAX_STREAMS} pages are being kept up to date already: close one")
+            raise HTTPException(503, f"{MAX_STREAMS} live pages are open: close one")
         return StreamingResponse(
             self._iter_updates(read_fragments, known, poll_seconds), media_type="text/event-stream"
         )
@@ -249,22 +250,22 @@ class Handlers:
         self.open_streams += 1
         try:
             yield ": here\n\n"
-            spoke = time.monotonic()
+            last_sent = time.monotonic()
             while True:
                 version, found = await asyncio.to_thread(look)
                 text = encode_update(known, found, version) if found is not known else None
                 known = found
-                if text is not None or time.monotonic() - spoke > HEARTBEAT_SECONDS:
+                if text is not None or time.monotonic() - last_sent > HEARTBEAT_SECONDS:
                     yield f"data: {text}\n\n" if text is not None else ": alive\n\n"
-                    spoke = time.monotonic()
+                    last_sent = time.monotonic()
                 await asyncio.sleep(every)
         finally:
             self.open_streams -= 1
 
-    # --- what they are made of --------------------------------------------------------------------------------------
+    # --- runs and fragments -----------------------------------------------------------------------------------------
 
     def get_run(self, name: str) -> CachedRun:
-        return require_found(self.runs.find_run(name), "there is no such run here")
+        return require_found(self.runs.find_run(name), "run not found")
 
     def get_fragments(self, name: str) -> RunFragments:
         run = self.get_run(name)
@@ -277,7 +278,7 @@ class Handlers:
         return Fragment(f"run-{line.name}", "runs", self.pages.render_macro("pieces", "run", line))
 
     def render_run_list(self) -> tuple[int, dict[str, Fragment]]:
-        """The runs as pieces of the list; the version means nothing."""
+        """Return the runs as pieces of the list; the version is unused."""
         return 0, {piece.id: piece for piece in map(self.render_run_line, self.list_runs())}
 
 

@@ -1,4 +1,4 @@
-"""The grid of cells: a row a node, a column a condition on a dataset, and what became of the cells there."""
+"""Grid of cells: one row per node, one column per condition and dataset, with the outcomes of the cells."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from labwright.record.cell_status import CellStatus, CellStatusKind
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 
 NODES_PER_PAGE: Final = 100
-"""Nodes on one page."""
+"""Nodes per page."""
 OUTCOMES_WORST_FIRST: Final[tuple[CellStatusKind, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
-"""A place is called after the first of these that one of its cells is."""
+"""A grid place shows the first of these outcomes that any of its cells has."""
 OUTCOME_SIGNS: Final[dict[CellStatusKind, str]] = {
     "measured": "✓",
     "taken over": "↷",
@@ -25,7 +25,7 @@ OUTCOME_SIGNS: Final[dict[CellStatusKind, str]] = {
 
 
 class GridPlace(NamedTuple):
-    """The cells of a node at one condition, over trials and seeds: the mean of what was measured, and in words."""
+    """Cells of a node for one condition, over trials and seeds: the mean value and a description."""
 
     outcome: CellStatusKind
     done: int
@@ -35,11 +35,11 @@ class GridPlace(NamedTuple):
 
 
 class CellGrid(NamedTuple):
-    """Nodes from `first` on, the newest first, of `total` that owe cells. `counts` are over all of them."""
+    """Nodes with cells, newest first, starting at `first` of `total`. `counts` cover all nodes."""
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, str, tuple[GridPlace | None, ...]], ...]
-    """Each a node with its kind."""
+    """Node, its kind, and its grid places."""
     first: int
     total: int
     counts: tuple[tuple[CellStatusKind, int], ...]
@@ -47,7 +47,7 @@ class CellGrid(NamedTuple):
 
 
 def build_grid(run: CachedRun, first: int) -> CellGrid:
-    """The grid of a run as it is now."""
+    """Build the grid of a run in its current state."""
     cells, plan = run.read_cells(), run.state.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
@@ -73,7 +73,7 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
 
 
 def _make_sort_key(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
-    """A key that sorts datasets, arms and levels as the plan has them, what it does not have after them."""
+    """Return a sort key that orders datasets, arms and levels as in the plan, others last."""
     ranks = [
         {one.name: rank for rank, one in enumerate(those)}
         for those in ((plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))

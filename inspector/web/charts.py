@@ -1,7 +1,7 @@
-"""Geometry of charts with axes: lines, steps, dots. `plots.html.jinja` turns it into SVG.
+"""Geometry of charts with axes: lines, steps and dots. `plots.html.jinja` renders it as SVG.
 
-A chart is WIDE x HIGH pixels within its axes. Hue tells arms apart and dashes nodes; both repeat after `HUES` and
-`DASHES`.
+A chart is `CHART_WIDTH` x `CHART_HEIGHT` pixels inside its axes. Hues distinguish arms and dashes distinguish nodes;
+both repeat after `HUE_COUNT` and `DASH_COUNT`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ CHART_WIDTH, CHART_HEIGHT = 320.0, 130.0
 HUE_COUNT, DASH_COUNT = 8, 6
 MAX_CHARTS, MAX_LINES, MAX_POINTS = 24, 24, 400
 MAX_MAGNITUDE: Final = 1e300
-"""Values beyond are drawn here, so that differences stay finite."""
+"""Larger magnitudes are clipped to this, so that differences stay finite."""
 _TICK_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 Points = Sequence[tuple[float, float]]
 
 
 class Axis(NamedTuple):
-    """An axis: its name, the values at its ends, the pixels between them, and its ticks with their labels."""
+    """An axis: name, values at its ends, length in pixels, and ticks with labels."""
 
     name: str
     low: float
@@ -32,7 +32,7 @@ class Axis(NamedTuple):
     ticks: tuple[tuple[float, str], ...]
 
     def to_pixels(self, value: float) -> float:
-        """Pixels from the beginning of the axis."""
+        """Convert a value to pixels from the start of the axis."""
         return round(self.length * (value - self.low) / ((self.high - self.low) or 1.0), 1)
 
 
@@ -46,7 +46,7 @@ def build_axis(
     whole: bool = False,
     tight: bool = False,
 ) -> Axis:
-    """An axis over all values with about so many ticks, at `whole` numbers if asked; it ends at a tick, unless it is
+    """Build an axis over all values with about `ticks` ticks, at integers if `whole`. It ends at a tick unless
     `tight`."""
     found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] + [0.0] * zero or [0.0, 1.0]
     low, high = min(found), max(found)
@@ -65,7 +65,7 @@ def build_axis(
 
 
 class ChartLine(NamedTuple):
-    """A line of a chart: its label, its place in SVG's words, its last value, and by what it is told apart."""
+    """A line of a chart: label, SVG points, last value, hue and dash."""
 
     label: str
     points: str
@@ -75,9 +75,9 @@ class ChartLine(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Lines over one pair of axes. `left_out` counts those that are not drawn.
+    """Lines on one pair of axes. `left_out` counts lines that are not drawn.
 
-    `arms` and `nodes` are what hues and dashes stand for, in their order, where lines differ in both.
+    `arms` and `nodes` are the labels of hues and dashes, if there are several of both.
     """
 
     title: str
@@ -90,11 +90,11 @@ class Chart(NamedTuple):
 
 
 Curves = Mapping[tuple[str, str], Points]
-"""(arm, node) -> points; hue by the first, dash by the second."""
+"""(arm, node) -> points; the arm determines the hue, the node the dash."""
 
 
 def build_chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, steps: bool = False) -> Chart:
-    """A chart of curves, none of them empty; `steps`: a value holds up to the next point."""
+    """Build a chart of non-empty curves; with `steps`, a value holds until the next point."""
     shown = dict(islice(curves.items(), MAX_LINES))
     arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
@@ -123,19 +123,19 @@ def build_chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = Fals
 
 
 def to_steps(points: Points) -> Points:
-    """The corners of steps from one point to the next."""
+    """Return the corners of the steps between points."""
     return [points[0], *(corner for (_, value), after in pairwise(points) for corner in ((after[0], value), after))]
 
 
 def to_polyline(points: Points, x: Axis, y: Axis) -> str:
-    """Points as SVG's polyline has them, thinned out where there are very many; the last one stays."""
+    """Convert points to an SVG polyline, thinned if there are very many; the last point is kept."""
     every = max(1, len(points) // MAX_POINTS)
     kept = [*points[::every], *([points[-1]] if (len(points) - 1) % every else [])]
     return " ".join(f"{x.to_pixels(at)},{round(y.length - y.to_pixels(value), 1)}" for at, value in kept)
 
 
 def build_charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
-    """Charts of the values with a step in nodes' measurements.jsonl, one for each metric, dataset and split."""
+    """Build charts of the values with a step in nodes' measurements.jsonl, one per metric, dataset and split."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
     for node, text in lines.items():
         for one in read_curve_points(text):

@@ -1,4 +1,4 @@
-"""Two to six nodes beside each other, or two to six runs: facts, measurements with differences, curves, code."""
+"""Comparisons of two to six nodes or runs: facts, measurements with differences, curves, code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from labwright.record.schema.nodes import Node
 
 MAX_COMPARED: Final = 6
 SideValue = tuple[float, float | None, bool]
-"""A value, its difference to that of the first node, whether it is the best of its row."""
+"""A value, its difference from the first node's, and whether it is the best of its row."""
 
 
 class ConditionValues(NamedTuple):
-    """What one condition came to on one metric, node by node; None where a node did not measure it.
+    """Values of one condition and metric, node by node; None if a node did not measure it.
 
-    `main`: of the primary metric.
+    `is_primary` marks the primary metric.
     """
 
     condition: str
@@ -33,18 +33,18 @@ class ConditionValues(NamedTuple):
 
 
 class NodeComparison(NamedTuple):
-    """Nodes beside each other, the first one as what the others are compared with. `tables` by dataset and split have
-    what two of them measured."""
+    """Compared nodes; the first is the reference. `tables` has, by dataset and split, what at least two nodes
+    measured."""
 
     nodes: tuple[Node, ...]
     tables: tuple[tuple[str, tuple[ConditionValues, ...]], ...]
     charts: tuple[Chart, ...]
     code: tuple[tuple[str, tuple[SourceFile, ...]], ...]
-    """Node -> its files, with their difference to the first node's."""
+    """Node -> its files with their diff against the first node's."""
 
 
 def compare_nodes(run: CachedRun, names: Sequence[str]) -> NodeComparison | None:
-    """Nodes of a run by their names; None where fewer than two of these are nodes."""
+    """Compare nodes by id; None if fewer than two exist."""
     nodes = tuple(run.state.nodes[name] for name in names if name in run.state.nodes)[:MAX_COMPARED]
     if len(nodes) < 2:
         return None
@@ -104,7 +104,7 @@ def _build_sides(values: Sequence[float | None], higher: bool | None) -> tuple[S
 
 
 def metric_directions(state: RunState) -> Mapping[str, bool]:
-    """Metric of the plan -> whether higher is better; nothing is the best of a metric that is not there."""
+    """Return metric of the plan -> whether higher is better."""
     plan = state.data_plan
     return {one.name: one.higher_is_better for one in plan.metrics} if plan is not None else {}
 
@@ -113,14 +113,14 @@ def metric_directions(state: RunState) -> Mapping[str, bool]:
 
 
 class RunSide(NamedTuple):
-    """A run in a comparison; `settings` are those in which the compared runs differ."""
+    """One run in a comparison; `settings` are those that differ between the runs."""
 
     line: RunListEntry
     settings: Mapping[str, str]
 
 
 class RunsComparison(NamedTuple):
-    """Runs beside each other, with the best so far of each over its nodes and over time."""
+    """Compared runs, with charts of the best value so far over nodes and over time."""
 
     sides: tuple[RunSide, ...]
     keys: tuple[str, ...]
@@ -128,7 +128,7 @@ class RunsComparison(NamedTuple):
 
 
 def build_runs_comparison(runs: Sequence[CachedRun]) -> RunsComparison:
-    """Two to six runs."""
+    """Compare two to six runs."""
     settings = [
         flatten_settings(run.state.started.settings if run.state.started else {})
         | flatten_settings(run.state.overrides)
@@ -147,7 +147,7 @@ def build_runs_comparison(runs: Sequence[CachedRun]) -> RunsComparison:
 
 
 def flatten_settings(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
-    """Settings by their dotted keys, as text."""
+    """Flatten settings to dotted keys with values as text."""
     found: dict[str, str] = {}
     for key, value in settings.items():
         if isinstance(value, dict):
@@ -158,7 +158,7 @@ def flatten_settings(settings: Mapping[str, object], before: str = "") -> dict[s
 
 
 def _best_so_far_charts(runs: Sequence[CachedRun]) -> list[Chart]:
-    """The best so far over nodes and over minutes, a chart for each metric that the runs select by."""
+    """Draw the best value so far over nodes and over minutes, for each primary metric of the runs."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
     for run in runs:
         tree = run.build_tree()
@@ -173,6 +173,6 @@ def _best_so_far_charts(runs: Sequence[CachedRun]) -> list[Chart]:
             if points := compute_best_so_far(
                 [(float(place), row) for place, row in at], higher=tree.metric.higher_is_better
             ):
-                title = f"best {tree.metric.title} of any node so far, on {tree.metric.dataset}, validation"
+                title = f"best {tree.metric.title} so far on {tree.metric.dataset}, validation"
                 found.setdefault((title, x), {})[run.name, ""] = points
     return [build_chart(title, x, "", curves, steps=True) for (title, x), curves in found.items()]

@@ -1,7 +1,7 @@
-"""Steering from the page: which commands can have an effect now, and what a form asks for.
+"""Actions from the page: which commands are possible now, and parsing of their forms.
 
-A command is written through `record.control_files.send` alone, as by the command line; the process that works on the
-run takes it and records it with its reason. `record.control_files.refused` says what cannot have an effect.
+Commands are written with `record.control_files.send_command`, as by the command line; the process working on the run
+acknowledges and records them with their reason. `record.control_files.find_refusal` decides what is refused.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from labwright.record.control_files import MAX_COMMAND_TEXT_LENGTH, find_refusal
 from labwright.record.events.run_events import CommandReceived
 
 MAX_FORM_BYTES = 16 * 2**10
-"""Bytes of a form."""
+"""Maximum bytes of a form."""
 REASON_PLACEHOLDER = "…"
-"""Stands for a reason while we find out which verbs can have an effect."""
+"""Placeholder for a reason while checking which verbs are possible."""
 NODE_VERBS: Final = ("kill", "mark")
-"""The verbs that are about a node."""
+"""Verbs that concern a node."""
 
 
 class FormResult(NamedTuple):
-    """What became of a form; `taken`: the command was written."""
+    """Result of a form; `accepted` means that the command was written."""
 
     accepted: bool
     text: str
 
 
 class AvailableActions(NamedTuple):
-    """The verbs that can have an effect on a run, or on a node, at this moment; `why` there are none."""
+    """Verbs that are currently possible for a run or node; if there are none, `why` gives the reason."""
 
     verbs: tuple[str, ...]
     why: str
 
 
 def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
-    """What can be asked of a run, or about a node."""
+    """List the possible actions for a run or for a node."""
     verbs = NODE_VERBS if node else ("resume" if run.state.is_paused else "pause", "note", "stop")
     whys = {
         verb: find_refusal(
@@ -53,11 +53,11 @@ def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     return AvailableActions(able, "" if able else next(filter(None, whys.values())))
 
 
-# --- a form ---------------------------------------------------------------------------------------------------------
+# --- forms ----------------------------------------------------------------------------------------------------------
 
 
 def parse_command(fields: Mapping[str, str]) -> CommandReceived:
-    """The command of a form. Raises `HTTPException`."""
+    """Parse the command of a form. Raises `HTTPException`."""
     given: dict[str, Any] = {
         "verb": fields.get("verb", ""),
         "target": fields.get("target", "").strip(),
@@ -67,29 +67,29 @@ def parse_command(fields: Mapping[str, str]) -> CommandReceived:
     try:
         return CommandReceived.model_validate(given | ({"mark": fields["mark"]} if "mark" in fields else {}))
     except ValidationError:
-        raise HTTPException(400, "a run cannot be asked for this") from None
+        raise HTTPException(400, "this is not a valid command") from None
 
 
 def parse_fields(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises `HTTPException`."""
+    """Parse the fields of a form. Raises `HTTPException`."""
     try:
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict"))
     except ValueError:
-        raise HTTPException(400, "this is not a form") from None
+        raise HTTPException(400, "the request is not a valid form") from None
 
 
 def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
-    """Send a command, or say why it would have no effect."""
+    """Send a command, or return why it is refused."""
     if not command.text:
         return FormResult(
             False,
-            "give a reason: it is kept in the record"
+            "give a reason; it is kept in the record"
             if command.verb != "note"
-            else "the note is empty: it is what the next prompts will show",
+            else "the note is empty: enter the text for the next prompts",
         )
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
         return FormResult(
-            False, f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed, these are {len(command.text)}"
+            False, f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed, but this has {len(command.text)}"
         )
     run.refresh()
     with run.lock:
@@ -101,5 +101,5 @@ def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
     except OSError as error:
         return FormResult(False, f"the command could not be written: {error.strerror or error}")
     what = f"{command.verb} {command.target}".strip()
-    when = "the run takes it up within a second" if run.is_running else "it takes effect when the run is resumed"
-    return FormResult(True, f"Asked: {shorten(what, 60)}; {when}.")
+    when = "it takes effect within a second" if run.is_running else "it takes effect when the run is resumed"
+    return FormResult(True, f"Sent: {shorten(what, 60)}; {when}.")

@@ -1,7 +1,7 @@
-"""A run's page as pieces: what a browser has is brought up to date by the pieces that differ.
+"""A run's page as pieces: a browser is updated with the pieces that have changed.
 
-Each piece is one element with an id, made by a macro of `pieces.html.jinja`, and made again only when what it shows has
-changed: an update costs what is new, however many nodes there are.
+Each piece is an element with an id, rendered by a macro of `pieces.html.jinja`, and rendered again only when its
+content changes, so that an update costs only what is new, however many nodes there are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from labwright.record.tuning_parity import TuningReport
 
 
 class Fragment(NamedTuple):
-    """An element: its id, where it goes when it is new, what it is; or new attributes of one that is there."""
+    """An element with its id, its parent's id and its HTML; or new attributes for an existing element."""
 
     id: str
     parent: str
@@ -44,7 +44,7 @@ class Fragment(NamedTuple):
 
 
 class StageReportView(FrozenModel):
-    """A stage's report: words, and the primary metric of its best, or of what was ablated from it, with replicates."""
+    """A stage's report: text, and the primary metric of its best node (or of its ablations) with replicates."""
 
     stage: StageName
     best: str | None
@@ -57,7 +57,7 @@ class StageReportView(FrozenModel):
 
 
 class RunFragments:
-    """Makes the pieces of one run, and keeps what it made."""
+    """Renders and caches the pieces of one run."""
 
     def __init__(self, run: CachedRun, pages: PageRenderer) -> None:
         self.run = run
@@ -68,7 +68,7 @@ class RunFragments:
         self._now: tuple[int, dict[str, Fragment]] = (-1, {})
 
     def render(self) -> tuple[int, dict[str, Fragment]]:
-        """The version of the run, and all pieces by their id."""
+        """Return the version of the run, and all pieces by id."""
         with self.run.lock:
             version = self.run.refresh()
             if self._now[0] != version:
@@ -130,7 +130,7 @@ class RunFragments:
         )
 
     def _get_headline(self) -> Headline | None:
-        """The headline, made anew when what it rests on is."""
+        """Return the headline, recomputed when its inputs change."""
         state = self.run.state
         best = find_winner(state)
         of = (
@@ -147,7 +147,8 @@ class RunFragments:
         return self._headline[1]
 
     def _get_report(self, stage: StageName) -> StageReportView:
-        """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
+        """Return the report of a stage, recomputed when its inputs change, since its intervals and tests take
+        milliseconds."""
         state = self.run.state
         known = state.stages[stage]
         of = (
@@ -203,7 +204,8 @@ class RunFragments:
 
 
 def build_report(state: RunState, stage: StageName) -> StageReportView:
-    """What a stage's report rests on; empty parts before it is settled. Of ablations: what differs from the method."""
+    """Build a stage's report; parts are empty before the stage ends. For ablations, only conditions that differ from
+    the method."""
     known, plan = state.stages[stage], state.data_plan
     claims = compute_validation_claims(state, known.best) if known.best in state.nodes and plan is not None else []
     if stage == "ablation" and claims and (every := compute_ablation_claims(state)):
@@ -226,7 +228,7 @@ def build_report(state: RunState, stage: StageName) -> StageReportView:
 
 
 def draw_best_of_k(account: TuningReport) -> Chart | None:
-    """What each arm can be expected to reach with k of its trials; None before any was measured."""
+    """Draw the expected best value of each arm after k trials; None before any was measured."""
     curves = {
         (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
     }
@@ -235,14 +237,14 @@ def draw_best_of_k(account: TuningReport) -> Chart | None:
 
 
 def encode_update(before: Mapping[str, Fragment], after: Mapping[str, Fragment], version: int) -> str | None:
-    """What a page that has `before` is sent so that it has `after`, as JSON; None where nothing differs."""
+    """Encode the changes from `before` to `after` as JSON; None if nothing differs."""
     new = [piece for name, piece in after.items() if before.get(name) != piece]
     gone = sorted(before.keys() - after.keys())
     return json.dumps({"version": version, "pieces": new, "gone": gone}) if new or gone else None
 
 
 def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]:
-    """Pieces by the element that they go into, for the first rendering of a page."""
+    """Group pieces by parent element, for the first rendering of a page."""
     found: dict[str, list[Fragment]] = {f"{kind}-{stage}": [] for kind in ("svg", "list", "stage") for stage in STAGES}
     for piece in pieces.values():
         found.setdefault(piece.parent, []).append(piece)
@@ -253,7 +255,7 @@ def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]
 
 
 class CheckView(NamedTuple):
-    """A thing that was checked. `good` is None where nothing says whether it is; `nodes` are those that it is about."""
+    """One check. `good` is None if there is no verdict; `nodes` are those concerned."""
 
     name: str
     good: bool | None
@@ -262,23 +264,23 @@ class CheckView(NamedTuple):
 
 
 def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckView]:
-    """The checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
+    """Yield the checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
     printed = state.released.round if state.released is not None else None
     draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
     if draft is not None:
-        which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
+        which = f"round {draft.round} ({'released' if state.released else 'latest'}): "
         yield CheckView(
             "Binding",
             not draft.violations,
             which
             + (
-                f"{len(draft.violations)} pieces of the text are not bound to the record"
+                f"{len(draft.violations)} unbound passages in the text"
                 if draft.violations
-                else "every number, figure and citation is bound to the record"
+                else "all numbers, figures and citations are bound to the record"
             ),
         )
         if draft.left_out:
-            yield CheckView("Told", False, "; ".join(draft.left_out))
+            yield CheckView("Disclosure", False, "; ".join(draft.left_out))
         if draft.findings:
             yield CheckView("Typesetting", False, "; ".join(map(str, draft.findings)))
     if (review := state.protocol_review) is not None:
@@ -299,19 +301,22 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         what = {
             "labels": "trained on permuted labels",
             "seed": "run under other seeds",
-            "rows": "given other rows to predict",
-            "arms": "told the names of its arms exchanged",
+            "rows": "run with other rows to predict",
+            "arms": "run with swapped arm names",
         }[one.probe]
         yield CheckView(
             "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
         )
     for one in state.code_readings:
-        said = "; ".join(map(str, one.doubts)) or "no doubt with lines that bear it out"
-        dropped = f"; {one.dropped} doubts dropped, whose quotes do not stand where they say" if one.dropped else ""
+        doubts = "; ".join(map(str, one.doubts)) or "no doubts supported by code lines"
+        dropped = f"; {one.dropped} doubts dropped because their quotes were not found" if one.dropped else ""
         yield CheckView(
-            "Code read",
+            "Code review",
             {"honest": True, "dishonest": False}.get(one.verdict),
-            (f"{one.node} {one.verdict} by {one.reader}" + (f": {said}{dropped}" if one.verdict != "not read" else "")),
+            (
+                f"{one.node} {one.verdict} by {one.reader}"
+                + (f": {doubts}{dropped}" if one.verdict != "not read" else "")
+            ),
             (one.node,),
         )
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
@@ -319,15 +324,15 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         yield CheckView(
             "Suspect",
             not suspects,
-            f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay out of the paper"
+            f"{len(suspects)} of {len(state.nodes)} nodes are suspect; their numbers are excluded from the paper"
             if suspects
-            else "no node is suspect",
+            else "no suspect nodes",
             suspects[:12],
         )
     if seedless:
-        yield CheckView("Seeds", False, "the same values for every seed", seedless[:12])
+        yield CheckView("Seeds", False, "identical values for every seed", seedless[:12])
     authors = tuple(node.id for node in state.nodes.values() if node.author)
     if authors:
-        yield CheckView("People", None, "code written by a person", authors[:12])
+        yield CheckView("User code", None, "code written by the user", authors[:12])
     if state.ignored_command_count:
-        yield CheckView("Control", None, f"{state.ignored_command_count} files in control/ had no effect")
+        yield CheckView("Control", None, f"{state.ignored_command_count} commands in control/ were ignored")

@@ -1,4 +1,4 @@
-"""Model calls as the record has them: what was asked, what came back, what it took. Those of no node included."""
+"""Recorded model calls: prompt, answer and cost, including calls without a node."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask
 from labwright.record.schema.nodes import format_node_id
 
 MAX_TEXT_CHARACTERS: Final = 100_000
-"""Characters of a prompt or an answer that are shown."""
-REPLACED_NOTE: Final = "replaced: its question changed"
-KEPT_NOTE: Final = "kept: machine or limits changed"
+"""Maximum characters of a prompt or answer that are shown."""
+REPLACED_NOTE: Final = "superseded: prompt changed"
+KEPT_NOTE: Final = "reused: machine or limits changed"
 CALLS_PER_PAGE: Final = 200
-"""Calls on one page."""
+"""Calls per page."""
 
 
 class ModelCall(NamedTuple):
-    """A call: what the record has of it, and what it was for. `node` is empty where it was for none."""
+    """A recorded call and its purpose. `node` is empty if it concerns no node."""
 
     answered: CallAnswered
     node: str
@@ -34,9 +34,10 @@ class ModelCall(NamedTuple):
 
 
 class ModelCallTexts(NamedTuple):
-    """A call with its texts. `prompt` is None where it was not kept; `changed` warns that it is not what was asked.
+    """A call with its texts. `prompt` is None if it was not saved; `changed_warning` says that it differs from the
+    prompt that was sent.
 
-    `pictures` went with the prompt: sha256 and path, which is empty where it is no file of the run.
+    `pictures` were sent with the prompt: sha256 and path, which is empty if the image is not in the run's folder.
     """
 
     call: ModelCall
@@ -49,7 +50,7 @@ class ModelCallTexts(NamedTuple):
 
 
 class ModelCallPage(NamedTuple):
-    """A part of a run's calls, the newest first. `roles` count all calls."""
+    """A page of a run's calls, newest first. `roles` count all calls."""
 
     shown: tuple[ModelCall, ...]
     roles: tuple[tuple[str, int], ...]
@@ -59,7 +60,7 @@ class ModelCallPage(NamedTuple):
 
 
 def list_calls(state: RunState, role: str, first: int) -> ModelCallPage:
-    """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
+    """List calls of a role (empty: all; `-`: without a node), newest first, starting at `first`."""
     every = [
         *(build_call(state, one)._replace(note=REPLACED_NOTE) for one in state.superseded_answers),
         *(build_call(state, one) for one in state.answers.values()),
@@ -73,7 +74,7 @@ def list_calls(state: RunState, role: str, first: int) -> ModelCallPage:
 
 
 def build_call(state: RunState, answered: CallAnswered) -> ModelCall:
-    """A call with what its decision was about."""
+    """Build a call with the purpose of its decision."""
     k = answered.key.decision
     decided = state.decisions.get(k)
     match decided.action if decided is not None else None:
@@ -94,7 +95,7 @@ def build_call(state: RunState, answered: CallAnswered) -> ModelCall:
 
 
 def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
-    """A call by the name of its key, with prompt and answer; None where the run has no such call."""
+    """Open a call by its key, with prompt and answer; None if the run has no such call."""
     answered = next((one for key, one in run.state.answers.items() if str(key) == name), None)
     if answered is None:
         return None
@@ -116,7 +117,7 @@ def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
 
 
 def format_answer(answer: dict[str, Any]) -> str:
-    """An answer field by field, texts with their own lines."""
+    """Format an answer field by field; multi-line texts start on their own line."""
     parts = [
         f"{key}:\n{value}"
         if isinstance(value, str) and "\n" in value
@@ -127,10 +128,10 @@ def format_answer(answer: dict[str, Any]) -> str:
 
 
 def cut_text(text: str) -> str:
-    """A text as it is shown."""
+    """Truncate a text for display."""
     text = to_printable(text)
     return (
         text
         if len(text) <= MAX_TEXT_CHARACTERS
-        else f"{text[:MAX_TEXT_CHARACTERS]}\n... {len(text) - MAX_TEXT_CHARACTERS} characters more"
+        else f"{text[:MAX_TEXT_CHARACTERS]}\n... {len(text) - MAX_TEXT_CHARACTERS} more characters"
     )

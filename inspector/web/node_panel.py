@@ -1,4 +1,4 @@
-"""What a node's panel shows: from the record, and from files that its attempts sealed."""
+"""Content of a node's panel, from the record and from the sealed files of its attempts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from labwright.record.schema.nodes import Attempt, Node
 from labwright.record.source_tree import format_arm_path
 
 MAX_CURVES_BYTES: Final = 8 * 2**20
-"""Bytes of curves that are read."""
+"""Maximum bytes of curves that are read."""
 
 
 class SourceFile(NamedTuple):
-    """A file of a node's code, and how it differs from that of the same name in its parent; None: no parent has it.
+    """A file of a node's code and its diff against the parent's file; None if the parent has no such file.
 
-    `diff` has lines with their kinds: add, removed, same or place; `patch` those of a file that is a patch itself.
+    `diff` has lines with kinds: add, removed, same or place; `patch` has those of a file that is itself a patch.
     """
 
     name: str
@@ -45,9 +45,9 @@ class AttemptView(NamedTuple):
 
 
 class MeasurementView(NamedTuple):
-    """A measurement in a table: whether it is the best of its metric and level, and what it is less others.
+    """A measurement in a table: whether it is the best of its metric and level, and its differences.
 
-    `parent`: less the same of the node's parent; `baseline`: less the baseline's at the same level.
+    `less_parent` is the difference from the node's parent; `less_baseline` from the baseline at the same level.
     """
 
     measurement: Measurement
@@ -57,7 +57,7 @@ class MeasurementView(NamedTuple):
 
 
 class MeasurementGrid(NamedTuple):
-    """Final values of one dataset and split: a row a condition, a column a metric."""
+    """Final values of one dataset and split: one row per condition, one column per metric."""
 
     title: str
     names: tuple[str, ...]
@@ -65,28 +65,28 @@ class MeasurementGrid(NamedTuple):
 
 
 class CellView(NamedTuple):
-    """A cell that the node owes. `value`: the primary metric where it was measured."""
+    """A required cell. `value` is the primary metric, if measured."""
 
     cell: CellStatus
     value: float | None
 
 
 class NodePanel(NamedTuple):
-    """Everything about one node that is not in the node itself."""
+    """Content of the panel that is not in the node itself."""
 
     node: Node
     children: tuple[str, ...]
     sources: tuple[SourceFile, ...]
     grids: tuple[MeasurementGrid, ...]
     self_reported: tuple[MeasurementGrid, ...]
-    """What the code itself said of train and dev."""
+    """Values on train and dev reported by the code itself."""
     cells: tuple[CellView, ...]
-    """In the order in which they are owed; empty for a program that does all at once."""
+    """In order of requirement; empty for code that measures all conditions at once."""
     counts: CellCounts | None
     arm_commands: tuple[tuple[str, str], ...]
-    """Of a study of a repository, arm by arm, the words that make it."""
+    """For repository studies: arm -> its command-line words."""
     metric: str
-    """The primary one's name."""
+    """Name of the primary metric."""
     tests: tuple[MeasurementGrid, ...]
     attempts: tuple[AttemptView, ...]
     calls: tuple[ModelCall, ...]
@@ -130,14 +130,14 @@ _DIFF_LINE_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}
 
 
 def read_sources(run: CachedRun, node: Node, other: str | None) -> Iterator[SourceFile]:
-    """The files of its code, against those of another node; of a repository the patches first, and not what the panel
-    has as words."""
+    """Yield the files of a node's code with diffs against another node's. In repository studies, patches come first and
+    arm files shown as words are skipped."""
     root = f"nodes/{node.id}/source/"
     paths = [one.path for one in list_files(run.folder, root)]
-    ours = f"{root}{CODE_FILE}" in paths
+    is_repository_study = f"{root}{CODE_FILE}" in paths
     for path in sorted(paths, key=lambda one: not one.endswith(".diff")):
         name, text = path.removeprefix(root), read_text(run.folder, path) or ""
-        if ours and name.startswith("arms/") and name.endswith(".json"):
+        if is_repository_study and name.startswith("arms/") and name.endswith(".json"):
             continue
         before = read_text(run.folder, f"nodes/{other}/source/{name}") if other else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
@@ -170,9 +170,9 @@ def _read_arm_commands(run: CachedRun, node: Node) -> Iterator[tuple[str, str]]:
 def build_grids(
     values: Sequence[Measurement], before: Sequence[Measurement] = (), plan: DataPlan | None = None
 ) -> tuple[MeasurementGrid, ...]:
-    """Measurements as tables, in the order in which they were made; `before` are those of the node's parent.
+    """Build tables of measurements in the order in which they were made; `before` are those of the node's parent.
 
-    Nothing is marked or compared of metrics that the plan does not name.
+    Metrics that the plan does not name are neither marked nor compared.
     """
     tables: dict[str, dict[str, dict[str, Measurement]]] = {}
     for value in values:

@@ -1,4 +1,4 @@
-"""The table of all nodes: which are shown in which order, with which columns; and the same as CSV."""
+"""Table of all nodes with filters, sorting and columns, also as CSV."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labwright.inspector.web.run_chart import baseline_gap
 from labwright.record.reducers.run_state import RunState
 
 MAX_ROWS: Final = 2000
-"""Rows of a page; the CSV has all."""
+"""Maximum rows of a page; the CSV has all."""
 CellValue = str | float | None
 COLUMN_TITLES: Final = {
     "node": "node",
@@ -23,7 +23,7 @@ COLUMN_TITLES: Final = {
     "state": "state",
     "parent": "parent",
     "metric": "metric",
-    "gap": "method less baseline",
+    "gap": "method - baseline",
     "cells": "cells",
     "seconds": "seconds",
     "usd": "USD",
@@ -31,8 +31,8 @@ COLUMN_TITLES: Final = {
     "attempts": "attempts",
     "seed": "seed",
     "error": "error",
-    "what": "what it tries",
-    "why": "message of the error",
+    "what": "change",
+    "why": "error message",
 }
 DEFAULT_COLUMNS: Final = (
     "node",
@@ -49,11 +49,11 @@ DEFAULT_COLUMNS: Final = (
     "what",
 )
 TEXT_COLUMNS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
-"""The columns that are not numbers."""
+"""Columns that are not numeric."""
 
 
 class TableQuery(NamedTuple):
-    """What is asked of the table: words that each must be found, values that are wanted, columns, order."""
+    """Query of the table: search words that must all occur, wanted values, columns, order."""
 
     search_words: str = ""
     stage: str = ""
@@ -65,7 +65,7 @@ class TableQuery(NamedTuple):
 
 
 class TableLine(NamedTuple):
-    """A node in the table. `text` is what is searched: conditions and errors too."""
+    """A node in the table. `text` is searched and includes conditions and errors."""
 
     row: NodeRow
     values: Mapping[str, CellValue]
@@ -73,7 +73,7 @@ class TableLine(NamedTuple):
 
 
 class NodeTable(NamedTuple):
-    """The lines that fit, in order, of `total`; `titles` are of all columns that there are, `shown` those chosen."""
+    """Matching lines in order, of `total`; `titles` has all columns, `shown` those chosen."""
 
     query: TableQuery
     titles: Mapping[str, str]
@@ -84,7 +84,7 @@ class NodeTable(NamedTuple):
 
 
 def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
-    """The table of a run as it is now."""
+    """Build the table of a run in its current state."""
     tree, state = run.build_tree(), run.state
     every = [_build_line(state, row) for stage in tree.stages for row in stage.nodes]
     conditions = dict.fromkeys(name for line in every for name in line.values if name not in COLUMN_TITLES)
@@ -112,7 +112,7 @@ def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
 
 
 def sort_lines(lines: Sequence[TableLine], column: str, *, down: bool) -> list[TableLine]:
-    """Lines by a column; those without a value come last either way."""
+    """Sort lines by a column; lines without a value always come last."""
     have = [line for line in lines if line.values.get(column) not in (None, "")]
     rest = [line for line in lines if line.values.get(column) in (None, "")]
     return [*sorted(have, key=lambda line: _sort_key(line.values[column]), reverse=down), *rest]
@@ -156,7 +156,7 @@ def _build_line(state: RunState, row: NodeRow) -> TableLine:
 
 
 def table_to_csv(table: NodeTable) -> str:
-    """The lines of a table with all columns, as a spreadsheet opens them: no text of others begins a formula."""
+    """Format all columns as CSV for spreadsheets; untrusted text never starts a formula."""
     file = io.StringIO()
     out = csv.writer(file)
     out.writerow(map(_escape_formula, table.titles.values()))
@@ -170,5 +170,5 @@ def _escape_formula(value: CellValue) -> CellValue:
 
 
 def parse_node_names(values: Iterable[str]) -> tuple[str, ...]:
-    """Names of nodes from an address, each once: repeated, or with commas."""
+    """Parse node ids from an address, repeated or comma-separated, without duplicates."""
     return tuple(dict.fromkeys(name for value in values for name in value.split(",") if name))

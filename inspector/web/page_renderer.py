@@ -1,4 +1,4 @@
-"""Templates of the page. Whatever they print is text of others: escaped, and without control characters."""
+"""Template rendering. All printed text is untrusted: it is escaped, and control characters are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def _sanitize(value: Any) -> Any:
-    """What a template prints; markup that a template itself made stays as it is."""
+    """Sanitize a value printed by a template; markup created by the template is kept."""
     if value is None:
         return ""
     return to_printable(value) if type(value) is str else value
@@ -45,7 +45,7 @@ def _format_number(value: float | None, digits: int = 4) -> str:
 
 
 def _format_fixed(value: float | None, digits: int, sign: bool = False) -> str:
-    """With so many digits after the point; no sign before what prints as zero."""
+    """Format with a fixed number of decimals; no sign if the result prints as zero."""
     if value is None:
         return "–"
     text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
@@ -64,17 +64,18 @@ def _format_time(at: str | float | None) -> str:
 
 
 def require_found(value: T | None, why: str) -> T:
-    """What a page shows. Raises `HTTPException` (404) where there is nothing."""
+    """Return the value. Raises `HTTPException` (404) if it is None."""
     if value is None:
         raise HTTPException(404, why)
     return value
 
 
 class PageRenderer:
-    """Renders templates and single blocks of them."""
+    """Renders templates and single macros."""
 
     def __init__(self, addresses: Mapping[str, str], *, form_token: str = "", single: bool = False) -> None:
-        """`addresses` are those of script and style sheet; without a `form_token` no form steers. `single`: one run."""
+        """`addresses` are those of the script and style sheet; without a `form_token`, pages have no actions. `single`:
+        only one run."""
         self._environment = Environment(
             loader=FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,
@@ -113,12 +114,12 @@ class PageRenderer:
         )
 
     def render_response(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
-        """A page; of one that is made of a part, the part alone or the whole."""
+        """Render a page, either its part alone or the whole page."""
         return HTMLResponse(self.render_page(name if part else f"{name}_page", **values))
 
     def render_page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)
 
     def render_macro(self, name: str, piece: str, *values: Any) -> str:
-        """What a macro of a template makes."""
+        """Render a macro of a template."""
         return str(getattr(self._environment.get_template(f"{name}.html.jinja").module, piece)(*values)).strip()

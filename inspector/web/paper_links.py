@@ -1,12 +1,11 @@
-"""The released paper as pages with links: every printed value where it stands, by the key that it is bound to.
+"""Link every printed value in the released paper to the key that it is bound to.
 
-The paper's TeX says which value stands between which words (`inspector.paper_text`), the PDF where the words stand
-(`inspector.web.pdf_pages`). A value is put where the PDF prints it between the same words; these tell two values that
-look alike apart. What the source has no key for (rows that the program set) is linked by its digits, ids
-of nodes to the nodes.
+The paper's TeX gives the words around each value (`inspector.paper_text`), the PDF gives the positions of words
+(`inspector.web.pdf_pages`). A value is located where the PDF prints it between the same words, which also separates
+equal values. Values without a key in the source (rows typeset by the program) are linked by their digits, and node ids
+to their nodes.
 
-What it does not guarantee: that a value is found. One that stands among other words than in the source is left to a
-search by digits.
+Limits: a value may not be found. If the surrounding words differ from the source, it is only linked by its digits.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from labwright.inspector.paper_text import TextBits
 from labwright.inspector.web.pdf_pages import PdfDocument, PdfWord
 
 CONTEXT_TOKENS: Final = 12
-"""Words on either side of a value that are compared."""
+"""Number of words compared on each side of a value."""
 MIN_CONTEXT_MATCH: Final = 0.45
-"""Share of the words before or after a value that must fit."""
+"""Minimum share of the words before or after a value that must match."""
 MIN_SHARE_OF_BEST: Final = 0.7
-"""Share of the best fit from which on the next place after the value before is taken: rows of a table look alike."""
+"""Minimum share of the best match at which the next position after the previous value is chosen, since rows of a table
+look alike."""
 _TOKEN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\W\d_]+|\d+")
 _NODE = re.compile(r"n\d{4,}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -34,7 +34,7 @@ LinkKind = Literal["key", "number", "node", "figure"]
 
 
 class PageLink(NamedTuple):
-    """A place on a page that links: to a value by its key, to a number, to a node, or to a figure."""
+    """A rectangle on a page that links to a value by key, a number, a node, or a figure."""
 
     kind: LinkKind
     target: str
@@ -49,9 +49,9 @@ class PageLink(NamedTuple):
 def find_links(
     document: PdfDocument, texts: Iterable[TextBits], figures: Mapping[str, str], nodes: Mapping[str, object]
 ) -> tuple[PageLink, ...]:
-    """What links on the pages of a document. `texts` have keys, `figures` are name -> caption.
+    """Find the links on the pages of a document. `texts` have keys, `figures` maps name -> caption.
 
-    A text that the PDF may leave out comes last: it then finds its places taken.
+    Texts that the PDF may omit come last, so that they only match places not yet taken.
     """
     words = document.words
     spelled = [(token, word) for word in words for token in tokenize(word.text)]
@@ -72,7 +72,7 @@ def find_links(
             found += _link_boxes("node", node[0], [word._replace(text=node[0])])
         elif "." in bare and _NUMBER.fullmatch(bare):
             found += _link_boxes("number", bare, [word._replace(text=bare)])
-    for name, caption in figures.items():  # the words `Figure 3` before it
+    for name, caption in figures.items():  # link the words `Figure 3` before the caption
         begin = tokenize(caption)[:8]
         at = next(
             (
@@ -91,14 +91,14 @@ def find_links(
 
 
 def tokenize(text: str) -> list[str]:
-    """Words and numbers of a text, as they are compared."""
+    """Split a text into words and numbers for comparison."""
     return [one.lower() for one in _TOKEN.findall(text.replace("\u2212", "-"))]
 
 
 def _locate_values(
     text: TextBits, tokens: Sequence[str], places: Mapping[str, list[int]]
 ) -> Iterator[tuple[str, range]]:
-    """Each value of a text with its place among the tokens, which is then taken out of the `places` of a token."""
+    """Yield each value of a text with its token range, which is then removed from `places`."""
     source, values, last = list[str](), list[tuple[str, range]](), 0
     for bit in text:
         own = tokenize(bit.text)
@@ -133,12 +133,13 @@ def _locate_values(
 
 
 def _match_share(a: Sequence[str], b: Sequence[str]) -> float:
-    """How many words of one are among those of the other; half of it counts where they stand."""
+    """Return the share of words of one sequence that occur in the other; half of the weight requires the same
+    position."""
     return (len(set(a) & set(b)) + sum(map(eq, a, b))) / 2
 
 
 def _link_boxes(kind: LinkKind, target: str, words: Sequence[PdfWord]) -> Iterator[PageLink]:
-    """One box for each line that a value stands on."""
+    """Yield one box per line that a value occupies."""
     lines: list[list[PdfWord]] = []
     for word in words:
         if lines and lines[-1][-1].page == word.page and abs(lines[-1][-1].bottom - word.bottom) < 4:

@@ -1,4 +1,4 @@
-"""The pages about a paper: its sheets with links, its figures, and where a value comes from."""
+"""Pages about a paper: its PDF pages with links, its figures, and traces of values."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FigureReview
 
 SHEETS_PER_PAGE: Final = 8
-"""Sheets on one page of the browser."""
+"""PDF pages per browser page."""
 MAX_SOURCE_BYTES: Final = 4_000_000
-"""Bytes of a file of the paper's source that are read."""
+"""Maximum bytes of a source file of the paper that are read."""
 MAX_PAPERS_CACHED: Final = 4
-"""Papers and tracers that are kept."""
+"""Maximum cached papers and tracers."""
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _CAPTION = re.compile(r"\\figurefloat\{([^{}]*)\}\{[^{}]*\}\{[^{}]*\}\s*\{")
-"""The beginning of a figure of floats.tex, up to its caption."""
+"""Matches the start of a figure in floats.tex, up to its caption."""
 
 
 class PaperSheet(NamedTuple):
-    """A page of the PDF: its number, its size in points, what links on it."""
+    """A page of the PDF: number, size in points, and links."""
 
     number: int
     width: float
@@ -43,7 +43,7 @@ class PaperSheet(NamedTuple):
 
 
 class PaperFigure(NamedTuple):
-    """A figure of the paper, with the nodes whose arrays its script was given."""
+    """A figure of the paper, with the nodes whose arrays its script read."""
 
     name: str
     caption: str
@@ -54,7 +54,7 @@ class PaperFigure(NamedTuple):
 
 
 class PaperHandlers:
-    """The handlers; `watched` gives a run by its name, or refuses."""
+    """Request handlers; `get_run` returns a run by name, or raises."""
 
     def __init__(self, get_run: Callable[[str], CachedRun], pages: PageRenderer) -> None:
         self._watched, self._pages = get_run, pages
@@ -62,21 +62,21 @@ class PaperHandlers:
         self._tracers: dict[object, NumberTracer] = {}
 
     def paper(self, name: str, v: int = 0, page: int = 1) -> Response:
-        """The paper, some sheets at a time."""
+        """Show the paper, a few pages at a time."""
         run, version = self._find_version(name, v)
         stamp = (run.folder, version, _file_stamp(run.folder / _pdf_path(version)), len(run.state.nodes))
         sheets, why = get_or_make(self._papers, stamp, lambda: _read_paper(run, version), max_entries=MAX_PAPERS_CACHED)
         first = (max(1, min(page, len(sheets))) - 1) // SHEETS_PER_PAGE * SHEETS_PER_PAGE
         parts = [(n + 1, min(n + SHEETS_PER_PAGE, len(sheets))) for n in range(0, len(sheets), SHEETS_PER_PAGE)]
         with run.lock:
-            standing = run.state.current_paper
+            current = run.state.current_paper
             released = (
-                standing.released
-                if standing is not None and version == standing.version
+                current.released
+                if current is not None and version == current.version
                 else (run.state.released if version == run.state.paper_version else None)
             )
             newest = run.state.paper_version
-        beside = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
+        supplement = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
         return self._pages.render_response(
             "paper",
             run=name,
@@ -84,7 +84,7 @@ class PaperHandlers:
             newest=newest,
             released=released,
             pdf=_pdf_path(version),
-            supplement=beside if (run.folder / beside).is_file() else "",
+            supplement=supplement if (run.folder / supplement).is_file() else "",
             why=why,
             sheets=sheets[first : first + SHEETS_PER_PAGE],
             parts=parts,
@@ -92,7 +92,7 @@ class PaperHandlers:
         )
 
     def picture(self, name: str, version: int, number: int) -> Response:
-        """A page of the PDF as a picture."""
+        """Render a page of the PDF as an image."""
         run, _ = self._find_version(name, version)
         try:
             found = render_pdf_page(run.folder, _pdf_path(version), max(1, number))
@@ -101,17 +101,17 @@ class PaperHandlers:
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
 
     def figure(self, name: str, figure: str, v: int = 0, part: bool = False) -> Response:
-        """A figure of the paper, and what it was drawn from."""
+        """Show a figure of the paper and the nodes it uses."""
         run, version = self._find_version(name, v)
         with run.lock:
             drawn = require_found(
                 next((one for one in list_figures(run.state) if one.name == figure), None),
-                "this paper has no such figure",
+                "figure not found in this paper",
             )
         return self._pages.render_response("figure", part=part, run=name, drawn=drawn, version=version)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
-        """Where a printed value comes from: by its key, or by its digits."""
+        """Trace a printed value by its key or its digits."""
         run, version = self._find_version(name, v)
         asked = parse_number(number)
         with run.lock:
@@ -139,13 +139,13 @@ class PaperHandlers:
     def _find_version(self, name: str, version: int) -> tuple[CachedRun, int]:
         run = self._watched(name)
         if not 0 <= version <= run.state.paper_version:
-            raise HTTPException(404, f"the paper was written {run.state.paper_version} times")
-        standing = run.state.current_paper
-        return run, version or (standing.version if standing is not None else run.state.paper_version)
+            raise HTTPException(404, f"the paper has {run.state.paper_version} versions")
+        current = run.state.current_paper
+        return run, version or (current.version if current is not None else run.state.paper_version)
 
 
 def list_figures(state: RunState) -> Iterator[PaperFigure]:
-    """The figures of a paper, as they were drawn from the record."""
+    """List the figures of a paper, as drawn from the record."""
     made = state.figures
     if made is None:
         return
@@ -169,7 +169,7 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
 
 
 def _pdf_path(version: int) -> str:
-    """The PDF of a writing, relative to the run's folder."""
+    """Return the PDF of a paper version, relative to the run's folder."""
     return str(RunFolder(Path(), version).paper_folder / "paper.pdf")
 
 
@@ -182,7 +182,7 @@ def _file_stamp(path: Path) -> tuple[int, int]:
 
 
 def _read_paper(run: CachedRun, version: int) -> tuple[tuple[PaperSheet, ...], str]:
-    """The sheets of a writing of the paper; why they cannot be shown."""
+    """Read the pages of a paper version; if that fails, return the reason."""
     place = str(RunFolder(Path(), version).paper_folder)
     try:
         found = read_pdf(run.folder, _pdf_path(version))

@@ -1,6 +1,6 @@
-"""The pages of a PDF: where its words stand, and pictures of them. Made by poppler.
+"""Word positions and page images of PDFs, produced by poppler.
 
-The PDF may be anything: poppler reads it in a process of its own, with limits on time, memory and output.
+PDFs are untrusted: poppler runs in a separate process with limits on time, memory and output.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ TIME_LIMIT_SECONDS: Final = 30.0
 """Seconds for one call of poppler."""
 MEMORY_LIMIT_BYTES: Final = 2 * 2**30
 MAX_OUTPUT_BYTES: Final = 64 * 2**20
-"""Bytes that it may print."""
+"""Maximum bytes of its output."""
 MAX_PAGES: Final = 200
 PICTURE_WIDTH_PIXELS: Final = 1100
-"""Pixels of a page's picture from left to right."""
+"""Width of a page image in pixels."""
 _POPPLER_LOCK = threading.Lock()
-"""One poppler at a time: pages are asked for many at once."""
+"""Only one poppler process runs at a time, since browsers request many pages at once."""
 _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
 _WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
 
 
 class PdfError(Exception):
-    """The pages cannot be had. The message says why, and how to fix it."""
+    """Raised if pages cannot be read. The message says why and how to fix it."""
 
 
 class PdfWord(NamedTuple):
-    """A word on a page; places in points from the upper left corner."""
+    """A word on a page, with its position in points from the upper left corner."""
 
     text: str
     page: int
@@ -49,20 +49,20 @@ class PdfWord(NamedTuple):
 
 
 class PdfDocument(NamedTuple):
-    """Sizes of the pages in points, and the words in the order in which they are read."""
+    """Page sizes in points, and the words in reading order."""
 
     sizes: tuple[tuple[float, float], ...]
     words: tuple[PdfWord, ...]
 
 
 def read_pdf(run: Path, path: str) -> PdfDocument:
-    """A PDF of a run. Raises `PdfError`."""
-    # raw: in the order of the PDF's content, in which TeX sets tables row by row
+    """Read a PDF of a run. Raises `PdfError`."""
+    # raw: content order, in which TeX typesets tables row by row
     return _parse_words(_run_poppler(run, path, "pdftotext", "-q", "-raw", "-bbox", "-l", str(MAX_PAGES), "{pdf}", "-"))
 
 
 def render_pdf_page(run: Path, path: str, page: int) -> bytes:
-    """A page as PNG, the first is 1. Raises `PdfError`."""
+    """Render a page (from 1) as PNG. Raises `PdfError`."""
     return _run_poppler(
         run,
         path,
@@ -82,13 +82,13 @@ def render_pdf_page(run: Path, path: str, page: int) -> bytes:
 
 
 def _run_poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
-    """What a program of poppler prints about a PDF of a run, which is opened without following links."""
+    """Run a poppler program on a PDF of a run, opened without following links, and return its output."""
     if shutil.which(program) is None:
         raise PdfError(f"{program} is not installed: apt-get install poppler-utils")
     try:
         file = os.fdopen(open_within(run, path), "rb")
     except PathRefusedError:
-        raise PdfError("there is no such PDF") from None
+        raise PdfError("no such PDF") from None
     with _POPPLER_LOCK, file as pdf, tempfile.TemporaryFile() as printed:
         if os.fstat(pdf.fileno()).st_size > MAX_FILE_BYTES:
             raise PdfError(f"this PDF is larger than {MAX_FILE_BYTES >> 20} MiB")
@@ -104,7 +104,7 @@ def _run_poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
                 finally:
                     child.kill()
         except (OSError, subprocess.TimeoutExpired):
-            raise PdfError(f"{program} could not read this PDF in time and memory") from None
+            raise PdfError(f"{program} exceeded the time or memory limit on this PDF") from None
         if child.returncode:
             raise PdfError(f"{program} cannot read this PDF")
         printed.seek(0)

@@ -1,7 +1,7 @@
-"""The runs that a page shows, each folded once for all who look, and only as far as its log has grown.
+"""Runs shown on a page. Each is read once for all viewers, and only the new part of its log.
 
-A log is read when a page asks, at most every `POLL` seconds. What cannot be read any more, or has vanished, stays as it
-was last seen, with the reason in `trouble`. Only the `FOLDED` runs looked at last are kept in memory.
+Logs are read on request, at most every `MIN_REFRESH_SECONDS`. If a run becomes unreadable or disappears, its last state
+is kept with the reason in `trouble`. Only the most recently used runs are kept in memory.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from labwright.record.log_reader import MIN_STABLE_SECONDS, LogStamp, RecordErro
 from labwright.record.reducers.run_state import RunState
 
 MIN_REFRESH_SECONDS = 0.02
-"""Seconds between two looks at a log."""
+"""Minimum seconds between reads of a log."""
 MAX_RUNS_CACHED = 8
 LAST_EVENTS_KEPT = 12
-"""Things that happened, as shown."""
+"""Number of events shown."""
 K = TypeVar("K")
 T = TypeVar("T")
 
 
 class CachedRun:
-    """One run. `version` grows whenever something that is shown may have changed."""
+    """One run. `version` grows whenever displayed data may have changed."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class CachedRun:
         self._latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
         self._looked = -1e9
         self.lock = threading.RLock()
-        """Held while the state is folded, and by whoever reads more than one thing of it."""
+        """Held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
         self._cells: tuple[int, CellsByNode] | None = None
 
@@ -55,11 +55,11 @@ class CachedRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process works on the run, as last asked."""
+        """Whether a process works on the run, as of the last check."""
         return self._follower.process is not None
 
     def refresh(self) -> int:
-        """Fold what is new; returns the version."""
+        """Apply new events and return the version."""
         with self.lock:
             now = time.monotonic()
             if now - self._looked >= MIN_REFRESH_SECONDS:
@@ -82,14 +82,14 @@ class CachedRun:
         )
 
     def read_cells(self) -> CellsByNode:
-        """What became of all cells, made once for each version."""
+        """Return all cells, computed once per version."""
         known = self._cells
         if known is None or known[0] != self.version:
             known = self._cells = self.version, compute_all_cells(self.state)
         return known[1]
 
     def build_tree(self) -> RunTree:
-        """The tree, made once for each version."""
+        """Return the tree, built once per version."""
         known = self._tree
         if known is None or known[0] != self.version:
             known = self._tree = self.version, build_tree(self.state, self.read_cells())
@@ -99,7 +99,7 @@ class CachedRun:
         trouble, before = "", self._follower.seq
         try:
             for seq, event, at in self._follower.read_new():
-                if seq == 1:  # the first one, or that of a log that replaced another
+                if seq == 1:  # the first event, also after the log was replaced
                     self._latest.clear()
                     self.timeline = Timeline()
                 self.timeline.add_event(event, self.state)
@@ -107,14 +107,14 @@ class CachedRun:
                     self._latest.append(entry)
                 before = -1
         except RecordError as error:
-            trouble = str(error) if self.folder.is_dir() else "the folder of this run is gone"
+            trouble = str(error) if self.folder.is_dir() else "the folder of this run is missing"
         changed = before != self._follower.seq or trouble != self.trouble
         self.trouble = trouble
         return changed
 
 
 class RunListEntry:
-    """A run in the list: its status and its best value, as last read; of its headline where that is asked for."""
+    """A run in the list, with status, best value and optionally headline, as last read."""
 
     def __init__(self, run: CachedRun, headline: Headline | None = None, *, status: RunStatus | None = None) -> None:
         self.name, self.trouble, self.status = run.name, run.trouble, status or run.read_status()
@@ -133,11 +133,11 @@ class RunListEntry:
         self.settled = (
             self.status.condition != "running" and time.time() - _changed_at(run.folder) / 1e9 > MIN_STABLE_SECONDS
         )
-        """Whether it stays as it is until its log changes."""
+        """Whether it cannot change until its log grows."""
 
 
 class RunCollection:
-    """The runs of a folder, or the one run that the folder is."""
+    """The runs of a folder, or a single run."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -147,11 +147,11 @@ class RunCollection:
         self._lock = threading.Lock()
 
     def list_names(self) -> list[str]:
-        """Names of runs, the newest first."""
+        """Names of runs, newest first."""
         return [*self._find_folders()]
 
     def _find_folders(self) -> dict[str, Path]:
-        """Folders of runs by their names as they can be shown, the newest first: a name need not be UTF-8."""
+        """Folders of runs by displayable name, newest first; file names need not be UTF-8."""
         try:
             found = (
                 [self.place]
@@ -169,7 +169,7 @@ class RunCollection:
         return self.place if self.single else self._find_folders().get(name, self.place / name)
 
     def find_run(self, name: str) -> CachedRun | None:
-        """A run by its name, as of now; None where there is none."""
+        """Return a run by name in its current state; None if there is none."""
         with self._lock:
             if name not in self._open and name not in self.list_names():
                 return None
@@ -179,7 +179,7 @@ class RunCollection:
         return known
 
     def find_entry(self, name: str) -> RunListEntry | None:
-        """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
+        """Return a list entry, read again if its log has grown or its process may have ended."""
         folder = self._find_folder(name)
         now, known = read_log_stamps(folder), self._lines.get(name)
         if (
@@ -203,7 +203,7 @@ def _changed_at(run: Path) -> float:
 
 
 def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:
-    """What was made for a key; `most` things are kept, those asked for last."""
+    """Return the value of a key, creating it if missing; at most `max_entries` are kept, most recently used."""
     known[key] = found = known.pop(key, None) or make()
     while len(known) > max_entries:
         known.pop(next(iter(known)), None)

@@ -1,4 +1,5 @@
-"""The chart of a run: the primary metric of its nodes over nodes, hours or cost, the best so far, the baseline."""
+"""The chart of a run: the primary metric of its nodes by nodes, time or cost, with the best value so far and the
+baseline."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind
 ChartAxisUnit = Literal["nodes", "hours", "cost"]
 CHART_WIDTH, CHART_HEIGHT = 960.0, 240.0
 OUTLIER_FENCE = 3.0
-"""Distances between quartiles beyond which a value is drawn at the chart's edge."""
+"""Interquartile ranges beyond which a value is clipped to the chart's edge."""
 
 
 class NodeDot(NamedTuple):
-    """A node in the chart; `y` is None where it has no value, `beyond` where it is drawn nearer than it is."""
+    """A node in the chart; `y` is None without a value, `is_clipped` if drawn at the edge."""
 
     row: NodeRow
     x: float
@@ -44,7 +45,7 @@ class RunChart(NamedTuple):
 
 
 def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
-    """The chart of a run as it is now."""
+    """Build the chart of a run in its current state."""
     tree, place = run.build_tree(), _make_locator(run.timeline, over)
     rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
     placed = [(place(n, row), row) for n, row in enumerate(rows, 1)]
@@ -67,11 +68,7 @@ def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
     title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
     free = over == "cost" and not any(x for x, _ in at)
     missing = (
-        "No node has a value yet."
-        if not values
-        else "No call has a price: there is no cost to draw over."
-        if free
-        else ""
+        "No node has a value yet." if not values else "The cost is unknown: no model call has a price." if free else ""
     )
     best = compute_best_so_far(at, higher=higher)
     return RunChart(
@@ -88,7 +85,7 @@ def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
 
 
 def _make_locator(timeline: Timeline, over: ChartAxisUnit) -> Callable[[int, NodeRow], float | None]:
-    """Where a node stands on the axis; None before it was judged."""
+    """Return a function that gives a node's position on the axis; None before it was judged."""
     unit, _ = choose_time_unit(_longest_time(timeline))
 
     def place(number: int, row: NodeRow) -> float | None:
@@ -101,8 +98,8 @@ def _make_locator(timeline: Timeline, over: ChartAxisUnit) -> Callable[[int, Nod
 
 
 def _axis_title(over: ChartAxisUnit, timeline: Timeline) -> str:
-    return {"nodes": "nodes, in the order of their decisions", "cost": "paid for model calls (USD)"}.get(
-        over, f"time worked ({choose_time_unit(_longest_time(timeline))[1]})"
+    return {"nodes": "nodes, in order of decisions", "cost": "cost of model calls (USD)"}.get(
+        over, f"run time ({choose_time_unit(_longest_time(timeline))[1]})"
     )
 
 
@@ -111,7 +108,7 @@ def _longest_time(timeline: Timeline) -> float:
 
 
 def choose_time_unit(seconds: float) -> tuple[float, str]:
-    """What an axis over so much time counts in: seconds of one, and its name."""
+    """Choose the unit of a time axis: its length in seconds, and its name."""
     return (3600.0, "hours") if seconds >= 3600 else (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
 
 
@@ -123,7 +120,7 @@ def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
 
 
 def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
-    """Those that the chart's height is for: all but values that are far worse than most, which would flatten it."""
+    """Return the values that determine the chart's height: all but far worse outliers, which would flatten it."""
     if len(values) < 4:
         return [*values]
     first, _, third = quantiles(values, n=4, method="inclusive")
@@ -132,7 +129,7 @@ def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
 
 
 def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) -> list[tuple[float, float]]:
-    """The points of a line: the best value that any node of the search that counts has reached by then."""
+    """Return the points of the best value reached so far by valid search nodes."""
     found = [
         (x, row.metric)
         for x, row in sorted(at, key=lambda one: one[0])
@@ -146,7 +143,7 @@ def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) ->
 
 
 def baseline_value(state: RunState, tree: RunTree) -> float | None:
-    """The primary metric of the baseline, in the node that is the best by now; None where that has none."""
+    """Return the baseline's primary metric in the currently best node; None if there is none."""
     rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
     best = (
         tree.winner
@@ -157,7 +154,7 @@ def baseline_value(state: RunState, tree: RunTree) -> float | None:
 
 
 def baseline_gap(state: RunState, name: str) -> tuple[float | None, float | None]:
-    """The baseline's primary metric in a node, and the method's less it: means over the main dataset's validation."""
+    """Return a node's baseline metric and method - baseline: means over the main dataset's validation split."""
     plan, node = state.data_plan, state.nodes.get(name)
     if plan is None or node is None or node.kind == "rung":
         return None, None

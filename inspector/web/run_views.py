@@ -1,4 +1,4 @@
-"""The views of a run beside its page: chart, table, nodes beside each other, cells, use of time; and runs compared."""
+"""Views of a run on separate pages: chart, table, node comparison, cells, resource usage; and comparison of runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from labwright.record.reducers.run_state import RunState
 
 NodeNames = Annotated[list[str], Query()]
 EstimateRemaining = Callable[[RunState], tuple[RemainingEstimate | None, NextSteps]]
-"""What a run is likely to take to its end, and what its slots wait for: known to the search, which starts the page."""
+"""Estimates the remaining cost of a run and its next steps; supplied by the command that starts the page."""
 
 
 class CurrentActivity(NamedTuple):
-    """What a run that is worked on does; `left` are seconds of its limit, None without one."""
+    """Current activity of a running run; `left` is the remaining time in seconds, None without a limit."""
 
     seconds_left: float | None
     time_limit: float | None
@@ -39,7 +39,7 @@ class CurrentActivity(NamedTuple):
 
 
 class RunViewHandlers:
-    """The handlers of these views. Plain ones run in threads."""
+    """Request handlers of these views. Synchronous handlers run in threads."""
 
     def __init__(
         self, get_run: Callable[[str], CachedRun], pages: PageRenderer, estimate: EstimateRemaining | None = None
@@ -47,7 +47,7 @@ class RunViewHandlers:
         self._watched, self._pages, self._foresee = get_run, pages, estimate
 
     def now(self, name: str) -> Response:
-        """A part that the run's page shows while the run goes on; empty when it does not."""
+        """Render the part of the run's page shown while it is running; empty otherwise."""
         run = self._watched(name)
         with run.lock:
             shown = read_current_activity(run, self._foresee) if run.is_running else None
@@ -68,7 +68,7 @@ class RunViewHandlers:
         state: str = "",
         sort: str = "node",
         down: bool = False,
-        show: NodeNames = [],  # noqa: B006 - FastAPI's way
+        show: NodeNames = [],  # noqa: B006 - required by FastAPI
         part: bool = False,
     ) -> Response:
         asked = TableQuery(q, stage, kind, state, tuple(show), sort, down)
@@ -129,17 +129,17 @@ class RunViewHandlers:
     def compare_runs(self, run: NodeNames = []) -> Response:  # noqa: B006
         names = parse_node_names(run)[:MAX_COMPARED]
         if len(names) < 2:
-            raise HTTPException(400, "tick two to six runs of the list to compare them")
+            raise HTTPException(400, "select 2 to 6 runs to compare")
         runs = [self._watched(name) for name in names]
         with ExitStack() as held:
-            for one in sorted(runs, key=lambda one: one.name):  # in one order: two requests never wait in a ring
+            for one in sorted(runs, key=lambda one: one.name):  # a fixed order prevents deadlocks
                 held.enter_context(one.lock)
             found = build_runs_comparison(runs)
         return self._pages.render_response("runs", found=found)
 
 
 def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> CurrentActivity:
-    """What a run does at this moment."""
+    """Describe what a run is doing at this moment."""
     state, limit = run.state, run.state.read_setting("time_limit")
     worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, time.time() - state.last_event_at))
     workers = state.read_setting("search.num_workers")
@@ -153,7 +153,7 @@ def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> 
 
 
 def chart_usage(run: CachedRun) -> tuple[list[Chart], dict[str, str]]:
-    """What slots, GPUs, memory and money a run used over time; the facts in numbers."""
+    """Chart the slots, GPUs, memory and money used over time, with a summary."""
     timeline, state = run.timeline, run.state
     if not timeline.spans and len(timeline.usd) < 2:
         return [], {}
@@ -165,22 +165,22 @@ def chart_usage(run: CachedRun) -> tuple[list[Chart], dict[str, str]]:
     for title, name, steps, of in (
         ("Slots in use", "slots", slots, 1.0),
         ("GPUs in use", "GPUs", slots, 1 / max(state.gpus_per_experiment, 1e-9)),
-        ("Memory, most of each experiment together", "GB", host, 1e9),
-        ("Memory of GPUs, likewise", "GB", gpu, 1e9),
-        ("Paid for model calls", "USD", timeline.usd, 1.0),
+        ("Memory (sum of peaks)", "GB", host, 1e9),
+        ("GPU memory (sum of peaks)", "GB", gpu, 1e9),
+        ("Cost of model calls", "USD", timeline.usd, 1.0),
         ("Tokens of model calls", "1000", timeline.tokens, 1e3),
     ):
         if any(value for _, value in steps) and (name != "GPUs" or state.gpus_per_experiment):
             points = [(at / unit, value / of) for at, value in (*steps, (until, steps[-1][1]))]
-            found.append(build_chart(title, f"{word} worked", name, {("", ""): points}, zero=True, steps=True))
+            found.append(build_chart(title, f"run time ({word})", name, {("", ""): points}, zero=True, steps=True))
     share = compute_used_share(slots, until, workers if isinstance(workers, int) else 0)
     facts = {
         "slots": str(workers or "?"),
-        "in use, on average": f"{100 * share:.0f} %" if share is not None else "–",
-        "most at once": f"{max((value for _, value in slots), default=0):.0f}",
+        "average use": f"{100 * share:.0f} %" if share is not None else "–",
+        "peak use": f"{max((value for _, value in slots), default=0):.0f}",
     }
     return found, facts | (
-        {"most memory": f"{max(value for _, value in host) / 1e9:.2f} GB"}
+        {"peak memory": f"{max(value for _, value in host) / 1e9:.2f} GB"}
         if len(found) > 1 and any(value for _, value in host)
         else {}
     )

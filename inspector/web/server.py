@@ -1,4 +1,4 @@
-"""The server of the page, on this machine's own address alone."""
+"""The web server of the inspector, which listens on the loopback address only."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ HOST = "127.0.0.1"
 
 
 def bind_socket(port: int) -> socket.socket:
-    """A listening socket on the loopback address; port 0 takes a free one. Raises `WrongUse`."""
+    """Return a listening socket on the loopback address; port 0 takes a free port. Raises `UsageError`."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
-        found.listen(128)  # whoever is given the address may come before the server does
+        found.listen(128)  # clients may connect before the server starts
     except (OSError, OverflowError) as error:
         found.close()
-        why = error.strerror if isinstance(error, OSError) else "no port has this number"
-        raise UsageError(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
+        why = error.strerror if isinstance(error, OSError) else "invalid port number"
+        raise UsageError(f"cannot listen on {HOST}:{port} ({why}): choose another --port or omit it") from None
     return found
 
 
 def create_server(
     place: Path, listening: socket.socket, *, read_only: bool = False, estimate: EstimateRemaining | None = None
 ) -> tuple[uvicorn.Server, str]:
-    """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
+    """Create a server for a bound socket, and return it with the address to open, which contains the token. Run it with
+    `sockets=[listening]`.
 
-    `read_only`: nothing can be asked of a run through it.
+    With `read_only`, no commands can be sent through it.
     """
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
     guarded = RequestGuard(
@@ -69,7 +70,7 @@ def serve_pages(
     read_only: bool = False,
     estimate: EstimateRemaining | None = None,
 ) -> None:
-    """Serve until interrupted; `tell` is given the address. Raises `WrongUse`."""
+    """Serve until interrupted; `on_address` receives the address. Raises `UsageError`."""
     with bind_socket(port) as listening:
         server, address = create_server(place, listening, read_only=read_only, estimate=estimate)
         on_address(address)
@@ -93,12 +94,13 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-"""Sent with every answer that does not set its own. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
+"""Headers of every response that does not set its own. (Under `no-referrer`, forms would be sent with `Origin:
+null`.)"""
 FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
 class RequestGuard:
-    """ASGI middleware that answers what is not allowed itself."""
+    """ASGI middleware that rejects requests that are not allowed."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int, read_only: bool = False) -> None:
         self._app = app
@@ -122,21 +124,21 @@ class RequestGuard:
         await (answer or self._app)(scope, receive, send_with_headers)
 
     def _check_request(self, scope: Scope) -> Response | None:
-        """The refusal, or the step from the token in the address to the cookie; None: the request may pass."""
+        """Return the refusal, or the redirect that exchanges the token for a cookie; None if the request may pass."""
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self._hosts:
-            return _refuse("this server only answers to 127.0.0.1 and localhost", 421)
-        ours = f"http://{headers['host']}"
-        if headers.get("origin", ours) != ours:
+            return _refuse("this server only accepts 127.0.0.1 and localhost", 421)
+        origin = f"http://{headers['host']}"
+        if headers.get("origin", origin) != origin:
             return _refuse("requests from other pages are not allowed")
         if scope["method"] not in self._methods:
             return _refuse("this page is read-only", 405)
-        if scope["method"] == "POST" and (refusal := _check_form(headers, ours)) is not None:
+        if scope["method"] == "POST" and (refusal := _check_form(headers, origin)) is not None:
             return refusal
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "token" in query and scope["method"] != "POST":
             if not self._is_token(query.pop("token")[0]):
-                return _refuse("this token is from an earlier server: open the address that 'scientist view' printed")
+                return _refuse("this token is from an earlier server: open the address printed by 'scientist view'")
             rest = urlencode(query, doseq=True)
             path = "/" + scope["path"].lstrip("/\\")
             answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
@@ -146,24 +148,25 @@ class RequestGuard:
             return _refuse("requests from other pages are not allowed")
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         if not self._is_token(cookie):
-            return _refuse("open the address that 'scientist view' printed, which has the token")
+            return _refuse("open the address printed by 'scientist view', which contains the token")
         return None
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
 
 
-def _check_form(headers: Headers, ours: str) -> Response | None:
-    """The refusal of a POST that a form of our own pages cannot have sent; a body longer than it says is cut by h11."""
-    if headers.get("origin") != ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+def _check_form(headers: Headers, origin: str) -> Response | None:
+    """Return the refusal of a POST that cannot come from a form of these pages; h11 cuts a body longer than
+    declared."""
+    if headers.get("origin") != origin or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refuse("only forms of this page are accepted")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_CONTENT_TYPE:
         return _refuse(f"only {FORM_CONTENT_TYPE} is accepted", 415)
     size = headers.get("content-length", "")
     if not (size.isascii() and size.isdigit()):
-        return _refuse("a form needs a content length", 411)
+        return _refuse("content-length is required", 411)
     if len(size) > 9 or int(size) > MAX_FORM_BYTES:
-        return _refuse(f"a form is at most {MAX_FORM_BYTES} bytes long", 413)
+        return _refuse(f"forms are limited to {MAX_FORM_BYTES} bytes", 413)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Geometry of what is drawn: a stage's tree, intervals. Templates turn it into SVG."""
+"""Geometry of a stage's tree and of intervals. Templates render it as SVG."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KIND_SHAPES: Final[Mapping[NodeKind, str]] = {
 }
 """SVG paths around (0, 0)."""
 STATUS_MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS_SYMBOLS.items()}
-"""What stands within a shape, so that a colour is never needed."""
+"""Symbol inside a shape, so that colour is never required."""
 COLUMN_WIDTH, ROW_HEIGHT, SIDE_MARGIN, TOP_MARGIN, BOTTOM_MARGIN, MIN_WIDTH = 78.0, 88.0, 40.0, 36.0, 44.0, 540.0
 
 
 class PlacedNode(NamedTuple):
-    """A node's place in pixels, and that of its parent where it is drawn in the same stage."""
+    """Position of a node in pixels, and of its parent if drawn in the same stage."""
 
     row: NodeRow
     x: float
@@ -39,7 +39,7 @@ class PlacedNode(NamedTuple):
 
 
 class StageDrawing(NamedTuple):
-    """A stage's tree."""
+    """Layout of a stage's tree."""
 
     width: float
     height: float
@@ -47,7 +47,7 @@ class StageDrawing(NamedTuple):
 
 
 def draw_stage(stage: StageRows) -> StageDrawing:
-    """The tree of a stage, its rows in order; width and height in pixels."""
+    """Lay out the tree of a stage with its rows in order; width and height are in pixels."""
     parents = {row.id: row.parent if row.depth else None for row in stage.nodes}
     across = assign_columns(parents)
     at = {
@@ -63,9 +63,9 @@ def draw_stage(stage: StageRows) -> StageDrawing:
 
 
 def assign_columns(parents: Mapping[str, str | None]) -> dict[str, float]:
-    """How far to the right each node of a forest stands: leaves side by side, parents in the middle above children.
+    """Assign a horizontal position to each node of a forest: leaves side by side, parents centred above their children.
 
-    `parents` has each node before its children, and these before its next sibling; the distance of two leaves is 1.
+    `parents` lists each node before its children, and these before its next sibling; the distance between leaves is 1.
     """
     children: dict[str, list[str]] = {node: [] for node in parents}
     for node, parent in parents.items():
@@ -80,10 +80,7 @@ def assign_columns(parents: Mapping[str, str | None]) -> dict[str, float]:
 
 
 class IntervalBar(NamedTuple, Generic[T]):
-    """A claim or an effect as a bar of 160: replicates as dots, the interval as a line. None: there is no interval.
-
-    `zero` is where zero lies, for what is a difference, `smallest` where the smallest effect of interest does.
-    """
+    """A claim or effect as a bar 160 pixels wide: replicates as dots, the interval as a line (None: no interval)."""
 
     claim: T
     replicate_positions: tuple[float, ...]
@@ -94,7 +91,7 @@ class IntervalBar(NamedTuple, Generic[T]):
 
 
 def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[IntervalBar[Claim], ...]:
-    """Claims of one metric on one common scale; `zero`: that shows where zero lies."""
+    """Draw claims of one metric on a common scale; `zero` includes zero in the scale."""
     at = _make_scale([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
     return tuple(
         IntervalBar(
@@ -109,7 +106,7 @@ def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[Inte
 
 
 def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
-    """An effect on a scale of its own; None before it was measured."""
+    """Draw an effect on its own scale; None before it was measured."""
     if part.mean is None:
         return None
     smallest = part.effect.smallest
@@ -119,7 +116,7 @@ def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
 
 
 def _make_scale(values: Sequence[float | None]) -> Callable[[float], float]:
-    """A scale over values, in pixels of a bar."""
+    """Return a linear scale from values to pixels of a bar."""
     there = [value for value in values if value is not None]
     low, high = min(there, default=0.0), max(there, default=1.0)
     return lambda value: round(6 + 148 * (value - low) / ((high - low) or 1.0), 1)
