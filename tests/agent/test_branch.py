@@ -305,7 +305,7 @@ def begun(folder: Path, events: Sequence[Event]) -> Path:
     [
         ("--from n9999", "neither a stage"),
         ("--from tuning", "no data plan"),
-        ("--from tuning --author Ada", "--code too"),
+        ("--from tuning --author Ada", "--author requires --code"),
         ("--from tuning --code nowhere", "no data plan"),
     ],
 )

@@ -283,7 +283,7 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     damaged = tmp_path / "damaged"
     shutil.copytree(parent, damaged)
     next(damaged.glob("nodes/*/attempt1/arrays/loss.npy")).write_bytes(b"other")
-    with pytest.raises(RecordError, match=r"loss\.npy is missing or differs from the record"):
+    with pytest.raises(RecordError, match=r"loss\.npy is missing, or differs from the recorded"):
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     shutil.rmtree(damaged / "data" / "labels")
     with pytest.raises(RecordError):
@@ -309,12 +309,12 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
     (parent.parent / "taken").mkdir(exist_ok=True)
     runs = tmp_path / "runs"
     for arguments, said in (
-        (["--name", "taken"], "exists already"),
+        (["--name", "taken"], "already exists"),
         (["--set", "seed=9"], "--seed is that of the choices"),
-        (["--set", "data=[]"], "fixed when it begins"),
-        (["--code", str(tmp_path)], "contains no experiment.py"),
-        (["--name", "../out"], "cannot name a folder"),
-        (["--note", "x" * 2000], "shorten it"),
+        (["--set", "data=[]"], "fixed when it starts"),
+        (["--code", str(tmp_path)], "holds no experiment.py"),
+        (["--name", "../out"], "is not a valid folder name"),
+        (["--note", "x" * 2000], "too many"),
         (["--set", "nothing=1"], "unknown setting"),
     ):
         where = [] if "taken" in arguments else ["--runs", str(runs)]

@@ -232,7 +232,7 @@ def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFix
             time.sleep(0.05)
         (tmp_path / "late.json").write_text(json.dumps(idea("late", "done well")))
         assert main(["queue", "add", str(folder), str(tmp_path / "late.json")]) == 0
-        assert "takes them up" in capsys.readouterr().out
+        assert "will start them" in capsys.readouterr().out
         while time.monotonic() < until and "late" not in read_campaign(folder).entries:
             time.sleep(0.05)
         assert main(["stop", str(folder)]) == 0
@@ -314,32 +314,32 @@ def test_a_budget_that_cannot_hold_a_paper_for_each(
         "--set",
         'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}',
     )
-    assert "a part for each of 2: the budget of $60.00 is too small" in said
+    assert "with the budget divided by 2: the budget of $60.00 is too small" in said
 
 
 def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     campaign_of(place, {"a": "done well"})
-    assert "go on with the campaign in it: scientist resume campaign" in refused(
+    assert "continue its campaign: scientist resume campaign" in refused(
         capsys, "campaign", "one.json", "--out", "campaign"
     )
 
 
 def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty").mkdir()
-    assert "empty holds no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
-    assert "none.json is not there" in refused(capsys, "campaign", "none.json", "--out", "c")
-    assert "nothing to run: name files of ideas, or give --topic" in refused(capsys, "campaign", "--out", "c")
+    assert "empty has no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
+    assert "none.json does not exist" in refused(capsys, "campaign", "none.json", "--out", "c")
+    assert "nothing to run: give idea files or --topic" in refused(capsys, "campaign", "--out", "c")
     (place / "empty" / "broken.json").write_text("{")
     assert "none of the 1 ideas can be run" in refused(capsys, "campaign", "empty", "--out", "c")
 
 
 def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a campaign" in refused(capsys, "queue", "list", ".")
-    assert "is not a campaign" in refused(capsys, "queue", "add", ".", "one.json")
+    assert "is no campaign" in refused(capsys, "queue", "add", ".", "one.json")
     campaign_of(place, {"a": "done well"})
     (place / "a.json").write_text(json.dumps(idea("a", "again")))
-    assert "has an idea called a already" in refused(capsys, "queue", "add", "campaign", "a.json")
-    assert "the settings of a campaign are fixed" in refused(capsys, "resume", "campaign", "--workers", "3")
+    assert "already has an idea named a" in refused(capsys, "queue", "add", "campaign", "a.json")
+    assert "the settings of a campaign cannot change" in refused(capsys, "resume", "campaign", "--workers", "3")
 
 
 async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_died(tmp_path: Path) -> None:

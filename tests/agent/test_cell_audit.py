@@ -49,15 +49,15 @@ def test_a_record_that_agrees_has_no_finding() -> None:
     [
         (changed("n0002", 0, outcome="measured"), "was executed for n0001, not for n0002"),
         (changed("n0002", 0, node="n0003"), "was executed for n0001, not for n0003"),
-        (changed("n0002", 2, outcome="measured"), "said to be measured, and"),
+        (changed("n0002", 2, outcome="measured"), "reported as measured, but"),
         (changed("n0001", 0, outcome="failed", why="w"), "measured it"),
-        (changed("n0001", 0, id="0" * 24 + "-7"), "which the record does not have"),
-        (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell, or under another key"),
+        (changed("n0001", 0, id="0" * 24 + "-7"), "which is not in the record"),
+        (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell or has another key"),
         (
             again("n0001", measurements=(*attempt_of("n0001").measurements, make_value(make_cell("plain"), 0.1))),
             "1 values that no cell measured",
         ),
-        (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values less than its cells measured"),
+        (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values missing that its cells measured"),
         (again("n0001", cells=attempt_of("n0001").cells[1:]), "differ in plain@low on digits"),
     ],
 )
@@ -76,10 +76,10 @@ def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None
     cells, keys = (one, failed.cell), (make_key(one), make_key(failed.cell))
     of_another = attempt_of("n0001").cells[0].id
     for taken, words in (
-        ({keys[0]: "0" * 24 + "-0"}, "which the record does not have"),
+        ({keys[0]: "0" * 24 + "-0"}, "which is not in the record"),
         ({keys[0]: of_another}, "measured under another key"),
         ({keys[1]: failed.id}, "which failed"),
-        ({"0" * 64: of_another}, "a cell that it does not owe"),
+        ({"0" * 64: of_another}, "a cell that it does not require"),
     ):
         event = CellsRequired(node="n0003", cells=cells, keys=keys, taken=taken)
         assert any(node == "n0003" and words in what for node, what in found(event)), words

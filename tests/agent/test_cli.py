@@ -348,7 +348,7 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
     fake_run(monkeypatch, start=start)
     assert main(["run", "--idea", "idea.json", "--name", "calm"]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("scientist: unexpected failure: RuntimeError: a fault of ours; the traceback is in runs/calm")
+    assert err.startswith("scientist: unexpected error: RuntimeError: a fault of ours; the traceback is in runs/calm")
     assert err.count("\n") == 1
     [saved] = Path("runs/calm").glob("crash-*.txt")
     assert "RuntimeError: a fault\nof ours" in saved.read_text()
@@ -464,13 +464,13 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
     assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.1), ("b@low", 3.1)]
     assert [one["outcome"] for one in found["cells"]] == ["measured", "measured"]
     for arguments, words in (
-        (["grid.py"], "grid.py measures cells (lab.measure): choose some, e.g. --cells"),
-        (["grid.py", "--cells", "a"], "--cells and --on belong together"),
-        (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
-        (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is no cell"),
+        (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
+        (["grid.py", "--cells", "a"], "--cells requires --on, and --setting requires both"),
+        (["grid.py", "--cells", "a@", "--on", "digits"], "write arm or arm@level"),
+        (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is not a cell"),
         (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
-        (["sizes.txt", "--setting", "more=1"], "belong together"),
-        (["grid.py", "--cells", "a", "--on", "nowhere"], "--on: unknown dataset 'nowhere'"),
+        (["sizes.txt", "--setting", "more=1"], "--cells requires --on, and --setting requires both"),
+        (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
         (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure"),
     ):
         assert main(["exec", *arguments]) in (1, 2)

@@ -166,12 +166,12 @@ def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatc
 def test_a_name_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "runs" / "calm").mkdir(parents=True)
     line = refused(capsys, "run", "--idea", "idea.json", "--name", "calm")
-    assert "runs/calm exists already" in line and "scientist resume runs/calm" in line
+    assert "runs/calm already exists" in line and "scientist resume runs/calm" in line
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "with space", "x" * 81])
 def test_a_name_that_is_no_folder_name(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert "cannot name a folder" in refused(capsys, "run", "--idea", "idea.json", "--name", name)
+    assert "is not a valid folder name" in refused(capsys, "run", "--idea", "idea.json", "--name", name)
 
 
 def test_a_runs_folder_that_is_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ def test_a_runs_folder_that_is_a_file(place: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_runs_folder_that_cannot_be_written_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "cannot be written to" in refused(capsys, "run", "--idea", "idea.json", "--runs", "/proc/runs")
+    assert "is not writable" in refused(capsys, "run", "--idea", "idea.json", "--runs", "/proc/runs")
 
 
 @pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "why", "reproduce"])
@@ -188,7 +188,7 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
     (place / "empty").mkdir()
     (place / "broken").mkdir()
     (place / "broken" / "run.db").write_text("this is no database, but long enough to look like one" * 20)
-    assert "there is no folder" in refused(capsys, command, "nowhere")
+    assert "nowhere does not exist" in refused(capsys, command, "nowhere")
     assert "is a file" in refused(capsys, command, "idea.json")
     assert "is not a run" in refused(capsys, command, "empty")
     assert "broken/run.db" in refused(capsys, command, "broken")
@@ -232,7 +232,7 @@ def test_no_export_is_written_over_what_belongs_to_a_run(
     (place / "link").symlink_to(place / "run" / "run.db")
     whole = (place / "run" / "run.db").read_bytes()
     said = refused(capsys, "export", "run", way, target, "--force")
-    assert "is the run's own" in said and "choose a path outside of" in said
+    assert "is a file of a run" in said and "choose a path outside" in said
     assert (place / "run" / "run.db").read_bytes() == whole
 
 
@@ -240,7 +240,7 @@ def test_no_list_of_references_is_written_over_the_one_that_is_read(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "mine.bib").write_text("@article{a, title={T}, author={A}, year={2020}}\n")
-    assert "is what is read" in refused(capsys, "bib", "check", "mine.bib", "--out", "./mine.bib")
+    assert "is an input file" in refused(capsys, "bib", "check", "mine.bib", "--out", "./mine.bib")
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
     before = read_state(run)
     for more, words in (
         ((), "data 'fields' (fields.csv): it changed since the run began (sha256 "),
-        (("--set", "data=a=b.csv"), "the data of a run are fixed when it begins"),
+        (("--set", "data=a=b.csv"), "the data of a run is fixed when it starts"),
     ):
         assert main(["resume", str(run), *more]) == 2
         err = capsys.readouterr().err

@@ -83,8 +83,8 @@ RUN = [
     (["--runs", ""], "--runs is empty"),
     (["--context="], "--context is empty"),
     (["--papers", ""], "--papers is empty"),
-    (["--papers", "folder"], "holds no PDF"),
-    (["--papers", "text.txt"], "there is no folder"),
+    (["--papers", "folder"], "contains no PDF"),
+    (["--papers", "text.txt"], "text.txt is not a folder"),
     (["--bib", "idea.json"], "holds no BibTeX entry"),
     (["--bib", "binary"], "cannot read the library"),
     (["--data", "a=bad.csv"], "not UTF-8"),
@@ -119,7 +119,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["status", "blank"], "not the record of a run: the file is empty"),
         (["exec", "binary"], "in UTF-8"),
         (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"),
-        (["exec", "folder"], "there is no file"),
+        (["exec", "folder"], "folder does not exist"),
         (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
         (["bib", "check", "idea.json"], "holds no BibTeX entry"),
         (["bib", "check", "one.bib", "--papers", "none"], "there is no folder none"),
@@ -165,13 +165,13 @@ def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["judge", "paper.md", "--model", "offline"]) == 2
-    assert "the offline model reads no papers but those of its own runs" in capsys.readouterr().err
+    assert "the offline model can only judge papers of its own runs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["export", "RUN", "--html", "none/page.html"], "none is not a folder; make it first"),
+        (["export", "RUN", "--html", "none/page.html"], "none is not a folder; create it"),
         (["export", "RUN", "--tree", "folder"], "is a folder"),
         (["export", "RUN", "--zip", "/proc/x.zip"], "/proc"),
         (["note", "RUN", "try fewer rows"], "scientist branch RUN --from NODE|STAGE --note TEXT"),
@@ -229,4 +229,4 @@ def test_a_dry_run_against_a_server_that_is_away(
             == 1
         )
     err = capsys.readouterr().err
-    assert "the planner did not answer, no run was made" in err and "resume" not in err and err.count("\n") == 1, err
+    assert "the planner is unavailable" in err and "resume" not in err and err.count("\n") == 1, err

@@ -196,7 +196,7 @@ def test_what_is_under_way_and_a_ticket_are_waited_for() -> None:
     one = story()
     for _ in range(4):
         one.add_node("preliminary", "draft")
-    assert find_next_steps(one.state).actions[0] == "wait for a result of what is under way"
+    assert find_next_steps(one.state).actions[0] == "wait for running work"
     started = one.events[0][0].model_copy(update={"settings": {"search": {"order": "ticket", "window": 2}}})
     one.events[0] = (started, BEGAN)
     assert find_next_steps(one.state).actions[0] == "wait for the results of decisions 1, 2, 3"
@@ -235,7 +235,7 @@ def settled_on_the_first() -> EventStory:
 def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
     one = settled_on_the_first()
     assert find_next_steps(one.state).actions[0] == (
-        "end the search of tuning: nothing can be tuned: no arm has hyperparameters"
+        "end the tuning search: nothing can be tuned: no arm has hyperparameters"
     )
     one.finish_good("n0003", 0.42)
     assert find_next_steps(one.state).actions[0] == "aggregate of n0001 in preliminary"
@@ -254,9 +254,9 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
         DecisionMade(k=5, action=build_summary_task("preliminary")),
     )
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
-    assert "  summary of preliminary: calling the model" in "\n".join(line.plain for line in lines(why(one)))
+    assert "  summary of preliminary: waiting for the model" in "\n".join(line.plain for line in lines(why(one)))
     left = "\n".join(line.plain for line in lines(why(one, None)))
-    assert "  summary of preliminary: started; resume continues it" in left and "calling" not in left
+    assert "  summary of preliminary: started; resume continues it" in left and "waiting" not in left
     one.add(NodesCompared(k=4, a="n0001", b="n0002", better=None), TaskDone(k=5))
     assert why(one).work == ()
 

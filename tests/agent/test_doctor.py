@@ -115,7 +115,7 @@ def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> 
         ("""echo '["12.8", ["H200"]]'""", "cpu", "warning", "will not use it"),
         ("echo '[null, []]'", "cuda", "fault", "torch sees no GPU"),
         ("echo '[null, []]'", "cpu", "warning", "driver is"),
-        ("echo no libcuda >&2; exit 1", "cuda", "fault", "could not be asked: no libcuda"),
+        ("echo no libcuda >&2; exit 1", "cuda", "fault", "torch failed: no libcuda"),
         ("exec /bin/sleep 20", "cpu", "warning", "timed out"),
     ],
 )
@@ -312,8 +312,8 @@ def test_a_fault_is_exit_5_also_as_json(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--probe-context"], "nothing is sent without it"),
-        (["--base-url", "http://localhost:1/v1"], "go with --model"),
+        (["--probe-context"], "--probe-context and --base-url require --model"),
+        (["--base-url", "http://localhost:1/v1"], "require --model"),
         (["--set", "min_free=1"], "did you mean 'min_free_gb'?"),
         (["--config", "none.yaml"], "cannot read the config"),
     ],

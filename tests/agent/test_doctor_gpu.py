@@ -52,7 +52,7 @@ def test_leases_on_gpus_that_are_pretended(tmp_path: Path, monkeypatch: pytest.M
         return None
 
     monkeypatch.setattr(gpu, "acquire_gpu_slot", taken)
-    assert checks._check_leases() == "the GPU was not given back"  # pyright: ignore[reportPrivateUsage]
+    assert checks._check_leases() == "the GPU was not released"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,10 @@ def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
     assert not [*tmp_path.iterdir()]
     (tmp_path / "there.json").write_text("{}")
     assert main(["doctor", "--gpu", "--out", "there.json"]) == 2
-    assert "exists: name another file" in capsys.readouterr().err and (tmp_path / "there.json").read_text() == "{}"
+    assert (
+        "already exists: choose another --out" in capsys.readouterr().err
+        and (tmp_path / "there.json").read_text() == "{}"
+    )
 
 
 def test_readme_says_that_no_real_gpu_was_used_until_a_report_is_committed() -> None:

@@ -185,7 +185,7 @@ def test_every_model_that_is_named_is_examined() -> None:
         )
         found = list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
     assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
-    assert found[6].found == "not asked: it looks at no figures"
+    assert found[6].found == "not needed: no role uses it for figures"
     assert not any(asked(body)[1] for body in other.requests)
 
 

@@ -98,7 +98,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
         "train 90, dev",
         "experiments 45, at most 103",
         "tuning      6 trials an arm",
-        "No run was made",
+        "this dry run made",
         "experiments run on the CPU",
     ):
         assert words in out
@@ -109,9 +109,9 @@ def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(place: Path, caps
         assert asked(server) == 0
         assert len(server.requests) == 2
     out = capsys.readouterr().out
-    assert out.startswith("asking openai-chat:m for the data plan, and for its review; this costs the calls")
-    assert "this dry run took 2 model calls: 200 tokens in, 40 out, $0.00" in out
-    assert "prior work  unread" in out and "review      no findings on the plan by openai-chat:m" in out
+    assert out.startswith("requesting a plan and a review from openai-chat:m (billed)")
+    assert "this dry run made 2 model calls: 200 tokens in, 40 out, $0.00" in out
+    assert "prior work  not read" in out and "review      no findings on the plan by openai-chat:m" in out
     assert "USD         $0.00, at most $0.00" in out and "\x1b" not in out
 
 
@@ -230,4 +230,4 @@ def test_an_idea_outside_the_catalogue_is_refused(place: Path, capsys: pytest.Ca
 
 def test_json_without_dry_run_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--idea", str(IDEA), "--json"]) == 2
-    assert "--json goes with --dry-run" in capsys.readouterr().err
+    assert "--json requires --dry-run" in capsys.readouterr().err

@@ -49,8 +49,8 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
     assert [one.verb for one in commanded(log)] == ["pause", "resume", "pause"]
     assert log.state.paused_by is not None
     assert format_user_pause(log.state.paused_by).startswith(
-        "by the program (only 0.50 GB are free where the run lies, and min_free_gb is 2: it goes on by itself once "
-        "there are 2.2)"
+        "by the program (only 0.50 GB are free on the run's disk, but min_free_gb is 2: it resumes automatically once "
+        "2.2 GB are free)"
     )
     log.append(CommandReceived(verb="resume", by="ada"))
     log.append(CommandReceived(verb="pause", by="ada", text="lunch"))

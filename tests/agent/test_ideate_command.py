@@ -64,7 +64,7 @@ def test_steps_write_files_and_an_edited_proposal_is_a_start(place: Path, capsys
     assert "asking offline for the idea" in capsys.readouterr().err
     assert read_idea(home / "proposal.idea.json").name == "label_noise_calibration"
     assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
-    assert "as it was read before" in capsys.readouterr().err
+    assert "extracted earlier and saved in" in capsys.readouterr().err
     (home / "proposal.md").write_text(edited + "Changed.\n")
     assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
     assert "asking offline for the idea" in capsys.readouterr().err
@@ -110,8 +110,8 @@ def test_hostile_topics(place: Path, capsys: pytest.CaptureFixture[str], content
     [
         (("-n", "0"), "1 to 50"),
         (("-n", "51"), "1 to 50"),
-        (("--rounds", "0"), "nothing is looked up"),
-        (("--steps", "paper"), "name one or more of idea"),
+        (("--rounds", "0"), "must be between 1 and 10"),
+        (("--steps", "paper"), "give one or more of idea"),
         (("--context", "none"), "is not a folder"),
         (("--out", "."), "is not empty"),
     ],

@@ -184,7 +184,7 @@ def test_the_view_of_the_paper_shows_a_judge_nothing_beside_it(
     one = model(reader())
     for given in (["p.md", "--code", "run.py"], ["calm"]):
         assert main(["judge", *given, "--model", "any:thing", "--view", "paper"]) == 0
-        assert "the judge saw the paper as its reader does" in capsys.readouterr().out
+        assert "the judge saw only the paper" in capsys.readouterr().out
         user = one.requests[-1].prompt.user
         assert "Nothing else was given" in user and "values = 3" not in user and "The record of the run" not in user
     assert main(["judge", "p.md", "--code", "run.py", "--model", "any:thing", "--json"]) == 0
@@ -240,7 +240,7 @@ def test_a_run_of_ours_gets_a_heuristic_labelled_so_and_its_log_is_left_alone(
     before = read_state(run).event_count
     assert main(["judge", "calm"]) == 0
     out = capsys.readouterr().out
-    assert "HEURISTIC: counted from the record of the run; nobody read the paper" in out
+    assert "HEURISTIC: computed from the record of the run; no model read the paper" in out
     assert out.rstrip().endswith("written to calm/review/judge.json")
     assert main(["judge", "calm", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -97,7 +97,7 @@ def test_the_text_alone_and_how_the_results_came_about_stand_with_the_scores() -
     )
     shown = printed(figures)
     assert "text alone" in shown and "7/10" in shown and "invented" in shown and "(code)" in shown
-    assert "the judge saw the paper as its reader does" in shown and "quotes:" not in shown
+    assert "the judge saw only the paper" in shown and "quotes:" not in shown
     assert "text alone 7/10; results: invented; confidence 3/5" in figures.score_line
     unknown = figures.model_copy(
         update={"results": ResultsOrigin(answer="invented", details="d", quote="made up by it")}

@@ -257,5 +257,5 @@ def test_a_method_is_written_as_a_patch(
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
     with running_server(tmp_path) as web:
         page = web.get(f"/runs/run/nodes/{done['improve'].id}").text
-    assert "<b>lifted</b>" in page and "the repository as it is" in page and "<h3>arms/lifted.json" not in page
+    assert "<b>lifted</b>" in page and "the unmodified repository" in page and "<h3>arms/lifted.json" not in page
     assert '<span class="add">+    return 0.5 + 1.5 * lift' in page

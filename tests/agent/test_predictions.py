@@ -153,7 +153,7 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
         "--json",
     ]
     assert main([*words, "--metric", "metrics.json:a"]) == 2
-    assert "with a --metric of predictions: accuracy" in capsys.readouterr().err
+    assert "and a --metric for predictions: accuracy" in capsys.readouterr().err
     assert main([*words, "--metric", "accuracy"]) == 0
     assert json.loads(capsys.readouterr().out)["baseline"]["mean"] == pytest.approx(0.9)
 
@@ -163,9 +163,9 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
     [
         ({"--truth": "fit/labels.csv"}, "is readable by the command"),
         ({"--metric": "metrics.json:a"}, "scored by the plan's metrics"),
-        ({"--predictions": None}, "go together"),
-        ({"--predictions": "/etc/hosts"}, "does not name a file in the repository"),
-        ({"--predictions": "../truth.csv"}, "does not name a file in the repository"),
+        ({"--predictions": None}, "must be given together"),
+        ({"--predictions": "/etc/hosts"}, "names no file in the repository"),
+        ({"--predictions": "../truth.csv"}, "names no file in the repository"),
     ],
 )
 def test_what_cannot_be_scored_is_refused_at_once(

@@ -152,7 +152,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert [one["exit"] for one in record["commands"]] == [1, 0]
     assert [one["path"] for one in record["result_files"]] == ["out/results.json"]
     report = (made / "report.md").read_text()
-    assert "distance of far: mean 2." in report and "try 1: " in report and "## Design, recorded before" in report
+    assert "distance of far: mean 2." in report and "attempt 1: " in report and "## Design (recorded before" in report
     patch = (made / "change.patch").read_text()
     subprocess.run(["git", "apply", "--check", "-"], input=patch, text=True, cwd=tmp_path / "repo", check=True)
     assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == SCRIPT
@@ -197,7 +197,7 @@ def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: 
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert codes[0].as_it_is.startswith("0.5 over 2 seeds") and "lib/draws.py may not change" in codes[1].complaints
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
-    assert "the repository as it is: measured" in report
+    assert "the unmodified repository: measured" in report
 
 
 def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_without_a_measurement_of_what_is_there_nothing_is_designed(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("questio = 'a'", "there is no key 'questio'"),
-        ("run = 'a b c'", "it lacks question"),
-        ("question = 'a b c'\nrun = 'python a.py'", "run and measure go together"),
+        ("questio = 'a'", "unknown key 'questio'"),
+        ("run = 'a b c'", "`question` is missing"),
+        ("question = 'a b c'\nrun = 'python a.py'", "must be given together"),
         ("question = 'a b c'\nseeds = 0", "seeds: Input should be greater"),
         ("question = ", "Invalid value"),
         ("question = 'a b c'\nrun = 'a'\nmeasure = 'nonsense'", "--task"),
@@ -242,12 +242,14 @@ def test_a_file_that_is_no_question(tmp_path: Path, text: str, words: str) -> No
 
 
 def test_what_does_not_go_together(author: Author, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name it with --code" in refused(capsys, "run", "--task", "ask.md")
-    assert "name an idea with --idea" in refused(capsys, "run")
-    assert "give --code, and run and measure" in refused(capsys, "run", "--code", "repo", "--task", "ask.md", "--paper")
+    assert "give --code" in refused(capsys, "run", "--task", "ask.md")
+    assert "give an idea with --idea" in refused(capsys, "run")
+    assert "--paper requires --code, and `run` and `measure`" in refused(
+        capsys, "run", "--code", "repo", "--task", "ask.md", "--paper"
+    )
     # with them it is a study, which needs a plan or a model that plans
     assert "--plan" in refused(capsys, "run", "--code", "repo", "--task", "ask.toml", "--paper")
-    assert "--plan goes without --task" in refused(
+    assert "--plan cannot be combined with --task" in refused(
         capsys, "run", "--code", "repo", "--task", "ask.md", "--plan", "ask.md"
     )
     assert "cannot read --task none.md" in refused(capsys, "run", "--code", "repo", "--task", "none.md")

@@ -222,7 +222,7 @@ def test_without_a_plan_or_a_model_that_plans_it_is_one_line(
         == 2
     )
     said = capsys.readouterr().err
-    assert "plans no study of a repository: give --plan" in said and said.count("\n") == 1
+    assert "cannot plan a study of a repository: give --model, or a --plan" in said and said.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 

@@ -214,7 +214,7 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
             ("--command", "python nope.py --seed {seed}", "--metric", "metrics.json:val.quality"),
             "there is no nope.py in",
         ),
-        ((*KNOWN, "--hide", "("), "--hide: the regular expression"),
+        ((*KNOWN, "--hide", "("), "--hide: invalid regular expression"),
         ((*KNOWN, "--direction", "min"), "make them agree"),
         ((*KNOWN, "--expect", "much"), "cannot read the expected result"),
         ((*KNOWN, "--mount", "x"), "'x': write NAME=VALUE"),

@@ -94,10 +94,10 @@ def test_what_has_drifted_is_shown(world: RunWorld, capsys: pytest.CaptureFixtur
         world.kill = lambda event: event.type == "judged"
         world.resume()
     said = capsys.readouterr().out
-    assert said.count("answer 2.0.code.0 kept, although the machine or the limits have changed since") == 1
+    assert said.count("answer 2.0.code.0 reused although the machine or the limits have changed") == 1
     for command in ("status", "why"):
         assert world.main(command, str(world.folder / "run")) == 0
-        assert "kept, although the machine or the limits have changed since: 2.0.code.0" in capsys.readouterr().out
+        assert "reused although the machine or the limits have changed: 2.0.code.0" in capsys.readouterr().out
     page = open_call(seen(world), "2.0.code.0")
     assert page is not None and page.call.note == KEPT_NOTE
 
@@ -122,6 +122,6 @@ def test_another_question_is_asked_anew_and_both_answers_stay(
     assert world.asked_roles.count("outline") == 2 and world.asked_roles.count("write") == 3 and len(world.ran) == ran
     assert [one.key.role for one in state.superseded_answers] == ["outline", "write"]
     assert state.usage_by_role["outline"].calls == 2 and state.usage_by_role["write"].calls == 3
-    assert "outline.0 asked again: its question has changed" in capsys.readouterr().out
+    assert "outline.0 repeated: its prompt has changed" in capsys.readouterr().out
     assert world.main("status", str(world.folder / "run")) == 0
-    assert "asked again, since plan, code, results or question changed" in capsys.readouterr().out
+    assert "repeated because plan, code, results or prompt changed" in capsys.readouterr().out

@@ -186,7 +186,7 @@ def test_notes_and_marks_are_kept_for_the_next_resume(tmp_path: Path, capsys: py
     folder = written(tmp_path / "calm", make_sample())
     assert main(["note", str(folder), "try fewer rows"]) == 0
     assert main(["mark", str(folder), "n0002", "--reason", "leaks"]) == 0
-    assert capsys.readouterr().out.count("kept for the next 'scientist resume") == 2
+    assert capsys.readouterr().out.count("saved for the next 'scientist resume") == 2
     steering, _ = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
     steering.process_commands()
     state = read_state(folder)
@@ -198,7 +198,7 @@ def test_a_busy_process_is_not_waited_for(tmp_path: Path, capsys: pytest.Capture
     folder = written(tmp_path / "calm", make_sample())
     with acquire_lock(folder):
         assert main(["pause", str(folder), "--reason", "look at n0003"]) == 0
-    assert "not yet received" in capsys.readouterr().out
+    assert "not yet acknowledged" in capsys.readouterr().out
     [file] = RunFolder(folder).control.iterdir()
     command = CommandReceived.model_validate_json(file.read_text())
     assert (command.verb, command.text, command.by) == ("pause", "look at n0003", control_files.read_user_name())
@@ -224,8 +224,8 @@ def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: 
             assert main(["note", str(folder), "x", "--stage", stage]) == 0
     tuning, agenda, ablation = capsys.readouterr().out.splitlines()
     assert "its limit of 3 nodes is reached" in tuning and "search.tuning.nodes" in tuning
-    assert agenda.endswith(f"not those of what is being written ({format_node_id(story.k - 1)})")
-    assert ablation.endswith("the next prompts of the stage show it")
+    assert agenda.endswith(f"except for nodes already being written ({format_node_id(story.k - 1)})")
+    assert ablation.endswith("the next prompts of the stage will show it")
 
 
 def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +247,7 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
             "try fewer rows",
             f"kill {node}: slow",
             "n0002 closed: dull",
-            "had no effect: stop: too late; and 6 more",
+            "command ignored: stop: too late; and 6 more",
         ):
             assert words in out, words
         assert main(["why", str(folder)]) == 0

@@ -165,7 +165,12 @@ def test_variables_are_filled_in_from_the_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a: [1", "cannot read"), ("- 1\n- 2", "must hold"), ("just words", "must hold"), ("a: 1\n\tb: 2", "line 2")],
+    [
+        ("a: [1", "cannot read"),
+        ("- 1\n- 2", "must contain"),
+        ("just words", "must contain"),
+        ("a: 1\n\tb: 2", "line 2"),
+    ],
 )
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, words: str) -> None:
     assert words in said(tmp_path, text)

@@ -89,9 +89,9 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
     ("told", "said"),
     [
         ("- a", "must name hyperparameters, arms or levels"),
-        ("lr: 3", "each is NAME"),
-        (": : :", "is no YAML"),
-        ("lr: {low: 1}", "hyperparameter 'lr': low must be below high"),
+        ("lr: 3", "write each as NAME"),
+        (": : :", "is not valid YAML"),
+        ("lr: {low: 1}", "hyperparameter 'lr': its range needs a low below its high"),
         ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
         ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
         ("depth: {low: 1, high: 2, default: 1}", "does not accept 'depth={value}'"),
@@ -146,7 +146,7 @@ def test_the_command_line_takes_it_at_once_and_into_a_given_plan(
     assert main([*asked, "--code", "fit", *KNOWN]) == 0
     assert "lr 0.01 (0.001 to 0.1, log)" in capsys.readouterr().out
     assert main(asked) == 2
-    assert "--space goes with --code" in capsys.readouterr().err
+    assert "--space requires --code" in capsys.readouterr().err
     Path("space.yaml").write_text("noise: {word: '--noise {value}', low: 0, high: 1, default: 0}")
     assert main([*asked, "--code", "fit", *KNOWN]) == 2
     said = capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     world = RunWorld(tmp_path, monkeypatch)
     assert world.run(until="preliminary", search__num_seeds=3) == 130
     state = world.state
-    assert state.phase == "tuning" and "preliminary stage is done" in (
+    assert state.phase == "tuning" and "stopped after the preliminary stage" in (
         state.process_end.reason if state.process_end else ""
     )
     replicates = [one for one in state.nodes.values() if one.kind == "replicate"]

@@ -140,7 +140,7 @@ def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pyt
     found = traced(capsys, run, f"{100 * mean + 0.01:.2f}", code=5)
     assert found["candidates"] == [] and found["nearest"][0] == f"{mean:.3f} ({KEY}.pm)"
     assert main(["trace", str(run), "-771.5"]) == 5
-    assert "the nearest are" in capsys.readouterr().out
+    assert "no such number in this paper; nearest:" in capsys.readouterr().out
     assert main(["trace", str(run), "many"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -148,9 +148,9 @@ def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pyt
 def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", str(run), to_plain_text(format_claims([claim_of(run)])[f"{KEY}.mean"])]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {part} " in out for part in ("printed", "node", "data", "code", "again"))
+    assert all(f"  {part} " in out for part in ("printed", "node", "data", "code", "rerun"))
     _, taking_over, *_ = claim_of(run).nodes
-    assert f"cells/{CELL}, measured by {claim_of(run).nodes[0]} and taken over by {taking_over}" in out
+    assert f"cells/{CELL}, measured by {claim_of(run).nodes[0]} and reused by {taking_over}" in out
     assert "sealed test predictions" in out and "\x1b" not in out
 
 

@@ -139,7 +139,7 @@ def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     capsys.readouterr()
     assert world.main("status", str(world.folder / "run")) == 0
     said = capsys.readouterr().out
-    assert "not usable" in said and f"{role}.0" in said and "to go on: scientist resume" in said
+    assert "invalid: " in said and f"{role}.0" in said and "continue with: scientist resume" in said
     world.model = make_small_model()
     command, *more = taken_up
     world.main(command, str(world.folder / "run"), *more)

@@ -210,7 +210,7 @@ def test_the_offline_model_makes_what_it_knows_and_refuses_the_rest(
     assert (place / "out" / "noise" / "proposal" / "proposal.md").stat().st_size > 500
     assert json.loads((place / "out" / "results.json").read_text()) == found
     assert main(["status", "out"]) == 0 and "noise" in capsys.readouterr().out
-    assert "go on with the command that began it" in refused(capsys, "resume", "out")
+    assert "continue with the command that started it" in refused(capsys, "resume", "out")
 
 
 def test_each_step_is_judged_by_its_rubric_and_against_the_task(

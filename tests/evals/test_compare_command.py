@@ -116,7 +116,7 @@ def test_orders_to_the_judge_do_not_reach_it(
     [
         (["one"], "1 run(s) given: compare 2 to 8"),
         (["one", "one"], "a run is given twice"),
-        (["one", "none"], "there is no folder none"),
+        (["one", "none"], "none does not exist"),
         (["one", "two", "--model", "offline"], "cannot read papers"),
         (["one", "two", "--model", "nonsense"], "is not a model name"),
     ],

@@ -296,7 +296,7 @@ def test_a_clock_that_is_set_or_slept_takes_no_time_from_a_run(
     assert state.active_seconds == 30.0 and [one.command.text for one in state.notes] == [*"abcd"]
     found = [event for event, _ in read_events(tmp_path / "run.db") if isinstance(event, ClockMoved)]
     assert [one.seconds for one in found] == moved
-    assert all("it slept, or was set" in (describe_event(one, state) or "") for one in found)
+    assert all("sleep or clock change" in (describe_event(one, state) or "") for one in found)
 
 
 def test_what_passes_between_two_processes_is_no_time_of_the_run(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import BEGAN, make_ended, make_sample
 from tests.inspector.web_server import ParsedPage, record_story
 
-LEFT = "cells 2 of 4, about 12s of computing left"
+LEFT = "cells 2 of 4, about 12s compute left"
 
 
 def harmless(text: str) -> bool:
@@ -41,7 +41,7 @@ def test_status_says_what_all_cells_came_to() -> None:
     assert RunStatus.model_validate_json(found.model_dump_json()) == found
     page = "\n".join(line.plain for line in format_status(found))
     assert (
-        "cells       5 measured, 3 taken over, 2 failed, 1 left out, 2 waiting (of 13); 33s of computing, 7.0s "
+        "cells       5 measured, 3 reused, 2 failed, 1 left out, 2 waiting (of 13); 33s of computing, 7.0s "
         "saved, about 12s of computing left"
     ) in page
     assert harmless(page)
@@ -63,8 +63,8 @@ def test_tree_live_view_and_why_tell_what_a_running_node_has_left() -> None:
     assert any(LEFT in line for line in frame)
     assert any("preliminary 2/5  [######....] cells 8/13" in line for line in frame)
     why = diagnose_run("runs/calm", story.events, "process 7 on here", next_steps=NextSteps(), now=BEGAN + 100)
-    assert [one.detail for one in why.waiting] == [f"runs its code, seed 1, {LEFT}"]
-    assert why.slots[0].why == f"n0003: runs its code, seed 1, {LEFT}"
+    assert [one.detail for one in why.waiting] == [f"running its code, seed 1, {LEFT}"]
+    assert why.slots[0].why == f"n0003: running its code, seed 1, {LEFT}"
 
 
 def test_events_in_words() -> None:
@@ -72,8 +72,8 @@ def test_events_in_words() -> None:
     owed = [describe_event(event, story.state) for event, _ in story.events if isinstance(event, CellsRequired)]
     assert owed == [
         "n0001 owes 4 cells",
-        "n0002 owes 5 cells, 2 taken over from n0001",
-        "n0003 owes 4 cells, 1 taken over from n0001",
+        "n0002: 3 cells to run, 2 reused from n0001",
+        "n0003: 3 cells to run, 1 reused from n0001",
     ]
     runs = [event for event, _ in story.events if isinstance(event, CellExecuted)]
     assert {describe_event(event, story.state) for event in runs} == {None}
@@ -120,7 +120,7 @@ def test_the_page_lists_a_nodes_cells_and_counts_those_of_the_run(tmp_path: Path
     assert "failed</td>" in rows[2] and "diverged: " in rows[3] and "no time was left for it" in rows[4]
     assert "trial" not in html.split('id="cells"')[1].split("</thead>")[0] and "img" not in ParsedPage(html).tags
     _, pieces = RunFragments(run, pages).render()
-    assert "8 of 13, about 12s of computing left" in pieces["summary"].html and "time in cells" in pieces["cost"].html
+    assert "8 of 13, about 12s compute left" in pieces["summary"].html and "time in cells" in pieces["cost"].html
     assert "cells 2 of 4, about 12s" in pieces["row-n0003"].html and "2/4" in pieces["g-n0003"].html
     plain = CachedRun(record_story(tmp_path / "plain", make_ended()), "plain")
     plain.refresh()

@@ -93,7 +93,7 @@ def test_a_zip_opens_as_a_run_and_holds_no_data(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert main(["export", str(run), "--zip", str(tmp_path / "a.zip")]) == 0
     said = capsys.readouterr().err
-    assert all(word in said for word in ("link.txt", "folder (a link)", "fifo", "said.txt (it holds a key)"))
+    assert all(word in said for word in ("link.txt", "folder (a link)", "fifo", "said.txt (contains an API key)"))
     with zipfile.ZipFile(tmp_path / "a.zip") as packed:
         names = packed.namelist()
         packed.extractall(tmp_path / "unpacked")
@@ -181,7 +181,7 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
     found = rewrite_page(page, "n1-", link=inside, picture={"/b.png": "data:b"}.get)
     assert found == (
         '<a>x</a><a class="c" href="#n1-in">y</a><b id="n1-in">z</b>'
-        '<span class="dim">[picture left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
+        '<span class="dim">[image left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
         '<svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/'
     )
 
@@ -203,14 +203,14 @@ def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "export what?"),
-        (["--zip", "-"], "takes --events, --tree or --exchange only"),
+        ([], "nothing to export"),
+        (["--zip", "-"], "works only with --events, --tree and --exchange"),
         (["--events", "."], "is a folder"),
-        (["--events", "there"], "exists already"),
-        (["--with-data", "--tree", "-"], "goes with --zip"),
+        (["--events", "there"], "already exists"),
+        (["--with-data", "--tree", "-"], "requires --zip"),
         (["--events", "no/folder/file"], "cannot be written"),
         (["--zip", "long" * 80], "the name is too long"),
-        (["--events", "a", "--tree", "a"], "two exports into one file"),
+        (["--events", "a", "--tree", "a"], "two exports have the same FILE"),
     ],
 )
 def test_wrong_use_is_one_line_and_writes_nothing(
@@ -252,4 +252,4 @@ def test_a_log_that_holds_a_key_is_not_exported(
     assert main(["export", str(run), "--events", "-"]) == 0
     monkeypatch.setenv("OPENAI_API_KEY", '"type":"plotted"')
     assert main(["export", str(run), "--events", "-"]) == 2
-    assert "holds the value of a key" in capsys.readouterr().err
+    assert "contains the value of an API key" in capsys.readouterr().err

@@ -110,4 +110,4 @@ def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about
     )
     html = pieces(tmp_path / "run").render()[1]["judgement"].html
     assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
-    assert 'Results: <b class="bad">invented</b>' in html and "(not in what it was shown)" in html
+    assert 'Results: <b class="bad">invented</b>' in html and "(not in the judge's input)" in html

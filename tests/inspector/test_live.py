@@ -41,7 +41,7 @@ def test_a_pipe_gets_plain_lines() -> None:
     lines = text_of(shown).splitlines()
     assert lines[0].split()[:2] == ["0.0s", "started:"]
     assert any("n0003 debug good, log_loss 0.3" in line for line in lines)
-    assert any("n0005 figures refused: no axis label" in line for line in lines)
+    assert any("n0005 figures rejected: no axis label" in line for line in lines)
     assert lines[-1].split()[1:6] == ["ended", "with", "exit", "code", "0:"]
     assert not set("\x1b\r\x00") & set(text_of(shown))
 

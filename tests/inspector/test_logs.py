@@ -64,7 +64,7 @@ def test_a_node_with_its_small_steps_and_output(tmp_path: Path, capsys: pytest.C
     (attempt / "stdout.txt").write_text(f"epoch 1{NASTY}\n 10%\r 50%\r100%\nno end")
     assert main(["logs", str(folder), "--node", "n0001"]) == 0
     out = capsys.readouterr().out
-    assert "  | epoch 1 drawkcab\n  | 100%\n  | no end\n" in out and "is written:" in out and "answered as code" in out
+    assert "  | epoch 1 drawkcab\n  | 100%\n  | no end\n" in out and " proposed: " in out and "answered as code" in out
     assert "n0002" not in out and not set("\x1b\r\x00\u202e") & set(out)
 
 

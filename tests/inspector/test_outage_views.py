@@ -48,5 +48,5 @@ def test_both_are_told_in_one_line() -> None:
     state = RunState()
     apply_event(state, PAUSED, NOW)
     assert (describe_event(PAUSED, state) or "").startswith("paused until ")
-    assert describe_event(ProviderRecovered(seconds=192.0), state) == "the model answers again, after 3m12s"
-    assert describe_event(RunResumed(reaped=2), state) == "resumed; ended 2 processes that a killed one had left"
+    assert describe_event(ProviderRecovered(seconds=192.0), state) == "model available again after 3m12s"
+    assert describe_event(RunResumed(reaped=2), state) == "resumed; stopped 2 processes left by a killed run"

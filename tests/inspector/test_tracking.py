@@ -109,7 +109,7 @@ def test_a_mirror_tells_a_tracker_of_each_node_once_and_never_holds_up_the_run(t
     [sink] = sinks
     if faulty:
         assert sink.nodes == ["n0001"] and not sink.closed
-        assert said == ["the tracker is told nothing more of this run: it is away"]
+        assert said == ["mirroring to the tracker stopped: it is away"]
     else:
         assert sorted(sink.nodes) == ["n0001", "n0002", "n0003", "n0004", "n0005"] and said == []
         assert sink.closed == [True] and sink.updates[-1] == (len(story.events), 6)

@@ -115,7 +115,7 @@ def test_what_a_stage_owes_and_that_its_code_ignores_the_seed_are_told() -> None
     assert first.pending == ("1 replicate under way", "its report")
     assert rows(tree)["n0001"].seedless and not rows(tree)["n0002"].seedless
     text = printed(tree)
-    assert "still to do: 1 replicate under way, its report" in text and "ignores its seed" in text
+    assert "pending: 1 replicate running, its report" in text and "ignores its seed" in text
     assert (
         tree.find_stage("tuning").pending == ()
         and build_tree(make_sample().state).find_stage("preliminary").pending == ()

@@ -198,7 +198,7 @@ def test_a_run_that_vanishes_stays_as_it_was_with_a_word_about_it(tmp_path: Path
         with web.stream("GET", address) as answer:
             run.rename(tmp_path / ".gone")  # at once: while files are deleted one by one, a look may come between
             [summary] = [piece[2] for piece in Stream(answer).next()["pieces"] if piece[0] == "summary"]
-        assert "the folder of this run is gone" in summary
+        assert "the folder of this run is missing" in summary
         assert web.get("/runs/calm").status_code == 200 and web.get("/runs/calm/nodes/n0001").status_code == 200
 
 
@@ -264,7 +264,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Capture
         assert main(["view", str(tmp_path), "--port", str(port)]) == 2
     assert main(["view", str(tmp_path / "none")]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2 and "give another port" in said[0]
+    assert len(said) == 2 and "choose another --port" in said[0]
 
 
 def test_a_file_that_no_address_can_name_takes_no_page_away(tmp_path: Path) -> None:

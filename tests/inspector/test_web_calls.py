@@ -132,8 +132,8 @@ def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
     with running_server(tmp_path) as web:
         text = web.get(f"/runs/calm/calls/{key}").text
         assert "Write it down." in text and "Be exact." in text and "text:\na\nb" in text and sha in text
-        assert "not a file of the run" in text and "1.2k in, 30 out" in text
-        assert "was not kept" in web.get(f"/runs/calm/calls/{other}?part=1").text
+        assert "is not in the run's folder" in text and "1.2k in, 30 out" in text
+        assert "was not saved" in web.get(f"/runs/calm/calls/{other}?part=1").text
         file = run / "prompts" / f"{sha}.json.gz"
         file.write_bytes(file.read_bytes()[:-9])
         assert "changed since" in web.get(f"/runs/calm/calls/{key}").text
@@ -177,10 +177,10 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
     run = record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
         before = web.get("/runs/calm").text
-        assert "round 2, which is the latest: 1 pieces of the text are not bound" in before and wide.text in before
+        assert "round 2 (latest): 1 unbound passages in the text" in before and wide.text in before
         append_events(run, PaperReleased(released=True, pdf=None, round=1))
         after = web.get("/runs/calm").text
-        assert "round 1, which the paper prints: every number, figure and citation is bound" in after
+        assert "round 1 (released): all numbers, figures and citations are bound" in after
         assert wide.text not in after
 
 
@@ -204,7 +204,7 @@ def test_the_run_page_names_the_road_the_checks_and_who_asked(web: httpx.Client)
     assert [road.index(node) for node in ("n0001", "n0003", "n0005")] == sorted(
         road.index(node) for node in ("n0001", "n0003", "n0005")
     ) and "★" in road
-    assert "no node is suspect" in text and "Requests by people" not in text
+    assert "no suspect nodes" in text and "User actions" not in text
     hostile = web.get("/runs/hostile").text
-    assert "Requests by people" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 6
+    assert "User actions" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 6
     assert "alert(2)" in web.get(f"/runs/hostile/calls/{HOSTILE_CALL}").text

@@ -74,7 +74,7 @@ def test_a_file_that_is_no_zip_and_one_that_is_cut_off_are_refused(
         assert main(["status", str(tmp_path / f"{name}.zip")]) == 2
         assert "it is damaged" in capsys.readouterr().err
     assert main(["status", str(tmp_path / "none.zip")]) == 2
-    assert "there is no folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_a_run_without_its_folder_is_called_as_its_zip(tmp_path: Path) -> None:

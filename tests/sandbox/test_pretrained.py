@@ -93,7 +93,7 @@ def test_models_are_named_as_people_write_them() -> None:
     ("lines", "code", "words"),
     [
         ("sandbox: {pretrained: tiny/bert@v1}", 0, f"pretrained tiny/bert@v1: commit {COMMIT}\n"),
-        ("seed: 1", 0, "nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named\n"),
+        ("seed: 1", 0, "nothing to fetch: the settings name no hf:OWNER/SET, pretrained model or package\n"),
         ("sandbox: {pretrained: [tiny/gpt@v1]}", 2, "scientist: pretrained model tiny/gpt@v1 cannot be fetched"),
         (
             "sandbox: {pretrained: tiny/bert}",

@@ -95,7 +95,7 @@ def test_the_command_shows_and_prunes(
     assert len(told["removed"]) == (2 if "--prune" in words else 0)
     assert len(told["entries"]) == 2 - len(told["removed"])
     assert main([*words, "--unused", "soon", "--set", f"sandbox.store={store.root}"]) == 2
-    assert "--unused 'soon' is no time" in capsys.readouterr().err
+    assert "--unused: 'soon' is not a duration" in capsys.readouterr().err
 
 
 def test_a_parcel_holds_what_a_folder_does(tmp_path: Path) -> None:

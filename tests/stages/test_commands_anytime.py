@@ -101,7 +101,7 @@ class Run:
             while (stage := self.log.state.stage) is not None:
                 if not await research.run_stage(stage):
                     return False
-                assert self.log.state.stage != stage, f"{stage} ended without being done"
+                assert self.log.state.stage != stage, f"{stage} ended without completing its phase"
             return True
         finally:
             await research.close()

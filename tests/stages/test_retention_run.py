@@ -117,7 +117,7 @@ def checked(run: Path, keep: str) -> RunState:
             assert {one.name: hash_file(one) for one in left.glob("*")} == attempt.artifacts
     report = audit_run(run)
     assert report.findings == [] and report.counts["scores"] > 20
-    assert (report.counts[f"folders collected (keep={keep})"] > 0) == (keep != "all")
+    assert (report.counts[f"folders deleted (keep={keep})"] > 0) == (keep != "all")
     return state
 
 
@@ -154,7 +154,7 @@ def test_of_stages_that_are_over_what_is_built_on_or_read_stays(best: Path, caps
     assert {top, *(one.id for one in find_replicates(state, top))} <= kept
     assert {one.best for one in state.stages.values()} <= kept
     assert main(["status", str(best)]) == 0
-    assert f"{len(state.deleted_folders)} folders of checkpoints and artifacts that nothing" in capsys.readouterr().out
+    assert f"{len(state.deleted_folders)} folders of unreferenced checkpoints and artifacts" in capsys.readouterr().out
     reader = next(node for node, names in read.items() if names and state.nodes[node].status == "good")
     assert main(["reproduce", str(best), "--node", reader]) == 0
 

@@ -156,7 +156,7 @@ def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=StringIO())
     print_lines(console, format_status(found))
     shown = console.export_text()
-    assert "subject     small (tiny-1): 1 call, 10 in, 1 out, $0.25, 1 under way or lost" in shown
+    assert "subject     small (tiny-1): 1 call, 10 in, 1 out, $0.25, 1 running or lost" in shown
     assert "[##########..........] $0.75 of $1.50 spent or set aside" in shown
     assert json.loads(found.model_dump_json())["llm_usage"]["each"][0]["calls"] == 1
     assert read_status("r", events, None, now=9e9).llm_usage is None
@@ -186,7 +186,7 @@ def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> N
 
     assert wrong(exchange.sha256, KEY) == []
     for digest, key in (("0" * 64, KEY), (exchange.sha256, "b" * 64)):
-        assert wrong(digest, key) == [f"the answer {exchange.id} is not in exchanges.db as it was given"]
+        assert wrong(digest, key) == [f"the answer {exchange.id} in exchanges.db differs from the recorded one"]
 
 
 def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:
