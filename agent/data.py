@@ -1,7 +1,7 @@
-"""The data and pretrained models that a run may use: from flags, file and idea to sources that were read and checked.
+"""Data and pretrained models available to a run: from flags, file and idea to sources that were read and checked.
 
-DatasetError       (sandbox.errors) you: a file or an option is at fault; nothing was created
-PretrainedError    (sandbox.errors) you: a model is not named as it must be, or cannot be fetched
+Raises `DatasetError` (`sandbox.errors`) if a file or an option is invalid, before anything is created;
+`PretrainedError` if a model's name is invalid or it cannot be downloaded.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def check_unchanged(settings: Settings) -> None:
 
 
 def fetch_models(settings: Settings, folder: RunFolder, state: RunState) -> dict[str, Path]:
-    """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet, of all models that settings
-    and plan name. Raises `PretrainedError`."""
+    """Download missing models named by the settings and the plan; return `OWNER/NAME@REVISION` -> folder in the run.
+    Raises `PretrainedError`."""
     asked = state.data_plan.pretrained if state.data_plan is not None else ()
     models = parse_pretrained(dict.fromkeys((*settings.sandbox.pretrained, *asked)))
     return {str(model): provide_model(model, folder.pretrained) for model in models}

@@ -1,4 +1,4 @@
-"""What a run runs in: versions, device, and what must be told of it."""
+"""Environment of a run: versions, devices, and its disclosure in the paper."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ REPORTED_PACKAGES = (
     "matplotlib",
     "pillow",
 )
-"""Packages that prompts name when they are installed."""
+"""Packages that prompts mention if installed."""
 
 
 def list_packages(python: str) -> tuple[str, ...]:
-    """Packages that experiments may import, as `name version`, of the interpreter that runs them."""
+    """List the packages available to experiments, as `name version`."""
     found = {name.lower(): version for name, version in inspect_interpreter(python).packages.items()}
     return tuple(f"{name} {found[name]}" for name in REPORTED_PACKAGES if name in found)
 
 
 def format_environment(python: str, installed: InstalledPackages | None = None) -> str:
-    """Python, platform and every distribution of the interpreter that runs experiments, one a line, and what was
-    installed for the run."""
+    """Format the Python version, platform and all packages of the experiments' interpreter, one per line, and the
+    packages installed for the run."""
     found = inspect_interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
     more = (
@@ -57,7 +57,8 @@ def format_environment(python: str, installed: InstalledPackages | None = None) 
 
 
 def describe_machine(settings: SandboxSettings) -> Machine:
-    """This machine, and the interpreter of its kernels. Raises `ExecutorError` where that does not run."""
+    """Describe this machine and the interpreter of its kernels. Raises `ExecutorError` if the interpreter does not
+    run."""
     found, processor = inspect_interpreter(settings.python), platform.machine()
     with contextlib.suppress(OSError):
         if model := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
@@ -76,9 +77,10 @@ def describe_machine(settings: SandboxSettings) -> Machine:
 def measure_machine_rate(
     settings: SandboxSettings, *, at_once: int, known: ComputeRate | None = None
 ) -> ComputeRate | None:
-    """How fast so many experiments at once run here; None where `known` was measured on the same terms.
+    """Measure the compute rate with this many concurrent experiments; None if `known` was measured under the same
+    conditions.
 
-    Raises `ExecutorError` where the interpreter of the kernels does not run.
+    Raises: `ExecutorError` if the interpreter of the kernels does not run.
     """
     machine, gpus = describe_machine(settings), find_devices(settings)
     places = len(gpus) * settings.slots_per_gpu // settings.gpus_per_node if gpus else at_once
@@ -98,9 +100,9 @@ def measure_machine_rate(
 
 
 def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
-    """The most that one cell can have on this machine, or on one of the cluster's."""
+    """Return the maximum resources of one cell on this machine or on a machine of the cluster."""
     if settings.executor == "ray":
-        from labwright.sandbox.cluster.machines import (  # what a run on one machine does without
+        from labwright.sandbox.cluster.machines import (  # only needed on a cluster
             compute_max_cell_capacity,
             list_machines,
         )
@@ -110,7 +112,7 @@ def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
 
 
 def find_devices(settings: SandboxSettings) -> tuple[GpuDevice, ...]:
-    """The GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
+    """Return the GPUs that the settings choose; empty if they cannot be queried, which the executor reports."""
     try:
         return open_gpu_leases(settings, read_cuda_visible_devices()).devices
     except GpuError:
@@ -151,7 +153,7 @@ CHANGED_TERMS_TEXT = " This holds for a part of the run: it was resumed under ot
 
 
 def describe_isolation_for_readers(state: RunState) -> str:
-    """What a reader must be told of how experiments ran: the weakest of the terms that the run had."""
+    """Describe for the paper how experiments were isolated: the weakest isolation that the run had."""
     held = [
         ISOLATED_TEXT if one == BUBBLEWRAP else NETWORK_ON_TEXT if one.startswith(BUBBLEWRAP) else LABELS_EXPOSED_TEXT
         for one in state.isolations or ("",)
@@ -171,7 +173,7 @@ def describe_isolation_for_readers(state: RunState) -> str:
 
 
 def paper_notice(state: RunState) -> str:
-    """What the first page of a paper says of its origin."""
+    """Return the statement on the paper's origin for its first page."""
     assert state.started is not None
     ran = (
         "Experiments ran without isolation."

@@ -1,8 +1,8 @@
-"""What a run will take, from its data plan and its limits: model calls, tokens, USD, hours of code, disk.
+"""Forecast of a run from its data plan and its limits: model calls, tokens, USD, hours of code, disk.
 
-`likely` is what a run of this shape took where we measured one; `most` is where the limits end it (a transport or
-schema retry is no call of its own and comes on top). Both are estimates: token counts are of one language model's run
-and of rendered prompts, and a model that thinks before it answers writes several times as much.
+`likely` is based on measured runs of this kind, where available; `most` is the maximum that the limits allow (transport
+and schema retries are additional). Both are estimates: token counts come from rendered prompts and one language model's
+run, and a reasoning model writes several times as much.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from labwright.stages.settings import (
 )
 
 DEBUGS_PER_DRAFT = 0.6
-"""Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
+"""Average number of debug nodes per first draft: three of five drafts fail in the offline study."""
 FAILURE_RATE = 0.15
-"""Share of search nodes that end in an error or unsound, so that nobody looks at figures or gives a verdict."""
+"""Share of search nodes that fail or are unsound, so that they need no figure review and no verdict."""
 USUAL_SECTIONS = 7
-"""Of a paper."""
+"""Sections of a paper."""
 USUAL_MISSING_ABLATIONS = 1
-"""Ablations that a reviewer asks for who asks for any: the median of AblationBench, table 2."""
+"""Ablations that a reviewer requests, if any: the median of AblationBench, table 2."""
 USUAL_REPLOTS = 0.3
-"""Further plottings a node: 2 of 16 in the offline runs, 2 of 3 with a language model."""
+"""Additional plotting attempts per node: 2 of 16 in offline runs, 2 of 3 with a language model."""
 BYTES_PER_EXECUTION = 750_000
-"""Source, notebook, figures and the log of one execution, and what its cells left."""
+"""Source, notebook, figures and log of one execution, and files of its cells."""
 BYTES_PER_RUN = 4_000_000
-"""Paper, its rounds of LaTeX, and the log."""
+"""Paper, its LaTeX rounds, and the log."""
 
 
 class Amount(FrozenModel):
-    """An estimate and its upper end."""
+    """An estimate and its upper bound."""
 
     likely: float
     most: float
 
 
 class RoleCalls(FrozenModel):
-    """Calls of one role."""
+    """Estimated calls of one role."""
 
     role: str
     likely: int
@@ -68,7 +68,7 @@ class RoleCalls(FrozenModel):
 
 
 class Forecast(FrozenModel):
-    """What a run will take. `usd` is None where a price is unknown, `gpu_hours` where experiments use no GPU."""
+    """Estimated cost of a run. `usd` is None if a price is unknown, `gpu_hours` if experiments use no GPU."""
 
     calls: tuple[RoleCalls, ...]
     experiments: Amount
@@ -81,7 +81,7 @@ class Forecast(FrozenModel):
 
 
 def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
-    """What a run with this plan and these settings will take."""
+    """Estimate the cost of a run with this plan and these settings."""
     (likely, ran), (most, most_ran) = (_estimate_calls(settings, plan, most=at_most) for at_most in (False, True))
     likely, most = (
         {role: round(number) for role, number in likely.items()},
@@ -121,8 +121,8 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
 
 
 def estimate_usd(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool = False) -> float | None:
-    """What so many usual calls of each role cost with the model that is asked first, or the dearest that may answer;
-    None where a price is unknown."""
+    """Estimate the cost of a typical number of calls per role with the first or the most expensive model; None if a
+    price is unknown."""
     total = 0.0
     for role, number in calls.items():
         read, written = ROLES[role].typical_tokens
@@ -139,7 +139,7 @@ def estimate_usd(calls: Mapping[str, float], models: ModelSettings, *, dearest: 
 
 
 def count_trials(plan: DataPlan) -> float:
-    """What tuning every arm once takes, in experiments that measure every cell of the plan."""
+    """Count the trials of tuning every arm once, in units of experiments that measure every cell of the plan."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
@@ -147,11 +147,12 @@ def count_trials(plan: DataPlan) -> float:
 
 
 def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
-    """Model calls by role, and executions of code: the likely numbers, or the most that the limits allow.
+    """Estimate model calls by role and executions of code: likely numbers, or the maximum that the limits allow.
 
-    Replicates and trials need no calls: they run their parent's code. Replicated are each stage's best and, in the end,
-    every ablation that works; those of the agenda's are the fresh seeds that decide. Arms are tuned in stage 2, and
-    again where the agenda changed their code. At most, each execution has a second attempt.
+    Replicates and trials need no calls, since they run their parent's code. Each stage's best node and every working
+    ablation are replicated; the replicates of the main experiments are the fresh seeds for confirmation. Arms are tuned
+    in stage 2, and again if the main experiments changed their code. In the maximum, each execution has a second
+    attempt.
     """
     search, paper = settings.search, settings.effective_paper
     nodes = {stage: search.find_limits(stage).nodes for stage in STAGES}
@@ -170,7 +171,7 @@ def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[
         nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_PER_DRAFT) * search.num_drafts))
         if planned:
             nodes["ablation"] = min(nodes["ablation"], round((1 + FAILURE_RATE) * planned))
-    tuned = (1 + most) * bool(plan.tuned_arms)  # nodes with the chosen settings, whose code nobody writes
+    tuned = (1 + most) * bool(plan.tuned_arms)  # nodes with the chosen settings need no new code
     nodes["tuning"] = nodes["tuning"] if most and tuned else 0
     written = sum(nodes.values()) + missing * (1 + MAX_LATE_DEBUGS * most)
     searched = written + tuned

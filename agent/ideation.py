@@ -71,10 +71,10 @@ def ideate(
     on_idea: Callable[[int, IdeaProposed], None],
     listener: EventListener,
 ) -> RunState:
-    """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
-    the log.
+    """Complete a task in a folder and return the state of its log; `on_idea` receives each idea, including earlier
+    ones.
 
-    Raises: `WrongUse`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
+    Raises: `UsageError`, `ModelError` (including `BudgetSpent`), `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
     check_prices_known(settings)

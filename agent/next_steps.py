@@ -1,7 +1,7 @@
-"""What a run will still do, and what that may cost. Nothing is decided or written.
+"""Describe the next steps of a run and estimate their cost. Nothing is decided or written.
 
-The next action of the search comes from its own policy, asked on a copy of what it may see now. A result that comes in
-may change it, and a limit of the stage on time may refuse a node that is named here.
+The next action comes from the search policy, applied to a snapshot of the current state. A new result may change it,
+and a time limit of the stage may prevent a node that is named here.
 """
 
 from __future__ import annotations

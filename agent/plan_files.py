@@ -1,4 +1,4 @@
-"""Data plans as YAML files: written by `run --dry-run --out`, given to `run --plan` and `amend --plan`."""
+"""Read and write data plans as YAML files (`run --dry-run --out`, `run --plan`, `amend --plan`)."""
 
 from __future__ import annotations
 

@@ -291,7 +291,6 @@ def format_report(state: RunState) -> str:
         "",
         f"Commit {taken.commit}" + (", with uncommitted changes" if taken.snapshot else "") + "; "
         f"`{PATCH_FILE}` is the change, `{SCRIPT_FILE}` runs everything from the repository's root. Values were "
-        f"read by this "
-        "program from the files that the script wrote.",
+        "read by this program from the files that the script wrote.",
     ]
     return "\n".join(lines) + "\n"

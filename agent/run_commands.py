@@ -66,9 +66,8 @@ class CommandHandler:
                     verb="pause",
                     by=PROGRAM_AUTHOR,
                     text=(
-                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it resumes "
-                        f"automatically "
-                        f"once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
+                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
+                        f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
                     ),
                 )
             )

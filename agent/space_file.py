@@ -1,4 +1,4 @@
-"""`--space FILE`: what can be set of a repository's command, read and held against it before anything is made.
+"""`--space FILE`: hyperparameters, arms and levels of a repository's command, checked before anything is created.
 
     hyperparameters:
       lr: {word: '--lr {value}', low: 1e-4, high: 1e-1, log: true}
@@ -8,8 +8,8 @@
     levels:
       - {name: high, value: 0.4, words: [--noise, '0.4']}
 
-A file of hyperparameters alone needs no heading. A default, its source and the word are the repository's own where the
-file does not say them and its code does.
+A file with only hyperparameters needs no heading. Missing defaults, their sources and words are taken from the
+repository's code, if found there.
 """
 
 from __future__ import annotations

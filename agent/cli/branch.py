@@ -37,7 +37,7 @@ FIXED_SETTINGS = {
     "seed": "experiments keep the seed of the original run, for comparison; --seed sets that of decisions",
 }
 MAX_AUTHOR_LENGTH = 64
-"""Characters of an author's name."""
+"""Maximum length of an author's name."""
 
 
 def branch(args: Branch) -> int:

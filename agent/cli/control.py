@@ -21,7 +21,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
 
 WAIT_SECONDS = 2.0
-"""Seconds that a command waits for the run to take it."""
+"""Seconds to wait for the run to acknowledge a command."""
 POLL_SECONDS = 0.05
 
 

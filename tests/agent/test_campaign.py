@@ -294,7 +294,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_name_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "three.json").write_text(json.dumps(idea("one", "again")))
-    assert "two ideas are called one" in refused(capsys, "campaign", ".", "--out", "c")
+    assert "two ideas are named one" in refused(capsys, "campaign", ".", "--out", "c")
 
 
 def test_a_budget_that_cannot_hold_a_paper_for_each(

@@ -84,7 +84,7 @@ def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None
         event = CellsRequired(node="n0003", cells=cells, keys=keys, taken=taken)
         assert any(node == "n0003" and words in what for node, what in found(event)), words
     twice = CellsRequired(node="n0003", cells=cells, keys=keys[:1] * 2)
-    assert any("with 1 different keys" in what for _, what in found(twice))
+    assert any("but has 1 different keys" in what for _, what in found(twice))
 
 
 def test_an_attempt_that_failed_may_have_no_values() -> None:

@@ -191,7 +191,7 @@ def test_a_dry_run_writes_the_plan_without_running_the_repository(
         )
         == 0
     )
-    assert "asking openai:some-model for the data plan" in capsys.readouterr().out
+    assert "requesting a plan and a review from openai:some-model" in capsys.readouterr().out
     assert len(planner.asked) == 4 and not planner.asked[0].repository.as_it_is
     assert read_plan(tmp_path / "plan.yaml").arms[1].words == ("--no-bend",)
 

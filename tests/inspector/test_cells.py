@@ -41,8 +41,8 @@ def test_status_says_what_all_cells_came_to() -> None:
     assert RunStatus.model_validate_json(found.model_dump_json()) == found
     page = "\n".join(line.plain for line in format_status(found))
     assert (
-        "cells       5 measured, 3 reused, 2 failed, 1 left out, 2 waiting (of 13); 33s of computing, 7.0s "
-        "saved, about 12s of computing left"
+        "cells       5 measured, 3 reused, 2 failed, 1 left out, 2 waiting (of 13); 33s compute, 7.0s "
+        "saved by reuse, about 12s compute left"
     ) in page
     assert harmless(page)
     without = read_status("runs/calm", make_sample().events, None, now=BEGAN)
@@ -71,7 +71,7 @@ def test_events_in_words() -> None:
     story = make_cell_run()
     owed = [describe_event(event, story.state) for event, _ in story.events if isinstance(event, CellsRequired)]
     assert owed == [
-        "n0001 owes 4 cells",
+        "n0001: 4 cells to run",
         "n0002: 3 cells to run, 2 reused from n0001",
         "n0003: 3 cells to run, 1 reused from n0001",
     ]
@@ -88,7 +88,7 @@ def test_events_in_words() -> None:
     last = next(event for event, _ in reversed(story.events) if isinstance(event, AttemptExecuted))
     assert describe_event(last, story.state) == "n0002 ran 9.0s: 2 measurements of 2 of 5 cells"
     forgotten = CellsRequired(node="n0001", cells=owed_cells(runs), keys=("k",), taken={"k": "0-0"})
-    assert describe_event(forgotten, story.state) == "n0001 owes 1 cell, 1 taken over from a node that is not there"
+    assert describe_event(forgotten, story.state) == "n0001: 0 cells to run, 1 reused from a missing node"
 
 
 def owed_cells(runs: list[CellExecuted]) -> tuple[Cell, ...]:
@@ -102,7 +102,7 @@ def test_logs_of_a_node_show_its_cells_and_those_of_the_run_do_not(
     folder = record_story(tmp_path / "calm", make_cell_run())
     assert main(["logs", str(folder)]) == 0
     whole = capsys.readouterr().out
-    assert "n0002 owes 5 cells" in whole and "ran plain@low" not in whole
+    assert "n0002: 3 cells to run" in whole and "ran plain@low" not in whole
     assert main(["logs", str(folder), "--node", "n0002"]) == 0
     assert "ran smooth@high on digits, seed 2 in 2.0s: diverged" in capsys.readouterr().out
     assert main(["status", str(folder)]) == 0 and "5 measured, 3 taken over" in capsys.readouterr().out

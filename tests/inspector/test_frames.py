@@ -134,7 +134,7 @@ def test_the_page_lists_every_column() -> None:
     """SNAPSHOT_UPDATE=1 writes the tables again."""
     before, marker, _ = PAGE.read_text().partition("<!-- columns -->\n")
     tables = [
-        f"### {name}\n\n| column | what it is |\n|---|---|\n"
+        f"### {name}\n\n| column | description |\n|---|---|\n"
         + "".join(f"| `{column}` | {text} |\n" for column, text in columns.items())
         for name, columns in FRAME_COLUMNS.items()
     ]

@@ -40,7 +40,7 @@ def test_a_pipe_gets_plain_lines() -> None:
         replay(view, make_ended())
     lines = text_of(shown).splitlines()
     assert lines[0].split()[:2] == ["0.0s", "started:"]
-    assert any("n0003 debug good, log_loss 0.3" in line for line in lines)
+    assert any("n0003 debug ok, log_loss 0.3" in line for line in lines)
     assert any("n0005 figures rejected: no axis label" in line for line in lines)
     assert lines[-1].split()[1:6] == ["ended", "with", "exit", "code", "0:"]
     assert not set("\x1b\r\x00") & set(text_of(shown))
@@ -102,6 +102,6 @@ def test_a_frame_before_the_first_event_draws() -> None:
 
 def test_what_an_earlier_stage_still_has_to_do_is_shown_beside_the_one_that_is_searched() -> None:
     lines = [line.plain for line in format_frame(build_frame(make_eventful().state), 3.0, 24)]
-    assert "  preliminary still to do: 1 replicate under way, its report" in lines
+    assert "  preliminary pending: 1 replicate running, its report" in lines
     assert any(line.startswith("tuning  2/3 nodes") for line in lines)
     assert len(format_frame(build_frame(make_eventful().state), 3.0, 8)) <= 8

@@ -130,7 +130,7 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() ->
     assert preliminary.pending == ("1 replicate running", "its report") and preliminary.seedless == ("n0001",)
     assert tuning.pending == () and tuning.nodes == {"good": 1, "pruned": 1} and tuning.limited is not None
     page = page_of(found)
-    assert "pending: 1 replicate running" in page and "same values for every seed: n0001" in page
+    assert "pending: 1 replicate running" in page and "identical values for every seed: n0001" in page
     words = [one.text for one in found.last_events]
     assert any(text.startswith("n0005 ran 1m20s again, with a limit of 90 s instead of 60 s") for text in words)
     assert any(text.startswith("n0006 tune pruned: far below its peers") for text in words)

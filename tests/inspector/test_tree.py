@@ -112,7 +112,7 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 def test_what_a_stage_owes_and_that_its_code_ignores_the_seed_are_told() -> None:
     tree = build_tree(make_eventful().state)
     first = tree.find_stage("preliminary")
-    assert first.pending == ("1 replicate under way", "its report")
+    assert first.pending == ("1 replicate running", "its report")
     assert rows(tree)["n0001"].seedless and not rows(tree)["n0002"].seedless
     text = printed(tree)
     assert "pending: 1 replicate running, its report" in text and "ignores its seed" in text

@@ -100,7 +100,7 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path
     table = build_table(run, TableQuery(sort="metric", descending=True))
     rows = list(csv.DictReader(table_to_csv(table).splitlines()))
     assert [row["node"] for row in rows] == ["n0002", "n0001"], "what has no value comes last either way"
-    assert rows[1]["what it tries"] == "'=HYPERLINK(1)" and rows[0]["what it tries"] == "'@x"
+    assert rows[1]["change"] == "'=HYPERLINK(1)" and rows[0]["change"] == "'@x"
     assert float(rows[0]["log loss"]) == -0.5 and rows[0]["method - baseline"] == "-0.5"
     for words, found in (("SHAPE", 1), ("smooth digits", 1), ("shape smooth", 0), ("", 2)):
         assert len(build_table(run, TableQuery(words)).lines) == found, words
