@@ -320,7 +320,7 @@ def _format_verdicts(one: CampaignRow) -> str:
 
 
 def request_stop(folder: Path) -> int:
-    """Request the process that works on a campaign to stop."""
+    """Ask the process that works on a campaign to stop."""
     if (who := find_owner(folder)) is None:
         print(f"nothing to stop: no process is working on {folder}")
         return DONE

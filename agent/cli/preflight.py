@@ -204,7 +204,7 @@ def check_isolation(settings: SandboxSettings) -> None:
     found = determine_isolation(settings)
     if settings.isolation == "auto" and not found.is_on:
         print_to_stderr(
-            f"experiments run without isolation, with your user's files and network: {found.reason}; to fix it: "
+            f"experiments run without isolation, with access to your files and network: {found.reason}; to fix it: "
             f"{found.fix}"
         )
 

@@ -235,7 +235,7 @@ def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto
         )
     return make_warning(
         "isolation",
-        f"{found.reason}: experiments would run without isolation, with your user's files and network",
+        f"{found.reason}: experiments would run without isolation, with access to your files and network",
         found.fix,
     )
 

@@ -108,8 +108,8 @@ def test_hostile_topics(place: Path, capsys: pytest.CaptureFixture[str], content
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("-n", "0"), "1 to 50"),
-        (("-n", "51"), "1 to 50"),
+        (("-n", "0"), "between 1 and 50"),
+        (("-n", "51"), "between 1 and 50"),
         (("--rounds", "0"), "must be between 1 and 10"),
         (("--steps", "paper"), "give one or more of idea"),
         (("--context", "none"), "is not a folder"),

@@ -105,7 +105,7 @@ def test_logs_of_a_node_show_its_cells_and_those_of_the_run_do_not(
     assert "n0002: 3 cells to run" in whole and "ran plain@low" not in whole
     assert main(["logs", str(folder), "--node", "n0002"]) == 0
     assert "ran smooth@high on digits, seed 2 in 2.0s: diverged" in capsys.readouterr().out
-    assert main(["status", str(folder)]) == 0 and "5 measured, 3 taken over" in capsys.readouterr().out
+    assert main(["status", str(folder)]) == 0 and "5 measured, 3 reused" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_the_page_lists_a_nodes_cells_and_counts_those_of_the_run(tmp_path: Path
     assert panel is not None and [one.value for one in panel.cells] == [0.5, 0.6, None, None, None]
     html = pages.render_page("node", panel=panel, run="calm")
     rows = [row.split("</tr>")[0] for row in html.split('id="cells"')[1].split("</details>")[0].split("<tr>")[2:]]
-    assert len(rows) == 5 and 'taken over from <a class="tonode" href="/runs/calm/nodes/n0001">n0001</a>' in rows[0]
+    assert len(rows) == 5 and 'reused from <a class="tonode" href="/runs/calm/nodes/n0001">n0001</a>' in rows[0]
     assert "failed</td>" in rows[2] and "diverged: " in rows[3] and "no time was left for it" in rows[4]
     assert "trial" not in html.split('id="cells"')[1].split("</thead>")[0] and "img" not in ParsedPage(html).tags
     _, pieces = RunFragments(run, pages).render()

@@ -51,7 +51,7 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, o
             log.append(NodeJudged(node="n0006", status="pruned"))
         page.wait_for_selector("#g-n0006.s-pruned", state="attached")
         _ask(page, "pause", "I want to look <b>first</b>")
-        page.wait_for_selector("text=Asked: pause")
+        page.wait_for_selector("text=Sent: pause")
         [(_, command)] = look_into(run).commands
         assert isinstance(command, CommandReceived) and command.text == "I want to look <b>first</b>" and command.by
         assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"

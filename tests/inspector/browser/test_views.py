@@ -97,11 +97,11 @@ def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, 
     page.locator("#chart a.tonode:has([data-node=n0003])").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#panel [data-panel=n0003]")
-    page.locator("#chart a.swap", has_text="over time").click()
+    page.locator("#chart a.swap", has_text="by time").click()
     page.wait_for_selector("#chart [data-over=hours]")
     assert page.locator("#chart .dot").count() == 5, "one was not judged"
-    page.locator("#chart a.swap", has_text="over cost").click()
-    page.wait_for_selector("#chart >> text=No call has a price")
+    page.locator("#chart a.swap", has_text="by cost").click()
+    page.wait_for_selector("#chart >> text=no model call has a price")
     assert page.locator("#panel [data-panel=n0003]").is_visible(), "the page was left"
 
 
@@ -131,13 +131,13 @@ def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, o
     assert [row["node"] for row in rows] == ["n0002", "n0001"] and rows[0]["plain on digits"] == "0.9"
 
 
-def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, open_page: Look) -> None:
+def test_selected_nodes_are_compared(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/whole/table"))
     assert page.locator("button", has_text="Compare").is_disabled()
     for node in ("n0003", "n0005"):
         page.locator(f"input[value={node}]").check()
     page.locator("button", has_text="Compare").click()
-    page.wait_for_selector("h1 >> text=beside each other")
+    page.wait_for_selector("h1 >> text=Compare n0003")
     assert "-0.1" in page.locator("tr", has_text="smooth").first.inner_text()
     assert page.locator("pre.diff .add").inner_text().strip() == "+rate = 0.8"
     lines = page.locator("svg.plot polyline")
@@ -175,14 +175,14 @@ def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, open_page: Look) -
     for run in ("whole", "tuned"):
         page.locator(f"input[value={run}]").check()
     page.locator("button", has_text="Compare").click()
-    page.wait_for_selector("text=Runs beside each other")
+    page.wait_for_selector("text=Compare runs")
     assert page.locator("svg.plot polyline").count() == 4
-    assert page.locator("td >> text=smooth less plain on digits").count() == 1
+    assert page.locator("td >> text=smooth - plain on digits").count() == 1
 
 
 def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/tuned"))
-    assert "smooth less plain" in page.locator("#headline table").inner_text()
+    assert "smooth - plain" in page.locator("#headline table").inner_text()
     assert page.locator("#headline table .whisker .zero").count() == 1
     assert not page.locator("#live").is_visible(), "nothing works on it"
     page.locator("#tuned > summary").click()
@@ -208,7 +208,7 @@ def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Pa
             log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
             log.append(NodeJudged(node="n0006", status="buggy"))
         page.wait_for_selector("#g-n0006.s-buggy", state="attached")
-        page.locator("#chart a.swap", has_text="over time").click()
+        page.locator("#chart a.swap", has_text="by time").click()
         page.wait_for_selector(
             "#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=TIMEOUT_MILLISECONDS
         )
