@@ -62,8 +62,8 @@ def check_budget(settings: Settings) -> None:
         raise ModelConfigError(
             f"the budget of {cap} is too small for this configuration: plan, reports and paper reserve "
             f"{caps.format_amount(shares.total_step_cost)} up front, and one experiment takes up to "
-            f"{caps.format_amount(node)}, "
-            "worst; raise it, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
+            f"{caps.format_amount(node)}; "
+            "raise the budget, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
             "paper.reflections or sandbox.timeout"
         )
 

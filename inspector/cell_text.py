@@ -28,8 +28,8 @@ def format_cells(cells: CellTotals) -> str:
     saved = f", {format_duration(cells.seconds_saved)} saved by reuse" if cells.seconds_saved else ""
     differing = "".join(f"; {a} and {b} have the same key but different values" for a, b in cells.differing[:1])
     return (
-        f"{shown} (compute{cells.owed}); {format_duration(cells.seconds)} of "
-        f"{saved}{format_remaining(cells)}{differing}"
+        f"{shown} (of {cells.owed}); {format_duration(cells.seconds)} "
+        f"compute{saved}{format_remaining(cells)}{differing}"
     )
 
 

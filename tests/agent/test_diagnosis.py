@@ -286,7 +286,7 @@ def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
     node = one.add_node(stage, "draft")
     one.finish_good(node, 0.4)
     if stage == "preliminary":
-        assert find_next_steps(one.state).actions[0] == "end the preliminary search:  limit of 1 nodes"
+        assert find_next_steps(one.state).actions[0] == "end the preliminary search: limit of 1 nodes"
     one.add(DecisionMade(k=2, action=EndStage(reason="x")))
     assert find_next_steps(one.state).actions
 

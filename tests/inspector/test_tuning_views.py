@@ -28,7 +28,7 @@ def test_the_tree_shows_a_batch_of_trials_in_one_line_and_the_status_what_each_a
     assert RunStatus.model_validate_json(status.model_dump_json()) == status
     assert (
         "tuning      plain 3 trials + 1 version of code (budget 3), best 0.55; smooth 3 trials + 2 versions of "
-        "its code (budget 3), best 0.4, stale (log_loss, digits)"
+        "code (budget 3), best 0.4, stale (log_loss, digits)"
     ) in [line.plain for line in format_status(status)]
     assert read_status("runs/calm", make_sample().events, None, now=BEGAN).tuning is None
 
