@@ -27,7 +27,7 @@ def find_disagreements(state: RunState) -> Iterator[tuple[str, str]]:
             yield name, f"its attempt and its required cells differ in {', '.join(sorted(map(str, absent)))}"
         for line in attempt.cells:
             yield from (
-                (name, f"{line.cell}:  {why}") for why in _check_cell_line(state, node, line, keys.get(line.cell))
+                (name, f"{line.cell}: {why}") for why in _check_cell_line(state, node, line, keys.get(line.cell))
             )
         yield from ((name, why) for why in _check_values(state, attempt, trial=node.is_trial))
 
