@@ -72,7 +72,7 @@ def test_a_form_writes_one_command_with_its_reason(
     web, run = wheel
     answer = ask(web, {"text": " why\r\nnot\x1b[31m "} | fields)
     assert answer.status_code == 200
-    assert f"Asked: {command.verb}" in answer.text and "takes effect within a second" in answer.text
+    assert f"Sent: {command.verb}" in answer.text and "takes effect within a second" in answer.text
     back = f"{RUN}/nodes/{command.target}" if command.verb in ("kill", "mark") else RUN
     assert f'<a href="{back}">Back</a>' in answer.text
     [written] = waiting(run)
