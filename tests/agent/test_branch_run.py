@@ -312,7 +312,7 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
         (["--name", "taken"], "already exists"),
         (["--set", "seed=9"], "--seed is that of the choices"),
         (["--set", "data=[]"], "fixed when it starts"),
-        (["--code", str(tmp_path)], "holds no experiment.py"),
+        (["--code", str(tmp_path)], "contains no experiment.py"),
         (["--name", "../out"], "is not a valid folder name"),
         (["--note", "x" * 2000], "too many"),
         (["--set", "nothing=1"], "unknown setting"),

@@ -274,7 +274,7 @@ def test_a_model_that_refuses_its_temperature_can_be_used_and_that_is_said(capsy
         main(["doctor", "--model", "openai-chat:m", "--base-url", server.url])
         assert ["temperature" in body for body in server.requests] == [True, False, False]
     out = capsys.readouterr().out
-    assert "asked without temperature" in out
+    assert "without the parameters temperature" in out
 
 
 @pytest.mark.usefixtures("quick")

@@ -91,7 +91,7 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
         ("- a", "must name hyperparameters, arms or levels"),
         ("lr: 3", "write each as NAME"),
         (": : :", "is not valid YAML"),
-        ("lr: {low: 1}", "hyperparameter 'lr': its range needs a low below its high"),
+        ("lr: {low: 1}", "hyperparameter 'lr': low must be below high"),
         ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
         ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
         ("depth: {low: 1, high: 2, default: 1}", "does not accept 'depth={value}'"),

@@ -76,7 +76,11 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
     page = "\n".join(line.plain for line in format_status(found))
     assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page
     line = describe_small_step(event, RunState())
-    assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "without the parameters temperature" in line
+    assert (
+        line is not None
+        and "12.0k tokens in (8.1k cached, $0.02)" in line
+        and "without the parameters temperature" in line
+    )
     told_in_paper = next(
         one
         for one in json.loads(format_disclosure(story.state, isolation="", text_round=0))["cost"]
