@@ -197,8 +197,8 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
 
 def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty").mkdir()
-    assert "there is no" in refused(capsys, "audit", "nowhere")
-    assert "idea.json is not a readable paper: give *.pdf" in refused(capsys, "audit", "idea.json")
+    assert "does not exist" in refused(capsys, "audit", "nowhere")
+    assert "idea.json is not a paper that can be read: give *.pdf" in refused(capsys, "audit", "idea.json")
     assert "is not a run" in refused(capsys, "audit", "empty")
 
 
@@ -271,7 +271,7 @@ def test_a_metric_that_nobody_computes_is_told(place: Path, capsys: pytest.Captu
     for metric, told in (("accurracy", True), ("accuracy", False)):
         (place / "odd.json").write_text(json.dumps(IDEA | {"Metric": metric}))
         main(["run", "--idea", "odd.json", "--model", "none:such"])
-        assert ("the idea's Metric 'accurracy' is none of accuracy" in capsys.readouterr().err) is told
+        assert ("the idea's Metric 'accurracy' is not one of accuracy" in capsys.readouterr().err) is told
 
 
 def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:

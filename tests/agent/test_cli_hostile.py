@@ -122,7 +122,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["exec", "folder"], "folder does not exist"),
         (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
         (["bib", "check", "idea.json"], "holds no BibTeX entry"),
-        (["bib", "check", "one.bib", "--papers", "none"], "there is no folder none"),
+        (["bib", "check", "one.bib", "--papers", "none"], "none is not a folder"),
         (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
         (
             [
