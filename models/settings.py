@@ -79,7 +79,7 @@ class RoleModel(FrozenModel):
 
 
 def _wrap_bare_name(value: Any) -> Any:
-    """Convert a model given only by its name, or by a truth value, to a mapping."""
+    """Convert a model given by its name alone, or by a boolean, to a mapping."""
     return {"name": value} if isinstance(value, str | bool) or value is None else value
 
 

@@ -49,7 +49,7 @@ _MAX_WORD_CHARS = 100
 
 
 class JobMonitor:
-    """Calls the watch of one job every `WATCH_SECONDS` while its code runs, and once after it ended."""
+    """Calls the watch function of a job every `WATCH_SECONDS` while its code runs, and once after it has ended."""
 
     def __init__(self, watch: ProgressWatch, folder: Path) -> None:
         self._watch = watch

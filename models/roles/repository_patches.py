@@ -56,7 +56,9 @@ class ArmPatch(FrozenModel):
     words: tuple[Word, ...] | None = Field(
         default=None,
         max_length=30,
-        description=("added to the command of these arms, instead of those of the data plan; null: those stay"),
+        description=(
+            "arguments for the command of these arms that replace those of the data plan; null: keep the plan's"
+        ),
     )
     edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of existing files")
     files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new or rewritten ones")

@@ -118,7 +118,7 @@ def parse_spec(value: Any, folder: Path) -> DataSpec:
     elif isinstance(value, Mapping):
         fields = {str(key): field for key, field in cast("Mapping[Any, Any]", value).items()}
     else:
-        raise DatasetError(f"data must be a text or a mapping, not {value!r}: {_SPEC_FORM}")
+        raise DatasetError(f"data must be a string or a mapping, not {value!r}: {_SPEC_FORM}")
     for key in LIST_FIELDS:
         if isinstance(fields.get(key), str):
             fields[key] = [fields[key]]

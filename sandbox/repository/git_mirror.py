@@ -171,7 +171,7 @@ class GitMirror:
         return self.folder.is_dir()
 
     def read_texts(self, tree: str) -> dict[str, str]:
-        """Return the UTF-8 text files of a tree by path, without large ones."""
+        """Return the UTF-8 text files of a tree by path, except large ones."""
         if tree not in self._texts:
             self._texts[tree] = self._load_texts(tree)
         return self._texts[tree]

@@ -202,7 +202,7 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
         return listed[int(key)], keys[1:]
     known_keys = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
-    raise MetricNotFound(f"{metric}: no key {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
+    raise MetricNotFound(f"{metric}: no such key: {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
 
 
 def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
@@ -226,7 +226,7 @@ def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float |
     refuse_links(folder, metric.place)
     found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
     if not found.files:
-        raise MetricFileNotFound(f"there is no file events.out.tfevents.* in {metric.place}")
+        raise MetricFileNotFound(f"no such file: events.out.tfevents.* in {metric.place}")
     if metric.name not in found.tags:
         raise MetricNotFound(f"{metric}: no such tag; the tags are {', '.join(sorted(found.tags)[:12])}")
     return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
@@ -236,7 +236,7 @@ def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float 
     refuse_links(folder, metric.place)
     found = read_newest_run(folder, metric.place, since or 0.0)
     if not found.files:
-        raise MetricFileNotFound(f"there is no file *.wandb in {metric.place}")
+        raise MetricFileNotFound(f"no such file: *.wandb in {metric.place}")
     rows = found.rows if metric.by_column else [*found.rows, found.summary]
     return _choose_row(rows, metric), f"{found.files} runs found, the newest was read" if found.files > 1 else ""
 

@@ -29,7 +29,7 @@ def find_file(location: str, folder: Path, since: float | None) -> tuple[str, st
     names = list_matching(folder, location)
     ages = {name: _read_modified_time(folder, name) for name in names if os.path.lexists(folder / name)}
     if not ages:
-        raise MetricFileNotFound(f"there is no file {location}")
+        raise MetricFileNotFound(f"no such file: {location}")
     newest = max(ages, key=lambda name: (ages[name], name))
     if since is not None and ages[newest] < since:
         raise MetricNotFound(f"{newest} is older than the run")

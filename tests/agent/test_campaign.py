@@ -335,7 +335,7 @@ def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a campaign" in refused(capsys, "queue", "list", ".")
-    assert "is no campaign" in refused(capsys, "queue", "add", ".", "one.json")
+    assert "is not a campaign" in refused(capsys, "queue", "add", ".", "one.json")
     campaign_of(place, {"a": "done well"})
     (place / "a.json").write_text(json.dumps(idea("a", "again")))
     assert "already has an idea named a" in refused(capsys, "queue", "add", "campaign", "a.json")

@@ -209,7 +209,7 @@ def test_an_answer_is_priced_as_set_then_by_the_list() -> None:
 
 def test_an_unknown_price_and_a_cap_are_refused_with_a_mend_that_works() -> None:
     flags = {"models.name": "openai:my.tuned-4.1", "budget.usd": 5}
-    with pytest.raises(ModelConfigError, match=r"price of openai:my\.tuned-4\.1 is not known: set it") as refused:
+    with pytest.raises(ModelConfigError, match=r"price of openai:my\.tuned-4\.1 is unknown: set it") as refused:
         check_prices_known(compose_settings(flags=flags, environment={}))
     import yaml
 

@@ -230,7 +230,7 @@ def test_a_damaged_archive_is_read_or_refused(
 
 def test_a_measurement_is_of_a_size_that_can_be_squared_and_summed() -> None:
     for value in (1e101, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match=r"must be finite, and at most 1e|finite number"):
+        with pytest.raises(ValueError, match=r"must be finite and at most 1e|finite number"):
             Measurement(name="a", value=value, condition="m", dataset="d", split="dev", seed=0, grade="logged")
 
 

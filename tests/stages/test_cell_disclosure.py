@@ -77,7 +77,7 @@ def test_checks_are_counted_and_what_differs_is_listed() -> None:
         *(CellExecuted(node="n0003", run=make_execution(first.cell, value, n=n)) for n, value in ((1, 0.5), (2, 0.9)))
     )
     text = " ".join(plain(whole(story.state)).split())
-    assert "measured again 2 times, which checks this; 1 of these gave other values" in text
+    assert "measured again 2 times; 1 of these repetitions gave other values" in text
     assert f"{first.id} and {first.id[:-1]}2" in plain(render_incidents(story.state))
 
 
@@ -102,4 +102,4 @@ def test_the_text_of_a_paper_must_tell_what_is_missing_of_what_it_reports() -> N
     [failed] = [line for line in lines["failed"] if line not in lines["measured"]]
     assert failed.startswith("Some cells (an arm at a level on a dataset) of the reported configurations failed")
     [diverged] = [line for line in lines["diverged"] if line not in lines["measured"]]
-    assert "training diverged" in diverged and not any(character.isdigit() for character in failed + diverged)
+    assert "Training diverged" in diverged and not any(character.isdigit() for character in failed + diverged)

@@ -123,7 +123,7 @@ async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_lo
     assert not plotting.looked and plotting.reviews is not None
     assert [(one.readable, one.description) for one in plotting.reviews] == [(True, LINT_ONLY_NOTE)] * 2
     told = render_incidents(story.log.state)
-    assert "no model looked at" in told and f"\\item[\\rec{{{node}}}]" in told
+    assert "not reviewed by a model" in told and f"\\item[\\rec{{{node}}}]" in told
 
     seeing, later = bench_of(story)  # taken up again with a model that sees: what was settled stays
     assert await draw_plots(seeing, seeing.models.make_client(1, 0), PlotArrays(node)) is None

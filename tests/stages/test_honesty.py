@@ -76,7 +76,7 @@ async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
     assert mending and mending[0].parent == first.id
     parent = next(one.parent for one in told if one.kind == "debug")
     assert parent is not None and "line 2" in parent.findings[0]
-    assert "made of numbers in the source" in render_incidents(bench.state)
+    assert "computed from numbers in the source" in render_incidents(bench.state)
 
 
 async def test_a_score_said_of_withheld_rows_makes_a_node_suspect_whatever_its_source_looks_like(

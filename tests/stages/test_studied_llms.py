@@ -157,7 +157,7 @@ def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
     print_lines(console, format_status(found))
     shown = console.export_text()
     assert "subject     small (tiny-1): 1 call, 10 in, 1 out, $0.25, 1 running or lost" in shown
-    assert "[##########..........] $0.75 of $1.50 spent or set aside" in shown
+    assert "[##########..........] $0.75 of $1.50 spent or reserved" in shown
     assert json.loads(found.model_dump_json())["llm_usage"]["each"][0]["calls"] == 1
     assert read_status("r", events, None, now=9e9).llm_usage is None
 

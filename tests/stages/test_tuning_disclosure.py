@@ -93,7 +93,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
     lines = " ".join(list_disclosures(STALE, CLAIMS.means))
     for words in (
         "not tuned with equal effort: plain got less",
-        "hyperparameters of smooth were not tuned, as far",
+        "hyperparameters of smooth were not tuned on the reported code as far",
         r"plain reaches \result{test/digits/log_loss/plain.mean}",
         "smooth and plain are not equal in rows and seconds;",
     ):

@@ -151,6 +151,8 @@ def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Pa
     settings = compose_settings(
         environment={}, flags=LEAST | {"sandbox.scorers": f"digits={tmp_path / 'grid.py'}:walk"}
     )
-    with pytest.raises(DatasetError, match=r"scorer of 'digits': cannot use .*grid.py:walk: it needs METRICS"):
+    with pytest.raises(
+        DatasetError, match=r"scorer of 'digits': cannot use .*grid.py:walk: it needs a literal METRICS"
+    ):
         run.start_run(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
     assert not (tmp_path / "own").exists()

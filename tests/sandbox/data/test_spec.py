@@ -54,7 +54,7 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
         ("a=x.csv,revision=v1", "config= and revision= apply only to hub datasets"),
         ({"name": "a"}, "data 'a' needs either a path or a hub dataset"),
         ({"path": "x.csv"}, "invalid dataset name ''"),
-        (7, "data must be a text or a mapping, not 7"),
+        (7, "data must be a string or a mapping, not 7"),
         (["a=x.csv", "a=y.csv"], "data 'a' is given twice"),
     ],
 )

@@ -69,12 +69,12 @@ def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said
     [
         ("m.json:r2", '{"r2": NaN}', "not finite"),
         ("m.json:r2", '{"r2": 1e999}', "not finite"),
-        ("m.json:r2", '{"loss": 1}', "no key 'r2'; the keys are loss"),
-        ("m.json:r2", None, "there is no file"),
+        ("m.json:r2", '{"loss": 1}', "no such key: 'r2'; the keys are loss"),
+        ("m.json:r2", None, "no such file"),
         ("m.json:r2", '{"r2": "0.7"}', "not a number"),
         ("m.json:r2", '{"r2": true}', "not a number"),
         ("m.json:r2", '{"r2": {"a": 1}}', "not a number"),
-        ("m.json:r2.x", '{"r2": 1}', "no key 'x'"),
+        ("m.json:r2.x", '{"r2": 1}', "no such key: 'x'"),
         ("m.json:r2", "{", "cannot be read"),
         ("m.json:r2", "[" * 200_000, "cannot be read"),
         ("m.csv:acc", LOG, "no column 'acc'; the columns are epoch, val, test"),
@@ -85,7 +85,7 @@ def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said
         ("m.csv:val", "val\nhigh\n", "not a number"),
         ("m.jsonl:val", "3\n", "cannot be read"),
         ("m.csv:val", "val\n" + "9" * 140_000, "cannot be read"),
-        ("**/m.json:r2", None, "there is no file"),
+        ("**/m.json:r2", None, "no such file"),
     ],
 )
 def test_what_gives_no_number_is_a_failure_in_words(tmp_path: Path, spec: str, text: str | None, words: str) -> None:
@@ -131,7 +131,7 @@ def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatc
     (folder / "linked").symlink_to(outside)
     why(read(folder, "m.json:r2"))
     assert "symbolic link" in why(read(folder, "linked/m.json:r2")) and "link" in why(read(folder, "tb:linked:acc"))
-    assert "there is no file" in why(read(folder, "*/m.json:r2"))
+    assert "no such file" in why(read(folder, "*/m.json:r2"))
     os.mkfifo(folder / "pipe.json")
     why(read(folder, "pipe.json:r2"))
     monkeypatch.setattr("labwright.sandbox.repository.metric.MAX_METRIC_BYTES", 10)
@@ -146,7 +146,7 @@ def test_of_files_that_a_pattern_names_the_newest_is_read_and_it_is_said(tmp_pat
         os.utime(path, (age, age))
     note = "3 files match, the newest was read: outputs/a/m.json"
     assert read(tmp_path, "outputs/*/m.json:r2") == read(tmp_path, "**/m.json:r2") == MetricReading(300.0, note)
-    assert "there is no file" in why(read(tmp_path, "*/m.json:r2"))
+    assert "no such file" in why(read(tmp_path, "*/m.json:r2"))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
     assert read(tmp_path, "tb:logs:val/acc") == MetricReading(0.25, "2 event files, read as one")
     (folder / "events.out.tfevents.3.host").write_bytes(struct.pack("<Q", 3) + b"\0" * 4 + b"\xff\xff\xff" + b"\0" * 4)
     assert "cannot be read" in why(read(tmp_path, "tb:logs:val/acc"))
-    assert "there is no file" in why(read(tmp_path, "tb:elsewhere:val/acc"))
+    assert "no such file" in why(read(tmp_path, "tb:elsewhere:val/acc"))
 
 
 def offline_run(*records: bytes) -> bytes:
@@ -261,7 +261,7 @@ def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
     ) == MetricReading(0.75)
     assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == MetricReading(0.75)
     assert "no such row" in why(read(tmp_path, "wandb:wandb:f1"))
-    assert "there is no file" in why(read(tmp_path, "wandb:logs:acc"))
+    assert "no such file" in why(read(tmp_path, "wandb:logs:acc"))
     (folder / "run-1.wandb").write_bytes(b"something else entirely")
     assert "cannot be read" in why(read(tmp_path, "wandb:wandb:acc"))
     later = tmp_path / "wandb" / "offline-run-2"
