@@ -178,7 +178,7 @@ def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float |
     found = [match[1] for match in re.finditer(metric.name, stdout)]
     if not found:
         raise MetricNotFound(f"no printed text matches {metric.name!r}")
-    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was used" if len(found) > 1 else ""
+    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
 def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:

@@ -139,7 +139,7 @@ async def test_judges_of_one_family_and_of_the_writers_family_are_told() -> None
     said = " ".join(found.warnings)
     assert "anthropic:claude-a is of the family that wrote the paper" in said
     assert "claude-a and openrouter:anthropic/claude-b are of the same model family" in said
-    assert "family of x:zzz is not known" in said
+    assert "the model family of x:zzz cannot be told from its name" in said
 
 
 @pytest.mark.parametrize(
