@@ -142,7 +142,7 @@ def read_trace(checkout: Path) -> CallTrace:
                             dict(call.get("digests", {})),
                             frozenset(call.get("whole", ())),
                         )
-                        for call in entry["call"]
+                        for call in entry["seen"]
                     ),
                 )
                 functions.setdefault(called.key, called)
