@@ -283,7 +283,7 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     damaged = tmp_path / "damaged"
     shutil.copytree(parent, damaged)
     next(damaged.glob("nodes/*/attempt1/arrays/loss.npy")).write_bytes(b"other")
-    with pytest.raises(RecordError, match=r"loss\.npy is missing, or differs from the recorded"):
+    with pytest.raises(RecordError, match=r"loss\.npy is missing or differs from the record"):
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     shutil.rmtree(damaged / "data" / "labels")
     with pytest.raises(RecordError):
@@ -310,7 +310,7 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
     runs = tmp_path / "runs"
     for arguments, said in (
         (["--name", "taken"], "already exists"),
-        (["--set", "seed=9"], "--seed is that of the choices"),
+        (["--set", "seed=9"], "--seed sets that of decisions"),
         (["--set", "data=[]"], "fixed when it starts"),
         (["--code", str(tmp_path)], "contains no experiment.py"),
         (["--name", "../out"], "is not a valid folder name"),

@@ -464,7 +464,7 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
     assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.1), ("b@low", 3.1)]
     assert [one["outcome"] for one in found["cells"]] == ["measured", "measured"]
     for arguments, words in (
-        (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
+        (["grid.py"], "grid.py measures cells (lab.measure): choose some, e.g. --cells"),
         (["grid.py", "--cells", "a"], "--cells requires --on, and --setting requires both"),
         (["grid.py", "--cells", "a@", "--on", "digits"], "write arm or arm@level"),
         (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is not a cell"),

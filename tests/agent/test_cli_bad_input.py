@@ -198,7 +198,7 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
 def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty").mkdir()
     assert "does not exist" in refused(capsys, "audit", "nowhere")
-    assert "idea.json is not a paper that can be read: give *.pdf" in refused(capsys, "audit", "idea.json")
+    assert "idea.json is not a readable paper: give *.pdf" in refused(capsys, "audit", "idea.json")
     assert "is not a run" in refused(capsys, "audit", "empty")
 
 

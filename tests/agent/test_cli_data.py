@@ -251,7 +251,7 @@ def test_the_offline_model_says_that_it_cannot_plan_with_own_data(
     idea = str(Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json")
     assert main(["run", "--idea", idea, "--data", f"fields=fields.csv,{OPTIONS}"]) == 2
     err = capsys.readouterr().err
-    assert "not with data of yours (fields): choose another model with --model" in err and err.count("\n") == 1
+    assert "not one with your data (fields): choose another model with --model" in err and err.count("\n") == 1
     assert not (place / "runs").exists()
 
 

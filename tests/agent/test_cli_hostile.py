@@ -85,7 +85,7 @@ RUN = [
     (["--papers", ""], "--papers is empty"),
     (["--papers", "folder"], "contains no PDF"),
     (["--papers", "text.txt"], "text.txt is not a folder"),
-    (["--bib", "idea.json"], "holds no BibTeX entry"),
+    (["--bib", "idea.json"], "contains no BibTeX entry"),
     (["--bib", "binary"], "cannot read the library"),
     (["--data", "a=bad.csv"], "not UTF-8"),
     (["--config", "binary"], "cannot read the configuration"),
@@ -100,9 +100,9 @@ RUN = [
     (["--set", "sandbox.python=/bin/true"], "it is not a Python 3 interpreter"),
     (["--set", "sandbox.python=./lean"], "lacks ipykernel and numpy: install"),
     (["--set", "sandbox.python=./old"], "is Python 3.8.2: experiments need 3.11 or newer"),
-    (["--set", "sandbox.readable=/no/folder"], "(sandbox.readable) is not there"),
-    (["--set", "sandbox.readable=/etc"], "no experiment may read"),
-    (["--set", "sandbox.readable=/"], "may read"),
+    (["--set", "sandbox.readable=/no/folder"], "does not exist"),
+    (["--set", "sandbox.readable=/etc"], "experiments may not read"),
+    (["--set", "sandbox.readable=/"], "may not read"),
     (["--set", "sandbox.readable=folder"], "is not an absolute path"),
 ]
 
@@ -121,7 +121,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"),
         (["exec", "folder"], "folder does not exist"),
         (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
-        (["bib", "check", "idea.json"], "holds no BibTeX entry"),
+        (["bib", "check", "idea.json"], "contains no BibTeX entry"),
         (["bib", "check", "one.bib", "--papers", "none"], "none is not a folder"),
         (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
         (

@@ -69,7 +69,7 @@ def test_a_probe_that_breaks_is_a_fault_and_hides_no_other(tmp_path: Path, monke
     ("needs", "expected", "words"),
     [
         ("pytest>=1", "ok", "has all 1"),
-        ("pytest<1", "fault", "(wanted <1)"),
+        ("pytest<1", "fault", "(required: <1)"),
         ("no-such-package", "fault", "no-such-package is not installed"),
         ("no-such-package; extra == 'x'", "ok", "all 0"),
     ],
@@ -228,7 +228,7 @@ SYS = "proc/sys/kernel/"
         ({f"{SYS}unprivileged_userns_clone": "0\n"}, "kernel.unprivileged_userns_clone=1"),
         ({"proc/sys/user/max_user_namespaces": "0\n"}, "user.max_user_namespaces="),
         ({".dockerenv": "", f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "run --security-opt"),
-        ({"var/run/secrets/kubernetes.io": ""}, "let this container be the sandbox"),
+        ({"var/run/secrets/kubernetes.io": ""}, "this is a container: start it with"),
         ({f"{SYS}apparmor_restrict_unprivileged_userns": "0\n", f"{SYS}unprivileged_userns_clone": "1\n"}, "dmesg"),
     ],
 )

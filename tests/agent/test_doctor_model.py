@@ -79,7 +79,7 @@ def answered(text: str) -> dict[str, Any]:
             "number": int(found[1]),
             "colours": [{"name": "red", "warm": True}, {"name": "blue", "warm": False}],
         }
-    if "picture" in text:
+    if "image" in text:
         return {"text": f"{drawn()}"}
     return {"text": " and ".join(re.findall(r"a code number: (\d+)", text))}
 

@@ -136,7 +136,7 @@ def test_a_subject_that_is_none_is_sent_back_and_one_that_is_there_is_shown(
             )
             == 0
         )
-    assert "asks small" in " ".join(capsys.readouterr().out.split())
+    assert "subjects small" in " ".join(capsys.readouterr().out.split())
     asked = json.dumps(server.requests)
     assert (
         "- `small`: openai-chat:m; free" in asked

@@ -228,7 +228,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
     place = Place(tmp_path, grid=WALK)
     outcome, _ = await place.run(POLICIES)
     (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
-    with pytest.raises(SubmissionRefused, match="not what was frozen"):
+    with pytest.raises(SubmissionRefused, match="was changed after it was frozen"):
         read_frozen_scorers(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
@@ -253,7 +253,7 @@ def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
         copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / here)
         assert read_frozen_scorers(tmp_path / here) == {"grid": (scorer, WALK)}
     (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
-    with pytest.raises(DatasetError, match=r"not what the record says it was: put the file back at .*grid\.py"):
+    with pytest.raises(DatasetError, match=r"is not the recorded one: restore the file .*grid\.py"):
         copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / "b")
 
 
@@ -277,14 +277,14 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     ("text", "place", "words"),
     [
         (TOP_TWO, "own.py", "no function is given: write FILE.py:FUNCTION"),
-        (TOP_TWO, "own.py:other", "defines no function 'other'"),
+        (TOP_TWO, "own.py:other", "defines no top-level function 'other'"),
         (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
         ("def (", "own.py:top_two", "cannot use"),
         (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
-        (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs METRICS"),
+        (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs a literal METRICS"),
         (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
-        (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be written out"),
-        (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "one of ours"),
+        (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be a literal"),
+        (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "a built-in metric"),
         ("TAKES = 'samples'\n" + TOP_TWO, "own.py:top_two", "takes"),
     ],
 )

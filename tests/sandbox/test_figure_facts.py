@@ -223,7 +223,7 @@ def test_a_plot_outlives_a_hook_that_fails(plt: Any, tmp_path: Path, monkeypatch
     _figures.watch_figures(Watched)
     figure = plt.figure(FigureClass=Watched)
     figure.subplots().plot(X)
-    monkeypatch.setattr("lab._texts.texts_of", fail)
+    monkeypatch.setattr("lab._texts.collect_texts", fail)
     figure.savefig(tmp_path / "a.png")
     page = FigureFacts.model_validate_json((tmp_path / "a.png.facts.json").read_text())
     assert page.error == "RuntimeError: an artist of odd make" and page.axes[0].series == 1
@@ -238,7 +238,7 @@ def test_time_and_room_are_bounded(plt: Any, monkeypatch: pytest.MonkeyPatch) ->
     for k in range(500):
         axes.text(k % 20, k // 20, str(k))
     assert page_of(figure).cut
-    monkeypatch.setattr(_figures, "SECONDS", -1.0)
+    monkeypatch.setattr(_figures, "MAX_FIGURE_SECONDS", -1.0)
     page = page_of(plt.figure(figsize=(2, 2)))
     assert not page.cut and page.smallest_font is None
     figure, axes = plt.subplots()

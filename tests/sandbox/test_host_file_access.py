@@ -644,5 +644,5 @@ def test_exec_says_in_one_line_that_code_did_away_with_its_folder(
     before = snapshot_tree(victim)
     assert main(["exec", "hostile.py", "--json", *cells, "--set", "sandbox.isolation=none"]) == 1
     failure = json.loads(capsys.readouterr().out)["failure"]
-    assert "it renamed, replaced or removed the folder that it worked in" in failure["message"]
+    assert "the code renamed, replaced or removed its working folder" in failure["message"]
     assert failure["ours"] == "" and snapshot_tree(victim) == before

@@ -277,7 +277,7 @@ async def test_a_subject_that_is_gone_ends_the_run_and_no_experiment(place: Plac
 async def test_no_shared_value_is_built_of_answers(place: Place) -> None:
     code = ASK.replace("    data,", '    lab.shared("all", lambda: lab.llm("small").ask("odd 1").text)\n    data,')
     outcome = await place.run(code, "plain")
-    assert outcome.failure is not None and "while a shared value is built" in outcome.failure.message
+    assert outcome.failure is not None and "a shared value cannot query language models" in outcome.failure.message
 
 
 @pytest.mark.parametrize("exchange", ["a-²", "a-٣", "a-10", "a-", "a", "-1", "a--1", "a-1_0", "a-" + "9" * 5000, "b-0"])

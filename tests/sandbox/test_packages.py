@@ -373,7 +373,7 @@ def test_a_planner_is_told_the_list_and_corrected(
         assert asked(server, "--set", "sandbox.allowed=small", "--set", "sandbox.isolation=auto") == 0
     assert re.search(r"packages +small 2\.0: 0\.0 MB, installed", capsys.readouterr().out)
     first, second = (json.dumps(one) for one in server.requests[:2])
-    assert "is always there: small. Name those" in first
+    assert "the usual ones: small. Name those" in first
     assert "package 'timm' is not allowed: `packages` may contain small; remove it" in second
 
 
