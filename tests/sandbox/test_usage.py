@@ -153,7 +153,7 @@ async def test_two_attempts_have_different_gpus(store: DatasetStore, tmp_path: P
 
 async def test_an_attempt_may_have_two_gpus(store: DatasetStore, tmp_path: Path) -> None:
     machine = Machine(store, tmp_path, count=2, gpus_per_node=2)
-    code = "import os, lab, lab._job\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab._job.job().processes)" + TINY
+    code = "import os, lab, lab._job\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab._job.read_job().processes)" + TINY
     assert (await machine.run("a", code)).stdout_tail == f"{make_gpus(2)[0].uuid},{make_gpus(2)[1].uuid} 2\n"
     await machine.executor.close()
 

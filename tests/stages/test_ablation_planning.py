@@ -421,7 +421,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limit_reason is None
-    assert "asked for them: half-weight, no-noise" in " ".join(list_disclosures(state, []))
+    assert "requested them: half-weight, no-noise" in " ".join(list_disclosures(state, []))
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
     assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
 
