@@ -258,7 +258,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
 def test_a_cap_below_the_papers_share_is_refused() -> None:
     from labwright.models.errors import ModelConfigError
 
-    with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d from the start"):
+    with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d up front"):
         check_budget(compose_settings(flags={**FLAGS, "budget.usd": 1}, environment={}))
 
 

@@ -131,7 +131,7 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path, compiled: Co
     assert isinstance(request.inputs, FigureReviewInputs) and len(request.images) == 2
     main, beside = request.inputs.figures
     assert (main.placement, beside.placement) == ("main", "appendix") and beside.page > main.page
-    assert main.scale == 1.0 and beside.scale == 0.5 and "text of 7 points is 3.5" in beside.lint[-1]
+    assert main.scale == 1.0 and beside.scale == 0.5 and "7-point text becomes 3.5 points" in beside.lint[-1]
     assert main.lint == ("a long title",) and beside.caption == "Another one." and main.caption == "The main one."
     assert [one.where for one in main.mentions] == ["Results"] and len(beside.mentions) == 1
     assert all(image.data.startswith(b"\x89PNG") for image in request.images)
