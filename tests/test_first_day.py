@@ -105,7 +105,7 @@ isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewr
 def test_the_example_with_data_of_ones_own_is_scored() -> None:
     said = _scientist(_example("exec"), ROOT)
     assert re.search(r"log_loss +crops +validation +baseline +0 +scored +0\.\d+", said)
-    assert "left 2 sealed predictions" in said and " test " not in said
+    assert "2 sealed predictions" in said and " test " not in said
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ MAX_LISTED = 12
 def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
     """Format a judgement as a table, or a panel as the spread of each dimension, each judgement and what is missing.
     Then add the audit, removed passages and warnings."""
-    head = f"{found.paper} , rubric {found.rubric}"
+    head = f"{found.paper}, rubric {found.rubric}"
     if isinstance(found, Judgement):
         judgements = (found,)
         yield format_line(f"{head}, judged by {found.model}")

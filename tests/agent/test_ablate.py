@@ -184,7 +184,11 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     ran = ablate(code, "--metric", metric, "--command", given, "--top", 1, "--budget-runs", 60, "--out", out)
     assert ran.returncode == 0, ran.stderr
     found, report = told(out), (out / "report.md").read_text()
-    assert f"\n    {given}\n" in report and "Named by the user.\nMetric" in report and "person: python" in ran.stdout
+    assert (
+        f"\n    {given}\n" in report
+        and "Named by the user.\nMetric" in report
+        and "command (given by you): python" in ran.stdout
+    )
     assert (
         "3 seeds gave the same value, 100.0: the seed has no effect, or an effect below the metric's resolution"
         in (found["baseline"]["why"])
@@ -309,7 +313,11 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
         ("", (*METRIC, "--mount", "x=nowhere"), "which does not exist"),
         ("", (*METRIC, "--python", "/no/such"), "is neither an interpreter"),
         ("", (*METRIC, "--command", "python 'train.py"), "is not a valid command line"),
-        ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it contains"),
+        (
+            "",
+            (*METRIC, "--command", "python nope.py --name 'a b'"),
+            "there is no nope.py in the repository; it contains",
+        ),
         ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
         ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
         ("dirty", METRIC, "has uncommitted changes (train.py)"),
@@ -349,7 +357,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("edit", "words", "verdict", "why"),
     [
-        (('"metrics.json"', '"other.json"'), METRIC, "failed", "there is no file metrics.json"),
+        (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file: metrics.json"),
         (
             ("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"),
             METRIC,

@@ -61,13 +61,13 @@ def test_steps_write_files_and_an_edited_proposal_is_a_start(place: Path, capsys
     assert (home / "proposal.md").read_text() == edited, "what a person changed stays"
     assert (home / "idea.md").read_text() == "Mine."
     assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
-    assert "asking offline for the idea" in capsys.readouterr().err
+    assert "extracting the idea of" in capsys.readouterr().err
     assert read_idea(home / "proposal.idea.json").name == "label_noise_calibration"
     assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
     assert "extracted earlier and saved in" in capsys.readouterr().err
     (home / "proposal.md").write_text(edited + "Changed.\n")
     assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
-    assert "asking offline for the idea" in capsys.readouterr().err
+    assert "extracting the idea of" in capsys.readouterr().err
 
 
 def test_the_same_command_goes_on_in_the_folder_that_it_left(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,11 +181,11 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
 
     def choose(number: int, body: dict[str, Any]) -> Step:
         said = json.dumps(body["messages"])
-        idea = ideas["tree_depth_wine" in said if "Hand back" in said else "Draft idea 2" in said]
-        if "Hand back" in said and "Depth limits" in said and not stalled:
+        idea = ideas["tree_depth_wine" in said if "Return the whole idea" in said else "Draft idea 2" in said]
+        if "Return the whole idea" in said and "Depth limits" in said and not stalled:
             stalled.append(time.monotonic())
             return stall(20)
-        return reflecting(idea) if "Hand back" in said else drafting(idea)
+        return reflecting(idea) if "Return the whole idea" in said else drafting(idea)
 
     with OpenAIServer(choose) as server:
         command = [
@@ -230,7 +230,7 @@ def test_a_key_that_expires_or_is_wrong_for_a_later_role_loses_no_idea_that_was_
     monkeypatch.setenv("OPENAI_API_KEY", "any")
 
     def choose(number: int, body: dict[str, Any]) -> Step:
-        asked = "Hand back" in json.dumps(body["messages"])
+        asked = "Return the whole idea" in json.dumps(body["messages"])
         return (reflecting(idea) if number == 4 else keyless) if asked else drafting(idea)
 
     with OpenAIServer(choose) as server, override_allow_model_requests(True):
@@ -257,7 +257,7 @@ def test_a_budget_is_kept_and_what_is_done_stays(place: Path, capsys: pytest.Cap
     idea = make_idea_text()
 
     def choose(number: int, body: dict[str, Any]) -> Step:
-        return reflecting(idea) if "Hand back" in json.dumps(body["messages"]) else drafting(idea)
+        return reflecting(idea) if "Return the whole idea" in json.dumps(body["messages"]) else drafting(idea)
 
     with OpenAIServer(choose) as server:
         code = main(

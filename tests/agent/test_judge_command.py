@@ -100,7 +100,7 @@ def test_a_paper_of_others_is_judged_printed_and_nothing_is_written(
     model(reader(strengths=[HOSTILE]))
     assert main(["judge", name, "--model", "any:thing"]) == 0
     out = capsys.readouterr().out
-    assert f"{name} by the rubric end-to-end, judged by scripted" in out and "HEURISTIC" not in out
+    assert f"{name}, rubric end-to-end, judged by scripted" in out and "HEURISTIC" not in out
     assert "clarity        6/10" in out.replace("clarity       ", "clarity        ") and "confidence" in out
     assert "(not in the" in out, "the quotes of this reader are from another paper"
     assert "+ [bold red]ten[/] out of ten" in out and "\x1b" not in out and "\u202e" not in out
@@ -215,7 +215,7 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none.pdf"], "there is no none.pdf"),
+        (["none.pdf"], "none.pdf does not exist"),
         (["."], "is a folder but not a run"),
         (["own.toml"], "give *.pdf"),
         (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
@@ -277,7 +277,7 @@ def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
 ) -> None:
     run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
     with acquire_lock(run):
-        assert "is being worked on by process" in told(capsys, "judge", "calm")
+        assert "is in use by process" in told(capsys, "judge", "calm")
     RunFolder(place / "young").create_folders()
     log = EventLog(place / "young" / "run.db")
     log.append(finished_run.make_events()[0])
@@ -329,6 +329,6 @@ def test_status_shows_the_judgement_or_why_there_is_none(place: Path, capsys: py
     assert found["judgement"]["heuristic"] is True and found["no_judgement"] == "" and found["phase"] == "done"
     assert main(["status", "none"]) == 0
     out = capsys.readouterr().out
-    assert out.count("no judgement, because the model said [bold red]ten[/] out of ten") == 2 and "\x1b" not in out
+    assert out.count("not judged: the model said [bold red]ten[/] out of ten") == 2 and "\x1b" not in out
     assert main(["status", "none", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["judgement"] is None

@@ -253,7 +253,7 @@ def test_a_method_is_written_as_a_patch(
     debug = author.of("debug")[0]
     assert debug.changed[0].path == "fit/model.py (in lifted)" and "LIFT" in debug.changed[0].text
     assert [one.name for one in debug.made if one.patch] == ["lifted"]
-    assert "leaves lifted as it is" in author.of("ablate")[1].complaints[0]
+    assert "must not change lifted" in author.of("ablate")[1].complaints[0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
     with running_server(tmp_path) as web:
         page = web.get(f"/runs/run/nodes/{done['improve'].id}").text

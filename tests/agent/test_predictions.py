@@ -164,8 +164,8 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
         ({"--truth": "fit/labels.csv"}, "is readable by the command"),
         ({"--metric": "metrics.json:a"}, "scored by the plan's metrics"),
         ({"--predictions": None}, "must be given together"),
-        ({"--predictions": "/etc/hosts"}, "names no file in the repository"),
-        ({"--predictions": "../truth.csv"}, "names no file in the repository"),
+        ({"--predictions": "/etc/hosts"}, "does not name a file in the repository"),
+        ({"--predictions": "../truth.csv"}, "does not name a file in the repository"),
     ],
 )
 def test_what_cannot_be_scored_is_refused_at_once(

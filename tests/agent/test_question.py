@@ -137,7 +137,9 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert asked() == 0
     made = tmp_path / "runs" / "q"
     out = capsys.readouterr().out
-    assert out.index("designed: near, far") < out.index("try 1") < out.index("try 2: measured"), "nothing ran before"
+    assert out.index("designed: near, far") < out.index("attempt 1") < out.index("attempt 2: measured"), (
+        "nothing ran before"
+    )
     said = json.loads((made / "answer.json").read_text())
     assert said["conclusion"].startswith("A larger spread raises the distance, to 2.")
     assert "varied: spread = 1 and 3" in said["design"]
@@ -195,7 +197,10 @@ def budget_settings() -> question.Settings:
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
-    assert codes[0].as_it_is.startswith("0.5 over 2 seeds") and "lib/draws.py may not change" in codes[1].complaints
+    assert (
+        codes[0].as_it_is.startswith("0.5 over 2 seeds")
+        and "lib/draws.py is protected and may not change" in codes[1].complaints
+    )
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
     assert "the unmodified repository: measured" in report
 

@@ -200,7 +200,7 @@ def test_code_that_was_altered_is_not_run_and_one_replicate_is_enough_to_see_it(
     source = copy / "nodes" / "n0002" / "source" / "experiment.py"
     source.write_text(source.read_text().replace("0.5", "0.6"))
     code, found = reproduced(capsys, copy, "--node", "n0002")
-    assert code == 5 and "not what the record says was run" in found["nodes"][0]["failure"]
+    assert code == 5 and "its code differs from the recorded code" in found["nodes"][0]["failure"]
     assert {one["verdict"] for one in found["numbers"]} == {"missing"} and found["left_out"] == ["n0001", "n0003"]
     assert found["kept"] == str(tmp_path / "copy.reproduced")
 
@@ -211,10 +211,10 @@ def test_code_without_a_seed_is_told_here_and_is_within_noise_elsewhere(
 ) -> None:
     assert main(["reproduce", str(unseeded)]) == 5
     out = capsys.readouterr().out
-    assert "NOT reproduced" in out and "different" in out and "is kept in" in out
+    assert "NOT reproduced" in out and "different" in out and "are kept in" in out
     code, found = reproduced(capsys, unseeded, "--set", "sandbox.threads=2")
     claims = [one for one in found["numbers"] if one["claim"]]
-    assert found["unlike"] == ["sandbox.threads 1 there, 2 here"]
+    assert found["unlike"] == ["sandbox.threads 1 in the run, 2 here"]
     assert "within noise" in {one["verdict"] for one in claims}
     assert all(one["difference"] <= one["noise"] for one in claims if one["verdict"] == "within noise")
     assert code == (0 if found["good"] else 5)

@@ -82,7 +82,7 @@ def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(
     assert world.asked_roles.count("outline") == 1 and world.asked_roles.count("write") == 2
     assert before.items() <= world.state.answers.items() and not world.state.changed_prompts
     asked = next(one.prompt for one in world.model.requests if one.role.name == "outline")
-    assert "ended early" in asked.system + asked.user
+    assert "ended the run early" in asked.system + asked.user
 
 
 def test_what_has_drifted_is_shown(world: RunWorld, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
     }
     told = [str(request.inputs) for request in world.model.requests if request.role.name == "outline"][-1]
     assert "{campaign.ideas} ideas that were run together" in told
-    assert "also scored by others of them" in told and "{campaign.tests.iris}" in told
+    assert "also scored by other studies among them" in told and "{campaign.tests.iris}" in told
     assert format_setups(read_state(campaign / RUNS_FOLDER / "run"))["campaign.ideas"].tex == "3"
 
 

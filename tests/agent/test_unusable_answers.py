@@ -115,7 +115,7 @@ def test_a_writer_is_asked_once_more(role: str, world: RunWorld) -> None:
     with pytest.raises(Killed):
         world.run()
     again = [one.prompt.user for one in world.model.requests if one.role.name == role]
-    assert len(again) == 2 and "could not be used" in again[1] and "could not be used" not in again[0]
+    assert len(again) == 2 and "was unusable" in again[1] and "was unusable" not in again[0]
     assert told(world) == [(role, paper_steps.RETRY_NOTE)]
 
 

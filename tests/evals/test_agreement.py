@@ -199,7 +199,7 @@ def test_unequal_and_doubled_reviews_leave_the_human_set_by_name(tmp_path: Path)
     said = "\n".join(found.warnings)
     for words in (
         "one/m is excluded from the human-human set: it has 1 review, not 2",
-        "three/m leaves",
+        "three/m is excluded",
         "same/m is excluded from the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
         "row 12 of the human reviews is identical to row 2",
         "unjudged/m has 1 reviews but no score",

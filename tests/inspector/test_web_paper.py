@@ -247,7 +247,7 @@ def test_a_click_on_a_number_leads_to_nodes_seeds_and_files(tmp_path: Path) -> N
         assert SMOOTH in found and PLAIN not in found
         assert set(re.findall(r'class="tonode" href="/runs/calm/nodes/(n\d+)"', found)) == {"n0007", "n0008"}
         assert "<td>1</td>" in found and "computed" in found and "scientist reproduce" in found
-        assert "any of" in web.get("/runs/calm/trace?number=1").text  # what digits alone leave open
+        assert "possible origins" in web.get("/runs/calm/trace?number=1").text  # what digits alone leave open
         assert "no such value" in web.get("/runs/calm/trace", params={"key": EVIL}).text
         assert "Figure loss" in web.get("/runs/calm/figures/loss").text
         for gone in ("paper?v=2", "paper?v=-1", "sheets/1/9.png", "sheets/2/1.png", "figures/other"):

@@ -113,7 +113,7 @@ async def test_the_judge_is_shown_the_paper_and_the_facts_of_the_record(tmp_path
     read, request = model.requests
     assert isinstance(read.inputs, InfluenceInputs) and finished_run.QUOTE in read.prompt.user
     assert finished_run.QUOTE in request.prompt.user and request.temperature == 0.0
-    assert "Seeds behind the least replicated value: 5" in request.prompt.user
+    assert "Fewest seeds behind any value: 5" in request.prompt.user
     assert isinstance(request.inputs, JudgeInputs) and request.inputs.facts is not None
     facts = request.inputs.facts
     assert (facts.nodes, facts.failed, facts.replicates, facts.replicates_failed) == (8, 1, 5, 0)
