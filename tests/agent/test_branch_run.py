@@ -314,7 +314,7 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
         (["--set", "data=[]"], "fixed when it starts"),
         (["--code", str(tmp_path)], "contains no experiment.py"),
         (["--name", "../out"], "is not a valid folder name"),
-        (["--note", "x" * 2000], "too many"),
+        (["--note", "x" * 2000], "shorten it to at most"),
         (["--set", "nothing=1"], "unknown setting"),
     ):
         where = [] if "taken" in arguments else ["--runs", str(runs)]

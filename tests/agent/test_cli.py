@@ -470,7 +470,7 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
         (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is not a cell"),
         (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
         (["sizes.txt", "--setting", "more=1"], "--cells requires --on, and --setting requires both"),
-        (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
+        (["grid.py", "--cells", "a", "--on", "nowhere"], "--on: unknown dataset 'nowhere'"),
         (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure"),
     ):
         assert main(["exec", *arguments]) in (1, 2)

@@ -240,7 +240,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
         cache=tmp_path / "cache",
         scorers=tmp_path / "scorers",
     )
-    with pytest.raises(SubmissionRefused, match="not what was sealed"):
+    with pytest.raises(SubmissionRefused, match="was changed after sealing"):
         await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
     await executor.close()
 

@@ -227,7 +227,7 @@ def test_a_plot_outlives_a_hook_that_fails(plt: Any, tmp_path: Path, monkeypatch
     figure.savefig(tmp_path / "a.png")
     page = FigureFacts.model_validate_json((tmp_path / "a.png.facts.json").read_text())
     assert page.error == "RuntimeError: an artist of odd make" and page.axes[0].series == 1
-    monkeypatch.setattr(_figures, "facts", fail)
+    monkeypatch.setattr(_figures, "build_facts", fail)
     figure.savefig(tmp_path / "b.png")
     page = FigureFacts.model_validate_json((tmp_path / "b.png.facts.json").read_text())
     assert page.error and page.axes == () and (tmp_path / "b.png").stat().st_size > 1000
