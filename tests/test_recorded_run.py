@@ -264,7 +264,7 @@ def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
     for part in ("tree", "reports", "paper", "checked", "costs", "events"):
         assert f'id="{part}"' in page
     assert "all numbers, figures and citations are bound to the record" in page and "by ada" in page
-    assert "This run has finished" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
+    assert "the run has finished" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
     calls = web.get("/runs/recorded-run/calls").text
     for key in list(state.answers)[:: max(1, len(state.answers) // 12)]:
         answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")
