@@ -1,6 +1,6 @@
-"""`python -m evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: test the guards
-with hostile papers and a gullible judge; with `--orders FILE`, with passages by an author who has not seen the
-guards (`evals.injection_passages`).
+"""`python -m labwright.evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: test
+the guards with hostile papers and a gullible judge; with `--orders FILE`, with passages by an author who has not seen
+the guards (`evals.injection_passages`).
 
 The scripted judge gives every paper the same scores, and the highest if it can read the planted instruction in any
 form. It reads the raw file, the text without guards and the text with guards; if a model screens for injection,

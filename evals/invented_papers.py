@@ -1,5 +1,5 @@
-"""`python -m evals.invented_papers PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`:
-test the judge, or without a model the audit, on papers known to be fabricated or honest.
+"""`python -m labwright.evals.invented_papers PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N]
+[--out FILE]`: test the judge, or without a model the audit, on papers known to be fabricated or honest.
 
 PAPERS has one folder per paper (`paper.md`, `code/`, `results/`, optionally `*.log`), and `truth.json`: a list of
 `{name, honest, kind, ...}`. The report has AUROC, recall and false alarms for the judge's statement on the results,

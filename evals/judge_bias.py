@@ -1,5 +1,5 @@
-"""`python -m evals.judge_bias PAPER... [--model M --base-url URL] [--repeats N] [--out FILE]`: measure biases of a
-judge.
+"""`python -m labwright.evals.judge_bias PAPER... [--model M --base-url URL] [--repeats N] [--out FILE]`: measure
+biases of a judge.
 
 Each paper is judged unchanged, padded (paragraphs without content in every section) and inflated (boasts without
 numbers in every section); each pair of papers is judged in both orders. The guards clean the papers first. The

@@ -2,7 +2,7 @@
 
 `code.json` specifies the command, `arms/<arm>.json` the additional words, and `arms/<arm>.diff` the changed files as
 git's unified diff from the tree in `code.json`. A cell sees only the files of its own arm
-(`record.source_tree.visible_files`), so changing another arm does not change its key.
+(`record.source_tree.select_visible_files`), so changing another arm does not change its key.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def write_file(path: Path, text: str | bytes) -> None:
 def seal_source(folder: Path, files: dict[str, str]) -> str:
     """Seal the source tree of a node. Returns the sha256 over its paths and texts.
 
-    Raises: `SourceError`, before anything is written: a path leaves the tree or is hidden, or a file is too large.
+    Raises: `SourceTreeError`, before anything is written: a path leaves the tree or is hidden, or a file is too large.
     """
     check_source(files)
     draft = create_draft_folder(folder)

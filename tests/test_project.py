@@ -17,9 +17,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from labwright.agent.cli.campaign import CampaignReport, CampaignRow
 from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.detection import DetectionThreshold
+from labwright.inspector.provenance import NumberTrace, TraceCandidate
+from labwright.inspector.status import BudgetUsage, RemainingEstimate, RunStatus
 from labwright.models.settings import RoleModel
 from labwright.record.schema.idea import read_idea
+from labwright.stages.evidence.reproduction_match import ReproducedNumber
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
@@ -157,6 +162,25 @@ def test_every_page_of_the_docs_is_listed() -> None:
     listed = (ROOT / "docs" / "README.md").read_text()
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert not [page for page in pages if page not in listed]
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [
+        ("command-line.md", RunStatus),
+        ("command-line.md", BudgetUsage),
+        ("command-line.md", RemainingEstimate),
+        ("budget.md", CampaignReport),
+        ("budget.md", CampaignRow),
+        ("evidence.md", NumberTrace),
+        ("evidence.md", TraceCandidate),
+        ("evidence.md", ReproducedNumber),
+        ("judge.md", DetectionThreshold),
+    ],
+)
+def test_pages_name_every_field_of_json_output(page: str, model: type[BaseModel]) -> None:
+    named = set(re.findall(r"`(\w+)(?:\[\])?`", (ROOT / "docs" / page).read_text()))
+    assert set(model.model_fields) <= named
 
 
 def test_the_settings_table_lists_every_setting() -> None:

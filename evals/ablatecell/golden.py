@@ -1,4 +1,4 @@
-"""`python -m evals.ablatecell.golden FILE`: check worked cases of reproduce-then-ablate against this implementation.
+"""`python -m labwright.evals.ablatecell.golden FILE`: check worked cases of reproduce-then-ablate.
 
 Prints `N of M agree` and the disagreements; exits 1 if there are any. Floats must agree to 1e-6; messages must
 contain the words of the case.
@@ -306,5 +306,5 @@ def main(file: str) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m evals.ablatecell.golden FILE")
+        raise SystemExit("usage: python -m labwright.evals.ablatecell.golden FILE")
     raise SystemExit(main(sys.argv[1]))

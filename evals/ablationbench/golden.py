@@ -1,4 +1,4 @@
-"""`python -m evals.ablationbench.golden FILE`: check worked cases of AblationBench against this implementation.
+"""`python -m labwright.evals.ablationbench.golden FILE`: check worked cases of AblationBench.
 
 Prints `N of M agree` and the disagreements; exits 1 if there are any. The expected value is the public code's, or
 the corrected one if a case says that the public code is wrong. Floats must agree to 1e-5; for plans, the number of
@@ -197,5 +197,5 @@ def main(file: str) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m evals.ablationbench.golden FILE")
+        raise SystemExit("usage: python -m labwright.evals.ablationbench.golden FILE")
     raise SystemExit(main(sys.argv[1]))

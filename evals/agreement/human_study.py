@@ -1,4 +1,4 @@
-"""`python -m evals.agreement.human_study --out FILE`: agreement in the public human study of MLR-Bench.
+"""`python -m labwright.evals.agreement.human_study --out FILE`: agreement in the public human study of MLR-Bench.
 
 Reads ../shared/data/mlr-bench (half of the study: five of ten tasks), or the folder given with --data; skipped with
 a reason if it does not exist. The report shows that the means of the stored judge files equal llm_judge.csv, cell

@@ -1,4 +1,4 @@
-"""`python -m evals.bench OUT TASK STEPS [--set KEY=VALUE]...`: run one task of a benchmark in its own process."""
+"""`python -m labwright.evals.bench OUT TASK STEPS [--set KEY=VALUE]...`: run one task in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m evals.expbench OUT TASK [--set KEY=VALUE]...`: answer one task of a benchmark in its own process."""
+"""`python -m labwright.evals.expbench OUT TASK [--set KEY=VALUE]...`: answer one task in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m evals.expbench.golden FILE`: check worked cases of scoring against this implementation.
+"""`python -m labwright.evals.expbench.golden FILE`: check worked cases of scoring against this implementation.
 
 Prints `N of M agree` and the disagreements; exits 1 if there are any.
 """

@@ -76,7 +76,7 @@ class RunArtifacts:
 
 
 def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding, ...]:
-    """Return all findings except `frozen_seed`, which needs replicates."""
+    """Return all findings except the finding of a frozen seed, which needs replicates."""
     setups = read_constants(ran.source)
     by_arm: dict[str, list[TrainingCounts | None]] = defaultdict(list)
     for cell, training in ran.training_by_cell.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -99,6 +100,14 @@ def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_rendered_prompt_of_each_role_is_as_it_was(role: str) -> None:
     assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role in ("vision", "figure_review")))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("role", sorted(ROLES.keys() - {"judge"}))  # a rubric adds fields to the judge's answer
+def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
+    instructions = (PROMPTS_FOLDER / f"{role}.md").read_text().partition("{% block user %}")[0]
+    described = set(re.findall(r"^(?:- )?`(\w+)`[:,.]", instructions, flags=re.MULTILINE))
+    schema = json.dumps(ROLES[role].output.model_json_schema())
+    assert all(f'"{name}"' in schema for name in described)
 
 
 def test_prompt_sizes_are_as_they_were() -> None:

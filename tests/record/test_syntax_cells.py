@@ -1,4 +1,4 @@
-"""What a program of cells says of itself is read off its source (`record.python_syntax.reads_of`)."""
+"""What a program of cells says of itself is read off its source (`record.python_syntax.collect_reads`)."""
 
 from __future__ import annotations
 
