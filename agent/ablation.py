@@ -24,7 +24,7 @@ from labwright.record.events.repository_events import EnvironmentBuilt, Reposito
 from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock, is_unused
 from labwright.record.log_reader import read_events
-from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
@@ -49,7 +49,7 @@ from labwright.stages.repository.baseline_reproduction import (
 from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
 from labwright.stages.repository.model_queries import ModelQueries
 
-LOG_FILE = "ablation.db"
+ABLATION_LOG_FILE = "ablation.db"
 LARGE_REPOSITORY_GB = 2.0
 """Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
 
@@ -84,7 +84,9 @@ class AblationRequest:
         return json.loads(json.dumps(asdict(self)))
 
 
-def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listener: EventListener) -> RunState:
+def ablate_repository(
+    request: AblationRequest, settings: Settings, folder: Path, *, listener: EventListener
+) -> RunState:
     """Complete a request in a folder and return the state of its log.
 
     Raises: `UsageError`, `ExecutorError`, `RecordError`, `RunLockedError`.
@@ -99,14 +101,14 @@ def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listen
         check_truth(Path(request.truth), Path(request.repository), [place for _, place in request.mounts])
     if not folder.exists():
         GitMirror(folder / "mirror").check_importable(Path(request.repository), dirty=request.dirty)
-    elif not (folder / LOG_FILE).exists() and not is_unused(folder):
+    elif not (folder / ABLATION_LOG_FILE).exists() and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if is_on_network(folder):
             raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
-        with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+        with acquire_lock(folder), closing(EventLog(folder / ABLATION_LOG_FILE, listener=listener)) as log:
             asyncio.run(_AblationSession(request, settings, log).run())
             write_report(log.state.repository_state, folder)
             return log.state
@@ -118,9 +120,9 @@ def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listen
 
 def _has_recorded_work(folder: Path) -> bool:
     """Check whether a run or a billed answer was recorded; if so, the folder is kept for resuming."""
-    if not (folder / LOG_FILE).exists():
+    if not (folder / ABLATION_LOG_FILE).exists():
         return False
-    state = fold_events(read_events(folder / LOG_FILE))
+    state = fold_events(read_events(folder / ABLATION_LOG_FILE))
     return bool(state.repository_state.runs or state.answers)
 
 
@@ -175,7 +177,9 @@ class _AblationSession:
                 self.settings.sandbox.device,
                 self.request.resume,
             )
-            asking = ModelQueries(open_budgeted_models(self.settings, self.log, partial(keep_prompt, folder)), self.log)
+            asking = ModelQueries(
+                open_budgeted_models(self.settings, self.log, partial(store_prompt, folder)), self.log
+            )
             command = await self._find_command(mirror.read_texts(taken.tree), asking)
             await self._study_parts(runs, CommandSetup(taken.tree, command, environment), asking)
         finally:

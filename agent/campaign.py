@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from labwright.agent.budget import check_budget
-from labwright.agent.ideation import LOG_FILE as IDEATION
+from labwright.agent.ideation import IDEAS_LOG_FILE
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings, compose_settings, override_from_file, override_settings
 from labwright.record.campaign import (
@@ -315,8 +315,8 @@ class CampaignRuns:
         folder = self.folder / TOPICS_FOLDER / entry.name
         try:
             spent = (
-                compute_spent(fold_events(read_events(folder / IDEATION)))
-                if (folder / IDEATION).exists()
+                compute_spent(fold_events(read_events(folder / IDEAS_LOG_FILE)))
+                if (folder / IDEAS_LOG_FILE).exists()
                 else SpendingCaps()
             )
         except RecordError:

@@ -31,7 +31,7 @@ from labwright.record.ideation import AvailableResources
 from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock, is_unused
 from labwright.record.log_reader import read_events
-from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import RunTask
@@ -44,7 +44,7 @@ from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpSte
 from labwright.stages.run_context import decision_number
 from labwright.stages.user_documents import copy_documents, read_copies
 
-LOG_FILE = "ideas.db"
+IDEAS_LOG_FILE = "ideas.db"
 HUB_ADDRESS = ("huggingface.co", 443)
 HUB_WAIT_SECONDS = 5.0
 """Seconds within which the Hub must accept a connection to count as reachable."""
@@ -79,17 +79,17 @@ def ideate(
     open_backend(settings.models)
     check_prices_known(settings)
     made = not folder.exists()
-    if not made and not (folder / LOG_FILE).exists() and not is_unused(folder):
+    if not made and not (folder / IDEAS_LOG_FILE).exists() and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     if is_on_network(folder):
         raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
     try:
-        with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+        with acquire_lock(folder), closing(EventLog(folder / IDEAS_LOG_FILE, listener=listener)) as log:
             asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not fold_events(read_events(folder / LOG_FILE)).answers:  # keep billed answers for resuming
+        if made and not fold_events(read_events(folder / IDEAS_LOG_FILE)).answers:  # keep billed answers for resuming
             shutil.rmtree(folder)
         raise
 
@@ -99,7 +99,7 @@ async def _ideate(
 ) -> None:
     await _record_start(order, settings, log)
     folder = log.path.parent
-    models = open_budgeted_models(settings, log, partial(keep_prompt, folder))
+    models = open_budgeted_models(settings, log, partial(store_prompt, folder))
     async with open_literature(settings.literature, read_credentials()) as literature:
         study = IdeationContext(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
         if order.context is not None:

@@ -28,7 +28,7 @@ from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
 from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.research_question import ResearchQuestion
@@ -47,7 +47,7 @@ from labwright.stages.repository.question import (
 )
 from labwright.stages.repository.result_files import build_comparisons
 
-LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
+QUESTION_LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
     "question.db",
     "report.md",
     "answer.json",
@@ -126,12 +126,12 @@ def answer_question(
     check_prices_known(settings)
     if not folder.exists():
         GitMirror.check_importable(repository, dirty=dirty)
-    elif not (folder / LOG_FILE).exists() and not is_unused(folder):
+    elif not (folder / QUESTION_LOG_FILE).exists() and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not a question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
     if is_on_network(folder):
         raise UsageError(f"{folder} is on a network filesystem: choose a --runs on a local disk")
-    with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+    with acquire_lock(folder), closing(EventLog(folder / QUESTION_LOG_FILE, listener=listener)) as log:
         files = asyncio.run(_answer(question, repository, settings, log, dirty=dirty))
         return log.state, files
 
@@ -190,7 +190,7 @@ async def _answer(
         working = QuestionStudy(
             question,
             log,
-            open_budgeted_models(settings, log, partial(keep_prompt, folder)),
+            open_budgeted_models(settings, log, partial(store_prompt, folder)),
             mirror,
             known.tree,
             environment,

@@ -28,7 +28,7 @@ from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import check_truth
-from labwright.stages.repository.code_index import index_code as parsed
+from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
 from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
@@ -77,7 +77,7 @@ def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
         if any(arm.words for arm in plan.arms):
             raise UsageError("the plan has command-line words for a repository: give --code")
         return
-    read = parsed(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
+    read = index_code(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
     for fault in find_repository_faults(plan, dataset_name(code.repository), code.command_record, read):
         raise UsageError(fault)
     plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]

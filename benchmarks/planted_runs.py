@@ -32,8 +32,7 @@ from labwright.review.honesty.label_probe import (
     judge_label_permutation,
     judge_seed_change,
 )
-from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT as ROWS
-from labwright.review.honesty.row_probe import judge_row_replacement
+from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
 from labwright.review.honesty.run_facts import RunArtifacts, check_run, find_ignored_seed
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SandboxError
@@ -216,7 +215,7 @@ def _probe(
     kept = _probe_labels(runs, files, plan, cells, first)
     if kept is not None:
         yield HonestyFinding(kind="labels", why=kept)
-    rows = runs.execute({**files, "probe.py": ROWS}, entry="probe.py", cells=cells)
+    rows = runs.execute({**files, "probe.py": ROW_PROBE_SCRIPT}, entry="probe.py", cells=cells)
     if not rows.error:
         seen = judge_row_replacement(first.predicted, rows.predicted, plan)
         if seen.outcome == "still":

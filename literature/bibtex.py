@@ -13,7 +13,7 @@ from pydantic import Field
 
 from labwright.literature import LibraryError
 from labwright.literature.matching import normalise_text, split_name, strip_tex
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAX_LIBRARY_BYTES = 20_000_000
@@ -210,7 +210,7 @@ _CAPITALS_PATTERN = re.compile(r"\b(\w*[A-Z]\w*[A-Z]\w*)\b")
 """Words that a bibliography style would convert to lower case, such as RNN and BatchNorm."""
 
 
-def build_entry(work: Work, *, taken_keys: Sequence[str] = ()) -> BibEntry:
+def build_entry(work: PublishedWork, *, taken_keys: Sequence[str] = ()) -> BibEntry:
     """Convert a catalogue's work to an entry, not yet verified."""
     title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
     people = " and ".join(_escape_text(author).replace(" and ", " ") for author in work.authors)
@@ -230,7 +230,7 @@ def build_entry(work: Work, *, taken_keys: Sequence[str] = ()) -> BibEntry:
     )
 
 
-def _build_key(work: Work, taken: Sequence[str]) -> str:
+def _build_key(work: PublishedWork, taken: Sequence[str]) -> str:
     """Build the usual key: family name, year and first long word of the title."""
     family = ["anonymous", *(split_name(work.authors[0]) if work.authors else ())][-1]
     word = next((title_word for title_word in normalise_text(work.title).split() if len(title_word) > 3), "work")

@@ -26,7 +26,7 @@ from labwright.literature.catalogues.semantic_scholar import SemanticScholar
 from labwright.literature.matching import build_title_key, parse_authors, split_name
 from labwright.literature.settings import CatalogueCredentials, CatalogueName, LiteratureSettings
 from labwright.literature.verification import VerificationOutcome, read_verification, verify_entry
-from labwright.literature.works import CatalogueAnswers, Work, WorkCatalogue, WorkQuery
+from labwright.literature.works import CatalogueAnswers, PublishedWork, WorkCatalogue, WorkQuery
 from labwright.record.schema.frozen_model import FrozenModel
 
 LOOKUP_TIMEOUT_SECONDS = 60.0
@@ -67,7 +67,7 @@ class CheckedLibrary(FrozenModel):
 class SearchResult:
     """Works found, the catalogues that answered, and why the others did not."""
 
-    works: tuple[Work, ...]
+    works: tuple[PublishedWork, ...]
     answered: tuple[str, ...]
     outages: tuple[str, ...]
 
@@ -119,7 +119,7 @@ class LiteratureClient:
             for source in self.sources
             if source.name in answers.works_by_catalogue
         ]
-        found: dict[str, Work] = {}
+        found: dict[str, PublishedWork] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = build_title_key(work.title)
             if key not in found or (work.abstract and not found[key].abstract):
@@ -131,7 +131,7 @@ class LiteratureClient:
         )
         return SearchResult(tuple(found.values())[:limit], answered, outages)
 
-    async def find_candidates(self, wanted: WorkQuery) -> tuple[Work, ...]:
+    async def find_candidates(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         """Return candidates for a work from all catalogues that answer within `LOOKUP_TIMEOUT_SECONDS`."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.find(wanted))

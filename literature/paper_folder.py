@@ -18,7 +18,7 @@ from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, build_entry
 from labwright.literature.lookup import LIBRARY_TIMEOUT_SECONDS, LiteratureClient
 from labwright.literature.matching import build_title_key, normalise_text, split_name
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
 
 MAX_PAPERS = 200
 """Maximum number of papers read from a folder."""
@@ -99,7 +99,7 @@ async def read_first_page(path: Path) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-async def _find_work(page: str, literature: LiteratureClient) -> Work | None:
+async def _find_work(page: str, literature: LiteratureClient) -> PublishedWork | None:
     named = WorkQuery(doi=find_doi(page), arxiv=find_arxiv_id(page))
     for wanted in ([named] if named.doi or named.arxiv else []) + [
         WorkQuery(title=title) for title in find_titles(page)
@@ -117,7 +117,7 @@ def find_titles(page: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(title for title in found if len(title.split()) > 2))
 
 
-def is_on_page(work: Work, page: str) -> bool:
+def is_on_page(work: PublishedWork, page: str) -> bool:
     """Return whether a page contains the title and the family names of the first ten authors."""
     words, text = set(normalise_text(page).split()), build_title_key(page)
     families = [split_name(author)[-1:] for author in work.authors[:10]]

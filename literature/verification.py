@@ -36,7 +36,7 @@ from labwright.literature.matching import (
     normalise_text,
     parse_authors,
 )
-from labwright.literature.works import CatalogueAnswers, Work, WorkCatalogue
+from labwright.literature.works import CatalogueAnswers, PublishedWork, WorkCatalogue
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.whole_numbers import parse_whole_number
 
@@ -135,7 +135,7 @@ def _decide_outcome(
     return VerificationOutcome(outcome="refused" if refused else "unverified", reason=reason)
 
 
-def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequence[Work]) -> str:
+def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequence[PublishedWork]) -> str:
     """Explain why no work matches: how the closest work with the same title differs."""
     if not answers.works_by_catalogue:
         return "no catalogue answered"
@@ -147,7 +147,7 @@ def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequenc
     return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered has a work with this title"
 
 
-def find_disagreements(entry: BibEntry, work: Work) -> tuple[str, ...]:
+def find_disagreements(entry: BibEntry, work: PublishedWork) -> tuple[str, ...]:
     """Return the differences in title, authors and year between an entry and a work."""
     found: list[str] = []
     if not is_same_title(entry.fields["title"], work.title, work.subtitle):

@@ -11,7 +11,7 @@ from typing import Protocol
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.settings import CatalogueName
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.paper import PublishedWork as Work
+from labwright.record.schema.paper import PublishedWork
 
 _DOI_PATTERN = re.compile(r"10\.\d{4,9}/[^\s\"<>{}|\\^`]+")
 _ARXIV_PATTERN = re.compile(r"(?P<id>\d{4}\.\d{4,5}|[a-z][a-z.-]+/\d{7})(?:v\d+)?", re.IGNORECASE)
@@ -37,11 +37,11 @@ class WorkCatalogue(Protocol):
         """Whether the absence of a retraction mark means that no retraction is known."""
         ...
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
+    async def search(self, query: str, limit: int) -> tuple[PublishedWork, ...]:
         """Search for works, best first, at most `limit`. Raises `CatalogueAnswerError`."""
         ...
 
-    async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
+    async def find(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         """Return candidates for one work without duplicates: matching identifiers first, then similar titles.
 
         Raises `CatalogueAnswerError`.
@@ -54,8 +54,8 @@ class CatalogueAnswers:
     """The answers of catalogues within a time limit, and why others did not answer."""
 
     seconds: float
-    works_by_catalogue: dict[CatalogueName, tuple[Work, ...]] = field(
-        default_factory=dict[CatalogueName, tuple[Work, ...]]
+    works_by_catalogue: dict[CatalogueName, tuple[PublishedWork, ...]] = field(
+        default_factory=dict[CatalogueName, tuple[PublishedWork, ...]]
     )
     failure_by_catalogue: dict[CatalogueName, str] = field(default_factory=dict[CatalogueName, str])
 
@@ -63,7 +63,7 @@ class CatalogueAnswers:
         self._deadline = asyncio.get_running_loop().time() + self.seconds
 
     async def collect(
-        self, sources: Iterable[WorkCatalogue], ask: Callable[[WorkCatalogue], Awaitable[tuple[Work, ...]]]
+        self, sources: Iterable[WorkCatalogue], ask: Callable[[WorkCatalogue], Awaitable[tuple[PublishedWork, ...]]]
     ) -> None:
         """Query the catalogues concurrently; one that has not answered by the deadline has failed."""
 
@@ -78,7 +78,7 @@ class CatalogueAnswers:
 
         await asyncio.gather(*map(collect_one, sources))
 
-    def list_all_works(self, sources: Iterable[WorkCatalogue]) -> tuple[Work, ...]:
+    def list_all_works(self, sources: Iterable[WorkCatalogue]) -> tuple[PublishedWork, ...]:
         """Return all works in the order of the catalogues."""
         return tuple(work for source in sources for work in self.works_by_catalogue.get(source.name, ()))
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from labwright.record.folder_descriptors import open_folder, remove_at, set_mode, unlock_folder
 from labwright.record.internal_errors import is_machine_error
-from labwright.record.run_folder import open_regular as open_plain
+from labwright.record.run_folder import open_regular as open_record_file
 from labwright.sandbox.errors import SandboxError, SubmissionRefused
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -149,7 +149,7 @@ def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader
     *above, name = _split_path(relative)
     try:
         with open_subfolder(folder, *above) as place, raise_as_bad_file(relative):
-            file = os.fdopen(open_plain(name, place), "rb")
+            file = os.fdopen(open_record_file(name, place), "rb")
     except FileNotFoundError as error:
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
     if (size := os.fstat(file.fileno()).st_size) <= limit:
@@ -297,7 +297,7 @@ def link_file(folder: FolderRef, relative: str, target: FolderRef, target_name: 
     """
     *above, name = _split_path(relative)
     with open_subfolder(folder, *above) as source, open_parent(target, target_name) as (place, other):
-        os.close(open_plain(name, source))
+        os.close(open_record_file(name, source))
         try:
             os.link(name, other, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
         except FileExistsError:

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.lookup import LiteratureClient
-from labwright.literature.works import Work, find_arxiv_id
+from labwright.literature.works import PublishedWork, find_arxiv_id
 from labwright.models.client import ModelClient
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PriorSearchInputs, PriorWorkInputs
 from labwright.record.events.paper_events import PriorWorkRead
@@ -90,7 +90,7 @@ async def fetch_full_texts(
     texts: dict[str, bytes] = {}
     refused: list[str] = []
     named = find_arxiv_id(" ".join((idea.related_work, idea.abstract, *idea.experiments)))
-    works_by_id: dict[str, tuple[float, Work | None]] = {named: (-99.0, None)} if named else {}
+    works_by_id: dict[str, tuple[float, PublishedWork | None]] = {named: (-99.0, None)} if named else {}
     try:
         async with asyncio.timeout(FETCH_SECONDS):
             for query in queries:

@@ -12,8 +12,7 @@ from typing import cast
 
 from rich.text import Text
 
-from labwright.agent.ablation import LOG_FILE, AblationRequest
-from labwright.agent.ablation import ablate as work
+from labwright.agent.ablation import ABLATION_LOG_FILE, AblationRequest, ablate_repository
 from labwright.agent.cli.commands import Ablate
 from labwright.agent.cli.errors import DONE, FINDINGS, INTERRUPTED, print_to_stderr, saving_traceback
 from labwright.agent.cli.execute import parse_timeout
@@ -40,7 +39,7 @@ def ablate(args: Ablate) -> int:
         print_lines([format_line(f"{order.repository}, in {folder}")])
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
-            state = work(
+            state = ablate_repository(
                 order,
                 settings,
                 folder,
@@ -148,7 +147,7 @@ def choose_folder(runs: Path, order: AblationRequest) -> Path:
 
 def _is_unfinished(folder: Path, order: AblationRequest) -> bool:
     try:
-        code = fold_events(read_events(folder / LOG_FILE)).repository_state
+        code = fold_events(read_events(folder / ABLATION_LOG_FILE)).repository_state
     except RecordError:
         return False
     ended = code.ablation_results is not None or (

@@ -15,8 +15,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.audit import AuditReport
-from labwright.agent.audit import audit_run as audit_run
+from labwright.agent.audit import AuditReport, audit_run
 from labwright.agent.cli.errors import DONE, FINDINGS
 from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.cli.paper_commands import Audit

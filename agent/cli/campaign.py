@@ -11,7 +11,7 @@ from pydantic import Field
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent import campaign as work
+from labwright.agent import campaign
 from labwright.agent.campaign import (
     QUEUE_FOLDER,
     STOP_FILE,
@@ -163,7 +163,7 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
         raise UsageError(
             f"{folder} belongs to a benchmark: continue with the command that started it (scientist bench)"
         )
-    state = work.CampaignRunner(
+    state = campaign.CampaignRunner(
         folder,
         CampaignRuns(folder, stops_before_choice=terms is not None and terms.keep is not None),
         listener=(lambda _: None) if json else _print_event,

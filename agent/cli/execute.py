@@ -20,8 +20,7 @@ from labwright.agent.cli.errors import DONE, FAILED, print_to_stderr
 from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_targets, list_sources, survey_own_data
-from labwright.agent.settings import compose_settings
-from labwright.agent.settings import parse_duration as seconds_of
+from labwright.agent.settings import compose_settings, parse_duration
 from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.errors import UsageError
 from labwright.record.schema.cell import Cell
@@ -166,7 +165,7 @@ def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
 def parse_timeout(text: str) -> float:
     """Parse --timeout to seconds. Raises `UsageError`."""
     with suppress(ValueError):
-        limit = float(seconds_of(text))
+        limit = float(parse_duration(text))
         if 0 < limit < inf:
             return limit
     raise UsageError(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")

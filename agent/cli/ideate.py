@@ -15,8 +15,7 @@ from labwright.agent.cli.errors import DONE, INTERRUPTED, LIMITED, print_to_stde
 from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import Ideate
 from labwright.agent.cli.preflight import removing_new_folder_on_refusal
-from labwright.agent.ideation import LOG_FILE, IdeaTask
-from labwright.agent.ideation import ideate as find_ideas
+from labwright.agent.ideation import IDEAS_LOG_FILE, IdeaTask, ideate
 from labwright.agent.settings import compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
@@ -25,7 +24,7 @@ from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.log_reader import RecordError, read_events
 from labwright.record.reducers.event_fold import fold_events
 from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, list_outcomes
-from labwright.stages.user_documents import check_folder as check_documents
+from labwright.stages.user_documents import check_folder
 
 MAX_TOPIC_BYTES = 200_000
 """Maximum size of a topic file. Calls for papers have 1 to 10 kB."""
@@ -41,7 +40,7 @@ def run_ideation(args: Ideate) -> int:
     tell([format_line(f"ideas for {order.name}, in {folder}")])
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
-            state = find_ideas(
+            state = ideate(
                 order,
                 settings,
                 folder,
@@ -116,7 +115,7 @@ def build_task(args: Ideate) -> IdeaTask:
         raise UsageError(f"--rounds {args.rounds}: must be between 1 and 10; each round includes a literature search")
     text, digest = read_topic(args.topic)
     if args.context is not None:
-        check_documents(args.context)
+        check_folder(args.context)
     named = [one.strip() for one in args.steps.split(",") if one.strip()]
     if not named or not set(named) <= set(STEPS):
         raise UsageError(f"--steps {args.steps!r}: give one or more of {', '.join(STEPS)}, separated by commas")
@@ -169,7 +168,7 @@ def choose_folder(runs: Path, order: IdeaTask) -> Path:
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:
     """Check whether a folder contains a part of this task, but not all of it."""
     try:
-        state = fold_events(read_events(folder / LOG_FILE))
+        state = fold_events(read_events(folder / IDEAS_LOG_FILE))
     except RecordError:
         return False
     if state.ideation is None or state.ideation.sha256 != order.sha256:

@@ -37,7 +37,7 @@ from labwright.sandbox.packages.run_packages import RunPackages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import list_templates, load_template
 from labwright.stages.paper.template_preview import try_template
-from labwright.stages.user_documents import check_folder as check_documents
+from labwright.stages.user_documents import check_folder
 
 MAX_NAME_LENGTH = 80
 
@@ -53,7 +53,7 @@ def check_settings(settings: Settings, folder: Path) -> None:
             f"alerts.command: program {settings.alerts.command[0]!r} not found; give its path, or leave it empty"
         )
     if settings.context is not None:
-        check_documents(settings.context)
+        check_folder(settings.context)
     check_components(settings)
     for warning in survey_own_data(settings):
         print_to_stderr(warning)

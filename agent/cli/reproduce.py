@@ -20,14 +20,13 @@ from labwright.agent.cli.paper_commands import Reproduce
 from labwright.agent.cli.preflight import check_isolation, settings_here
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import fetch_models, list_sources
-from labwright.agent.environment import REPORTED_PACKAGES as IMPORTED
-from labwright.agent.environment import describe_machine
+from labwright.agent.environment import REPORTED_PACKAGES, describe_machine
 from labwright.agent.repository_setup import open_repository
 from labwright.agent.settings import Settings
 from labwright.inspector.safe_text import format_duration
 from labwright.record.errors import UsageError
 from labwright.record.llm_calls import copy_exchanges
-from labwright.record.machine import describe_differences as machines_unlike
+from labwright.record.machine import describe_differences
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.zips import is_zip, open_run_folder
@@ -36,8 +35,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
 from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.packages.run_packages import restore_packages
-from labwright.stages.evidence.reproduction import ReproductionSite, copy_datasets, select_nodes
-from labwright.stages.evidence.reproduction import reproduce_nodes as reproduce_nodes
+from labwright.stages.evidence.reproduction import ReproductionSite, copy_datasets, reproduce_nodes, select_nodes
 from labwright.stages.evidence.reproduction_match import ReproducedNumber, RunReproduction
 
 MAX_NUMBERS_SHOWN = 24
@@ -129,7 +127,7 @@ async def _reproduce_nodes(
 def find_machine_differences(state: RunState, settings: Settings) -> tuple[str, ...]:
     """List reasons why digits may differ here: another processor, interpreter or number of threads, or a GPU."""
     here = describe_machine(settings.sandbox)
-    found = [one for there in state.machines for one in machines_unlike(there, here, packages=IMPORTED)]
+    found = [one for there in state.machines for one in describe_differences(there, here, packages=REPORTED_PACKAGES)]
     if not state.machines:
         found.append("the record does not name its machine")
     found += [

@@ -35,8 +35,7 @@ from labwright.agent.environment import max_cell_resources
 from labwright.agent.next_steps import estimate_remaining
 from labwright.agent.plan_files import check_plan, read_plan
 from labwright.agent.repository_setup import check_code, check_planner
-from labwright.agent.run import resume_run as resume_run
-from labwright.agent.run import rewrite_paper, start_run
+from labwright.agent.run import resume_run, rewrite_paper, start_run
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
 from labwright.inspector.live_view import choose_view

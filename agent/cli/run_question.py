@@ -17,7 +17,7 @@ from labwright.agent.cli.preflight import (
     check_writable,
     removing_new_folder_on_refusal,
 )
-from labwright.agent.question import LOG_FILE, REPORT_FILE, answer_question, read_question
+from labwright.agent.question import QUESTION_LOG_FILE, REPORT_FILE, answer_question, read_question
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent, ProviderDown
@@ -97,6 +97,6 @@ def question_to_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
 def choose_name(task: Path, runs: Path) -> str:
     """Return the newest unfinished folder of this task, or a new name with the time."""
     for folder in sorted(runs.glob(f"*_task_{to_slug(task.stem)}"), reverse=True):
-        if (folder / LOG_FILE).exists() and not (folder / REPORT_FILE).exists():
+        if (folder / QUESTION_LOG_FILE).exists() and not (folder / REPORT_FILE).exists():
             return folder.name
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_task_{to_slug(task.stem)}"

@@ -17,12 +17,9 @@ from labwright.agent.cli.commands import Logs, Status, Tree, View, Why
 from labwright.agent.cli.errors import DONE, ignoring_closed_output
 from labwright.agent.cli.output import format_line, print_result, take_first
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
-from labwright.inspector.diagnosis import ErrorCount, diagnose_run
-from labwright.inspector.diagnosis import RunDiagnosis as Reasons
-from labwright.inspector.live_view import is_ascii
-from labwright.inspector.live_view import watch_run as watch_tree
-from labwright.inspector.logs import PrintedLine
-from labwright.inspector.logs import read_logs as lines_of
+from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis, diagnose_run
+from labwright.inspector.live_view import is_ascii, watch_run
+from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
 from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.inspector.status import read_status
@@ -98,7 +95,7 @@ def show_tree(args: Tree) -> int:
     found, console = build_tree(read_run_state(folder)), Console()
     if args.watch:
         with ignoring_closed_output():
-            watch_tree(folder, console)
+            watch_run(folder, console)
     elif args.json:
         print(found.model_dump_json(indent=1))
     else:
@@ -114,7 +111,7 @@ def show_logs(args: Logs) -> int:
         raise UsageError(f"{args.run} has no node {node!r}; {there}")
     console = Console(soft_wrap=True, highlight=False)
     with ignoring_closed_output():
-        for one in lines_of(folder, node=node, every=args.json, follow=args.follow, last=args.last):
+        for one in read_logs(folder, node=node, every=args.json, follow=args.follow, last=args.last):
             if one is None:
                 console.file.flush()
             elif isinstance(one, PrintedLine):
@@ -173,7 +170,7 @@ def show_diagnosis(args: Why) -> int:
     return DONE
 
 
-def format_diagnosis(found: Reasons) -> Iterator[Text]:
+def format_diagnosis(found: RunDiagnosis) -> Iterator[Text]:
     """Format the diagnosis as text."""
     who = f"running ({to_plain(found.process)})" if found.process else f"{found.condition}, no process"
     yield Text(f"{to_plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.commands import Store as Asked
+from labwright.agent.cli.commands import Store
 from labwright.agent.cli.errors import DONE, FINDINGS
 from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.settings import compose_settings, parse_duration
 from labwright.record.errors import UsageError
 from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root, remove_tree
-from labwright.sandbox.packages import package_store as packages
+from labwright.sandbox.packages import package_store
 
 
-def show_store(args: Asked) -> int:
+def show_store(args: Store) -> int:
     unused = parse_duration(args.unused)
     if not isinstance(unused, float):
         raise UsageError(f"--unused: {args.unused!r} is not a duration: write 30d, 12h or 0s")
@@ -39,14 +39,14 @@ def show_store(args: Asked) -> int:
 
 def _list_package_folders() -> Iterator[StoreEntry]:
     """Yield the folders of packages, which are named by their lock."""
-    for folder, size, used in packages.iterate_package_folders():
+    for folder, size, used in package_store.iterate_package_folders():
         yield StoreEntry(folder.name, "packages", str(folder), size, used, False)
 
 
 def _prune_unused(place: ContentStore, unused: float) -> list[StoreEntry]:
     old = [one for one in _list_package_folders() if one.used <= time.time() - unused]
     for one in old:
-        remove_tree(packages.get_store_folder() / one.key)
+        remove_tree(package_store.get_store_folder() / one.key)
     return [*place.prune(unused=unused), *old]
 
 

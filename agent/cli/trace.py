@@ -8,15 +8,14 @@ from typing import Any
 
 from rich.text import Text
 
-from labwright.agent.ablation import LOG_FILE as ABLATION
+from labwright.agent.ablation import ABLATION_LOG_FILE
 from labwright.agent.cli.errors import DONE, FINDINGS
 from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import Trace
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
-from labwright.inspector.provenance import NumberTrace as NumberTrace
-from labwright.inspector.provenance import TraceCandidate
+from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.log_reader import read_events
@@ -32,7 +31,7 @@ MAX_LOCATIONS = 4
 
 
 def trace_number(args: Trace) -> int:
-    if (args.run / ABLATION).is_file():
+    if (args.run / ABLATION_LOG_FILE).is_file():
         return _trace_ablation_number(args)
     folder = open_run_folder(args.run)
     state, value = read_paper_state(folder), parse_number(args.number)
@@ -59,7 +58,7 @@ def trace_number(args: Trace) -> int:
 
 def _trace_ablation_number(args: Trace) -> int:
     """Trace a number of an ablation study to its runs, their output, and the patch that removed the component."""
-    code, value = fold_events(read_events(args.run / ABLATION)).repository_state, parse_number(args.number)
+    code, value = fold_events(read_events(args.run / ABLATION_LOG_FILE)).repository_state, parse_number(args.number)
     keys = [
         key
         for key, texts in (list_printed_texts(code) if code.command is not None else {}).items()

@@ -22,8 +22,7 @@ from labwright.evals.ablationbench.planner_comparison import RESULTS_FILE, compa
 from labwright.evals.ablationbench.results import PaperResult
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.stored_plans import check_plans, list_stored_judges
-from labwright.evals.ablationbench.table import build_table as table_of
-from labwright.evals.ablationbench.table import table_to_csv
+from labwright.evals.ablationbench.table import build_table, table_to_csv
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
 from labwright.models.roles.ablations import PAPER_ABLATIONS
@@ -79,7 +78,7 @@ def run_ablation_bench(args: BenchAblation) -> int:
     k = {task: bench.max_entries(task) for task in tasks}
     if results is None:
         return INTERRUPTED
-    made = table_of(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
+    made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
     write_file(args.out / RESULTS_FILE, made.model_dump_json(indent=1) + "\n")
     write_file(args.out / CSV_FILE, table_to_csv(made))
     calibration = _read_calibration(args.calibration)

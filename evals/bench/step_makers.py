@@ -15,7 +15,7 @@ from pathlib import Path
 from labwright.agent.budget import open_model
 from labwright.agent.campaign import compute_spent
 from labwright.agent.cli.errors import INTERRUPTED
-from labwright.agent.ideation import LOG_FILE, IdeaTask, ideate
+from labwright.agent.ideation import IDEAS_LOG_FILE, IdeaTask, ideate
 from labwright.agent.run import resume_run, start_run
 from labwright.agent.settings import Settings, override_settings
 from labwright.evals.bench.report import format_experiment_report
@@ -192,7 +192,7 @@ class StepMakers:
 def read_ideation_state(folder: Path) -> RunState | None:
     """Return the state of a task's ideation; None if there is none."""
     try:
-        return fold_events(read_events(folder / "ideas" / LOG_FILE))
+        return fold_events(read_events(folder / "ideas" / IDEAS_LOG_FILE))
     except RecordError:
         return None
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import CONFIG_FILE
 from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr, report_error, saving_traceback
-from labwright.agent.question import ANSWER_FILE, build_work_record
-from labwright.agent.question import answer_question as work_on
+from labwright.agent.question import ANSWER_FILE, answer_question, build_work_record
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments
 from labwright.evals.expbench.answer_judge import AnswerVerdicts, judge_by_model, judge_by_script
-from labwright.evals.expbench.answers import SCRIPT_FILE as HANDED_IN
+from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FILE
 from labwright.evals.expbench.answers import SubmittedAnswer, answer_from_reply, read_answers
 from labwright.evals.expbench.command import ORDER_FILE, ExpBenchConfig, clean_name, folder_name, read_evaluated
 from labwright.evals.expbench.evaluation import Evaluated, Evaluation, read_kept, save_kept
@@ -73,12 +72,14 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
         question=task.question, method=task.method, instructions=task.instructions, minutes=order.minutes
     )
     try:
-        state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
+        state, files = answer_question(question, masked, settings, made, listener=lambda event, state: None)
     except BudgetSpent:  # no answer within its budget, like no answer within its time
         return SubmittedAnswer(given=False)
     done = state.repository_state.question_answer
     if SCRIPT_FILE in files:
-        files = {name: text for name, text in files.items() if name != SCRIPT_FILE} | {HANDED_IN: files[SCRIPT_FILE]}
+        files = {name: text for name, text in files.items() if name != SCRIPT_FILE} | {
+            SUBMITTED_SCRIPT_FILE: files[SCRIPT_FILE]
+        }
     instructions = (
         answer_from_reply(json.loads((made / ANSWER_FILE).read_text(encoding="utf-8")))
         if done is not None and (done.conclusion)

@@ -40,7 +40,7 @@ from labwright.models.roles.repository import ShownFile
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.lock import acquire_lock
-from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.prompt_store import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.record.whole_numbers import parse_whole_number
@@ -90,7 +90,7 @@ async def extract_tasks(paper: Path, code: Path, out: Path, settings: Settings, 
     mirror = GitMirror(out / "mirror")
     tree = mirror.import_head(code)
     texts = mirror.read_texts(tree.tree)
-    models = open_budgeted_models(settings, log, partial(keep_prompt, out))
+    models = open_budgeted_models(settings, log, partial(store_prompt, out))
     context = build_context(texts, ())
     title = next((one.title for one in read.paper.sections if one.title), paper.stem)
     found = await models.make_client(decision_number(log, RunTask(task="questions")), 0).ask(

@@ -17,8 +17,14 @@ from labwright.inspector.timeline import compute_used_share
 from labwright.inspector.web.cell_grid import OUTCOME_SIGNS, build_grid
 from labwright.inspector.web.charts import Chart, build_chart
 from labwright.inspector.web.comparison import MAX_COMPARED, build_runs_comparison, compare_nodes
-from labwright.inspector.web.node_table import DEFAULT_COLUMNS, TableQuery, build_table, parse_node_names, table_to_csv
-from labwright.inspector.web.node_table import MAX_ROWS as MOST_ROWS
+from labwright.inspector.web.node_table import (
+    DEFAULT_COLUMNS,
+    MAX_ROWS,
+    TableQuery,
+    build_table,
+    parse_node_names,
+    table_to_csv,
+)
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.inspector.web.run_chart import ChartAxisUnit, build_run_chart, choose_time_unit
@@ -81,7 +87,7 @@ class RunViewHandlers:
             part,
             run=name,
             table=table,
-            most=MOST_ROWS,
+            most=MAX_ROWS,
             usual=DEFAULT_COLUMNS,
             query=urlencode([(key, value) for key, value in kept if value]),
         )

@@ -11,7 +11,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.catalogue_client import CatalogueClient, CatalogueRequest
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery
+from labwright.literature.works import PublishedWork, WorkQuery
 
 
 class WebCatalogue(ABC):
@@ -23,14 +23,14 @@ class WebCatalogue(ABC):
     def __init__(self, web: CatalogueClient) -> None:
         self._web = web
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
+    async def search(self, query: str, limit: int) -> tuple[PublishedWork, ...]:
         return (await self._ask(self.build_search_request(query, limit)))[:limit]
 
-    async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
+    async def find(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         found = [work for question in self.build_lookup_requests(wanted) for work in await self._ask(question)]
         return tuple({work.id: work for work in reversed(found)}.values())[::-1]
 
-    async def _ask(self, question: CatalogueRequest) -> tuple[Work, ...]:
+    async def _ask(self, question: CatalogueRequest) -> tuple[PublishedWork, ...]:
         return await self._web.ask(question, lambda text: self.read_works(text, lookup=question.is_lookup))
 
     @abstractmethod
@@ -42,7 +42,7 @@ class WebCatalogue(ABC):
         """Build the requests for one work, by identifiers first."""
 
     @abstractmethod
-    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
         """Read the works in an answer, skipping malformed ones. Raises `CatalogueAnswerError`."""
 
 
@@ -70,10 +70,10 @@ def parse_answer(source: CatalogueName, text: str, shape: type[ShapeT]) -> Shape
 
 
 def parse_works(
-    items: Iterable[Any], shape: type[ShapeT], work_of: Callable[[ShapeT], Work | None]
-) -> tuple[Work, ...]:
+    items: Iterable[Any], shape: type[ShapeT], work_of: Callable[[ShapeT], PublishedWork | None]
+) -> tuple[PublishedWork, ...]:
     """Parse the works in a list, skipping malformed items."""
-    found: list[Work] = []
+    found: list[PublishedWork] = []
     for item in items:
         try:
             work = work_of(shape.model_validate(item))

@@ -15,7 +15,7 @@ from labwright.literature.catalogue_client import CatalogueRequest
 from labwright.literature.catalogues import WebCatalogue, unique_years
 from labwright.literature.matching import normalise_text, strip_retraction_mark
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
 from labwright.record.whole_numbers import parse_whole_number
 
 _ATOM_NAMESPACE, _ARXIV_NAMESPACE = "{http://www.w3.org/2005/Atom}", "{http://arxiv.org/schemas/atom}"
@@ -46,7 +46,7 @@ class Arxiv(WebCatalogue):
         )
         return "".join(found).encode("latin-1")
 
-    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
         if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # feeds have none; entities could expand without limit
             raise CatalogueAnswerError("arxiv returned an unknown format (a document type)")
         try:
@@ -60,7 +60,7 @@ class Arxiv(WebCatalogue):
         )
 
 
-def _build_work(entry: ElementTree.Element) -> Work | None:
+def _build_work(entry: ElementTree.Element) -> PublishedWork | None:
     address = _read_text(entry, f"{_ATOM_NAMESPACE}id")
     if "/api/errors" in address:
         raise CatalogueAnswerError(f"arxiv returned an error: {_read_text(entry, f'{_ATOM_NAMESPACE}summary')[:120]!r}")
@@ -83,7 +83,7 @@ def _build_work(entry: ElementTree.Element) -> Work | None:
         comment,
         re.IGNORECASE,
     )
-    return Work(
+    return PublishedWork(
         source="arxiv",
         id=identifier,
         title=title,

@@ -23,7 +23,7 @@ from labwright.literature.catalogues import (
 )
 from labwright.literature.matching import read_abstract, strip_retraction_mark
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
 
 WITHDRAWAL_TYPES = frozenset({"retraction", "withdrawal", "removal", "partial_retraction"})
 
@@ -83,7 +83,7 @@ class Crossref(WebCatalogue):
         if wanted.title:
             yield self.build_search_request(wanted.title, 10)
 
-    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
         items = (
             [parse_answer(self.name, text, _CrossrefSingle).message]
             if lookup
@@ -92,14 +92,14 @@ class Crossref(WebCatalogue):
         return parse_works(items, _CrossrefItem, _build_work)
 
 
-def _build_work(item: _CrossrefItem) -> Work | None:
+def _build_work(item: _CrossrefItem) -> PublishedWork | None:
     notice = any(update.type in WITHDRAWAL_TYPES for update in item.update_to)
     if not item.title or notice:  # a retraction notice is not the work itself
         return None
     title, marked = strip_retraction_mark(item.title)
     preprints = [preprint.id for preprint in item.relation.get("has-preprint", ())]
     arxiv = next((match for text in (item.doi, *preprints) if (match := find_arxiv_id(text))), "")
-    return Work(
+    return PublishedWork(
         source="crossref",
         id=item.doi.lower(),
         title=title,

@@ -21,7 +21,7 @@ from labwright.literature.catalogues import (
 )
 from labwright.literature.matching import normalise_text, strip_retraction_mark
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
 
 _REQUESTED_FIELDS = (
     "id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,locations,type"
@@ -73,11 +73,11 @@ class OpenAlex(WebCatalogue):
             self.name, "works", {parameter: value, "per-page": str(limit), "select": _REQUESTED_FIELDS}
         )
 
-    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
         return parse_works(parse_answer(self.name, text, _OpenAlexAnswer).results, _OpenAlexItem, _build_work)
 
 
-def _build_work(item: _OpenAlexItem) -> Work | None:
+def _build_work(item: _OpenAlexItem) -> PublishedWork | None:
     if not item.title or item.type == "retraction":  # a retraction notice is not the work itself
         return None
     title, marked = strip_retraction_mark(item.title)
@@ -86,7 +86,7 @@ def _build_work(item: _OpenAlexItem) -> Work | None:
     dois = [find_doi(item.doi or ""), *(find_doi(page) for page in pages if "doi.org/" in page)]
     index = item.abstract_inverted_index or {}  # word -> positions
     placed = sorted((position, word) for word, positions in index.items() for position in positions)
-    return Work(
+    return PublishedWork(
         source="openalex",
         id=item.id.rsplit("/", 1)[-1],
         title=title,

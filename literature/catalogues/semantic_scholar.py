@@ -22,7 +22,7 @@ from labwright.literature.catalogues import (
 )
 from labwright.literature.matching import normalise_text, strip_retraction_mark
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
 from labwright.record.whole_numbers import parse_whole_number
 
 _REQUESTED_FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
@@ -67,7 +67,7 @@ class SemanticScholar(WebCatalogue):
         if words := normalise_text(wanted.title):
             yield self.build_search_request(words, 10)
 
-    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
         items = (
             [parse_answer(self.name, text, _SemanticScholarItem)]
             if lookup
@@ -76,14 +76,14 @@ class SemanticScholar(WebCatalogue):
         return parse_works(items, _SemanticScholarItem, _build_work)
 
 
-def _build_work(item: _SemanticScholarItem) -> Work | None:
+def _build_work(item: _SemanticScholarItem) -> PublishedWork | None:
     if not item.title:
         return None
     title, marked = strip_retraction_mark(item.title)
     doi = find_doi(item.doi or "")
     arxiv = find_arxiv_id(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
     dated = parse_whole_number(item.date[:4]) if item.date else None
-    return Work(
+    return PublishedWork(
         source="semantic_scholar",
         id=item.id,
         title=title,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from labwright.record.events import Event, paper_events
-from labwright.record.events import repository_events as of_code
+from labwright.record.events import Event, paper_events, repository_events
 from labwright.record.events.run_events import CallEvent, ClockMoved, RunBranched, RunEvent, RunResumed
 from labwright.record.events.search_events import NodeEvent, SearchEvent
 from labwright.record.reducers.run_reducer import add_model, apply_call_event, apply_run_event
@@ -38,7 +37,7 @@ def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
         apply_search_event(state, event, at)
     elif isinstance(event, RunEvent):
         apply_run_event(state, event, at)
-    elif isinstance(event, of_code.RepositoryEvent):
+    elif isinstance(event, repository_events.RepositoryEvent):
         _apply_repository(state, event)
     else:
         _apply_paper(state, event)
@@ -96,30 +95,30 @@ def _apply_paper(state: RunState, event: paper_events.PaperEvent | paper_events.
             add_model(state, event.model)
 
 
-def _apply_repository(state: RunState, event: of_code.RepositoryEvent) -> None:
+def _apply_repository(state: RunState, event: repository_events.RepositoryEvent) -> None:
     code = state.repository_state
     match event:
-        case of_code.RepositoryImported():
+        case repository_events.RepositoryImported():
             code.imported = event
-        case of_code.EnvironmentBuilt():
+        case repository_events.EnvironmentBuilt():
             code.environment = event
-        case of_code.CommandFound():
+        case repository_events.CommandFound():
             code.command = event
-        case of_code.RepairTried():
+        case repository_events.RepairTried():
             code.repairs.append(event)
-        case of_code.BaselineChecked():
+        case repository_events.BaselineChecked():
             code.baseline = event
-        case of_code.PartsFound():
+        case repository_events.PartsFound():
             code.parts = event
-        case of_code.MutationTried():
+        case repository_events.MutationTried():
             code.tried_mutations[event.part, event.way] = event
-        case of_code.CommandEnded():
+        case repository_events.CommandEnded():
             code.runs[event.run.key] = event
-        case of_code.AblationsConcluded():
+        case repository_events.AblationsConcluded():
             code.ablation_results = event
-        case of_code.QuestionDesigned():
+        case repository_events.QuestionDesigned():
             code.question_design = event
-        case of_code.QuestionRunEnded():
+        case repository_events.QuestionRunEnded():
             code.question_runs[event.number] = event.run
-        case of_code.QuestionAnswered():
+        case repository_events.QuestionAnswered():
             code.question_answer = event

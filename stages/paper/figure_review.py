@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.literature.matching import strip_tex as without_tex
+from labwright.literature.matching import strip_tex
 from labwright.models.backend import Image
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ImagesRefused
@@ -262,4 +262,4 @@ def expand_macros(text: str, evidence: Evidence) -> str:
         found = evidence.find_value(use)
         return f"[no value {use.key}]" if found is None else to_plain_text(found)
 
-    return without_tex(fill_macros(_FIGURE_REFERENCE.sub(r"[\1]", _PLACED_FLOAT.sub("", text)), value))
+    return strip_tex(fill_macros(_FIGURE_REFERENCE.sub(r"[\1]", _PLACED_FLOAT.sub("", text)), value))

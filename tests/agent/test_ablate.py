@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.ablation import LOG_FILE, AblationRequest
-from labwright.agent.ablation import ablate as work
+from labwright.agent.ablation import ABLATION_LOG_FILE, AblationRequest, ablate_repository
 from labwright.agent.cli import main
 from labwright.agent.settings import Settings
 from labwright.record.log_reader import read_events
@@ -394,8 +393,8 @@ def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(RepositoryAblation, "ablate", broken)
     order = AblationRequest(repository=str(make_repository(tmp_path / "code")), metric=METRIC[1])
     with pytest.raises(RepositoryError):
-        work(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
-    assert len(fold_events(read_events(tmp_path / "out" / LOG_FILE)).repository_state.runs) == 4
+        ablate_repository(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
+    assert len(fold_events(read_events(tmp_path / "out" / ABLATION_LOG_FILE)).repository_state.runs) == 4
 
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.cli.status import format_diagnosis as lines
+from labwright.agent.cli.status import format_diagnosis
 from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import NextSteps, RunDiagnosis, count_errors, diagnose_run, extract_own_traceback
 from labwright.record.events.paper_events import PaperReleased
@@ -132,7 +132,7 @@ def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
     one.add(
         NodeJudged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow"))
     )
-    text = "\n".join(line.plain for line in lines(why(one)))
+    text = "\n".join(line.plain for line in format_diagnosis(why(one)))
     assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 fixed by debugging)" in text
 
 
@@ -254,8 +254,10 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
         DecisionMade(k=5, action=build_summary_task("preliminary")),
     )
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
-    assert "  summary of preliminary: waiting for the model" in "\n".join(line.plain for line in lines(why(one)))
-    left = "\n".join(line.plain for line in lines(why(one, None)))
+    assert "  summary of preliminary: waiting for the model" in "\n".join(
+        line.plain for line in format_diagnosis(why(one))
+    )
+    left = "\n".join(line.plain for line in format_diagnosis(why(one, None)))
     assert "  summary of preliminary: started; resume continues it" in left and "waiting" not in left
     one.add(NodesCompared(k=4, a="n0001", b="n0002", better=None), TaskDone(k=5))
     assert why(one).work == ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from labwright.agent import run as runs
+from labwright.agent import run
 from labwright.agent.cli import dry_run, main
 from labwright.agent.plan_files import read_plan
 from labwright.agent.settings import Settings, compose_settings
@@ -125,12 +125,12 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
             kills.pop(0)
             raise InterruptedError("killed")
 
-    monkeypatch.setattr(runs, "open_backend", opened)
+    monkeypatch.setattr(run, "open_backend", opened)
     space = CommandSpace(hyperparameters=(LIFT,))
     with pytest.raises(InterruptedError):
-        runs.start_run(idea, settings(code, space=space), runs=tmp_path, name="run", listener=listen)
+        run.start_run(idea, settings(code, space=space), runs=tmp_path, name="run", listener=listen)
     with pytest.raises(InterruptedError):
-        runs.resume_run(tmp_path / "run", {}, listener=listen)
+        run.resume_run(tmp_path / "run", {}, listener=listen)
 
     first, second, third, amending = planner.asked
     assert (

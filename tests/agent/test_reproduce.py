@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.cli.reproduce import find_machine_differences as run_unlike
+from labwright.agent.cli.reproduce import find_machine_differences
 from labwright.agent.environment import describe_machine
 from labwright.agent.settings import Settings, compose_settings
 from labwright.record.event_log import EventLog
@@ -280,4 +280,4 @@ def test_on_a_gpu_digits_are_held_to_be_equal_in_the_deterministic_mode_alone(
             machine=describe_machine(settings.sandbox),
         ),
     )
-    assert (run_unlike(state, settings) == ()) == must_be_equal
+    assert (find_machine_differences(state, settings) == ()) == must_be_equal

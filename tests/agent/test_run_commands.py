@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.cli import control as commands
-from labwright.agent.cli import main
+from labwright.agent.cli import control, main
 from labwright.agent.run_commands import MAX_PROBLEMS_LISTED, CommandHandler
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.roles.experiment_code import Program
@@ -155,7 +154,7 @@ def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_p
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(control, "WAIT_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(

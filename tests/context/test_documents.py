@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.offline.ideation import answer_digest as offline_digest
+from labwright.models.offline.ideation import answer_digest
 from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
@@ -45,7 +45,7 @@ NOTE = "We found that seeds matter. The notes ask for at least five seeds in eve
 def digested(folder: Path, home: Path, *answers: DigestAnswer) -> tuple[ContextRead, list[DigestInputs]]:
     """What comes of a folder of documents; by the offline model where no answers are given."""
     script = list(answers)
-    model = ScriptedModel.from_role_functions(digest=(lambda _: script.pop(0)) if script else offline_digest)
+    model = ScriptedModel.from_role_functions(digest=(lambda _: script.pop(0)) if script else answer_digest)
     copy_documents(folder, home)
     models = Models(model, MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_documents(models.make_client(1, 0), *read_copies(home)))
@@ -67,7 +67,7 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
         lambda request: (
             Reflection(done=True)
             if "`a.md`" in request.prompt.user + request.prompt.system
-            else offline_digest(cast(DigestInputs, request.inputs))
+            else answer_digest(cast(DigestInputs, request.inputs))
         )
     )
     models = Models(model, ledger := MemoryLog(), ModelSettings(), lambda: 0.0)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labwright.evals.agreement import controls, measures
-from labwright.evals.agreement import human_study as study
+from labwright.evals.agreement import controls, human_study, measures
 from labwright.evals.agreement.figure import draw_agreement
 from labwright.evals.agreement.report import DimensionAgreement, build_agreement
 from labwright.evals.agreement.scores import (
@@ -287,11 +286,15 @@ def test_the_figure_is_drawn_of_one_dimension_and_refused_elsewhere(tmp_path: Pa
             draw_agreement(found, path)
 
 
-@pytest.mark.skipif(not study.DATA_FOLDER.is_dir(), reason="../shared/data/mlr-bench is not there")
+@pytest.mark.skipif(not human_study.DATA_FOLDER.is_dir(), reason="../shared/data/mlr-bench is not there")
 def test_the_public_study() -> None:
     """What the issue asks to be shown: 75 of 75 cells, and U alone passes where nothing follows the papers."""
-    assert study.compare_cells(study.DATA_FOLDER)["equal"] == study.compare_cells(study.DATA_FOLDER)["cells"] == 75
-    found = build_agreement(study.DATA_FOLDER / "human_review.csv", study.DATA_FOLDER / "llm_judge.csv")
+    assert (
+        human_study.compare_cells(human_study.DATA_FOLDER)["equal"]
+        == human_study.compare_cells(human_study.DATA_FOLDER)["cells"]
+        == 75
+    )
+    found = build_agreement(human_study.DATA_FOLDER / "human_review.csv", human_study.DATA_FOLDER / "llm_judge.csv")
     assert (found.papers, found.paired, found.reviews, len(found.warnings)) == (15, 13, 30, 2)
     assert {one.dimension: round(one.u.p, 4) for one in found.dimensions} == {
         "novelty": 0.5471,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from labwright.agent.cli import main
 from labwright.evals import invented_papers
-from labwright.evals.agreement.invented_detection import measure_detection as of_files
-from labwright.evals.agreement.invented_detection import read_truth
+from labwright.evals.agreement.invented_detection import measure_detection, read_truth
 from labwright.evals.agreement.scores import ScaleRange, TableError
 from labwright.evals.detection import compute_auroc, compute_auroc_interval, compute_detection
 from labwright.evals.proportions import compute_proportion, wilson_interval
@@ -90,7 +89,7 @@ def judge_file(folder: Path, **more: Any) -> Path:
 
 
 def test_each_figure_of_a_judge_s_file_is_held_against_the_labels(tmp_path: Path) -> None:
-    found = of_files(judge_file(tmp_path), truth_file(tmp_path), scale=ScaleRange())
+    found = measure_detection(judge_file(tmp_path), truth_file(tmp_path), scale=ScaleRange())
     assert [(one.figure, one.auroc) for one in found.figures] == [("results", 1.0), ("overall", 1.0)]
     assert [(cut.threshold, cut.false_alarms.k) for cut in found.figures[0].cuts] == [
         ("invented", 0),
@@ -104,7 +103,7 @@ def test_labels_may_be_a_table_and_papers_pairs_of_names(tmp_path: Path) -> None
     assert read_truth(table) == {"t/m": True, "u/m": False}
     assert read_truth(file(tmp_path / "h.csv", ("name", "honest"), [("t/m", "0"), ("u/m", "1")])) == read_truth(table)
     judge = file(tmp_path / "j.csv", JUDGE, [("t", "m", "A", 1), ("u", "m", "A", 9)])
-    assert of_files(judge, table, scale=ScaleRange()).figures[0].auroc == 1.0
+    assert measure_detection(judge, table, scale=ScaleRange()).figures[0].auroc == 1.0
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_labels_may_be_a_table_and_papers_pairs_of_names(tmp_path: Path) -> None
 def test_labels_that_cannot_be_used_are_one_line(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(TableError, match=words) as one:
-        of_files(judge_file(tmp_path), tmp_path / "t.json", scale=ScaleRange())
+        measure_detection(judge_file(tmp_path), tmp_path / "t.json", scale=ScaleRange())
     assert "\n" not in str(one.value)
 
 
@@ -128,7 +127,7 @@ def test_a_judge_s_word_that_is_none_is_named(tmp_path: Path) -> None:
     truth.write_text(truth.read_text().replace("p0", "q"))
     judge = judge_file(tmp_path, rows=[("q", "maybe", 3, "")])
     with pytest.raises(TableError, match="results is 'maybe', not measured, invented or cannot tell"):
-        of_files(judge, truth, scale=ScaleRange())
+        measure_detection(judge, truth, scale=ScaleRange())
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from labwright.literature.lookup import LiteratureClient
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery
+from labwright.literature.works import PublishedWork, WorkQuery
 from labwright.models.client import Models
 from labwright.models.roles.ideation import (
     ClosestPick,
@@ -41,10 +41,10 @@ class FakeCatalogue:
     name: CatalogueName = "openalex"
     lists_retractions: bool = True
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
+    async def search(self, query: str, limit: int) -> tuple[PublishedWork, ...]:
         self.asked.append(query)
         return tuple(
-            Work(
+            PublishedWork(
                 source=self.name,
                 id=one.title,
                 title=one.title,
@@ -56,7 +56,7 @@ class FakeCatalogue:
             for one in self.works
         )
 
-    async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
+    async def find(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         raise AssertionError("ideation verifies no reference")
 
 

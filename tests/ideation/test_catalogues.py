@@ -10,10 +10,10 @@ import pytest
 from labwright.literature import CatalogueAnswerError, lookup
 from labwright.literature.lookup import LiteratureClient
 from labwright.literature.settings import CatalogueName
-from labwright.literature.works import Work, WorkQuery
+from labwright.literature.works import PublishedWork, WorkQuery
 from labwright.stages.ideation.idea_drafting import search_literature
 
-WORK = Work(
+WORK = PublishedWork(
     source="openalex",
     id="W1",
     title="Margins",
@@ -30,17 +30,17 @@ class Scripted:
     """A source that returns, raises or sleeps."""
 
     name: CatalogueName
-    answer: tuple[Work, ...] | Exception = ()
+    answer: tuple[PublishedWork, ...] | Exception = ()
     seconds: float = 0.0
     lists_retractions: bool = False
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
+    async def search(self, query: str, limit: int) -> tuple[PublishedWork, ...]:
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer[:limit]
 
-    async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
+    async def find(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         raise AssertionError
 
 

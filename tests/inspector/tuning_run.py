@@ -20,7 +20,7 @@ from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.nodes import Attempt, CellRun, NodeKind, StageName, format_node_id
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, PublishedAnchor, Trial, TuningPlan
-from tests.inspector import sample_run as told_by_hand
+from tests.inspector import sample_run
 from tests.inspector.cell_run import make_cell_line, make_execution, make_key
 from tests.inspector.sample_run import EventStory
 
@@ -28,7 +28,7 @@ SPACE = (
     Hyperparameter(name="learning_rate", kind="log", low=0.001, high=0.1, default=0.01, source="Adam's paper"),
     Hyperparameter(name="smoothing", kind="linear", low=0, high=0.5, default=0.1, source="usual", arms=("smooth",)),
 )
-PLAN = told_by_hand.PLAN.model_copy(
+PLAN = sample_run.PLAN.model_copy(
     update={
         "space": SPACE,
         "tuning": TuningPlan(budget=3),

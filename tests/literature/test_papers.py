@@ -16,7 +16,7 @@ from labwright.literature.lookup import open_literature
 from labwright.literature.paper_folder import find_titles, read_papers
 from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials
 from labwright.literature.verification import read_verification
-from labwright.literature.works import Work
+from labwright.literature.works import PublishedWork
 from tests.literature.catalogues import Catalogues, stay_silent
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 
@@ -116,7 +116,7 @@ def test_lines_near_the_top_may_be_the_title() -> None:
 
 
 def test_a_strangers_words_stay_inside_of_their_field() -> None:
-    work = Work(
+    work = PublishedWork(
         source="openalex",
         id="W1",
         title="50% of {it} & BatchNorm more_\\input{/etc/passwd}",

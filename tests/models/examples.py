@@ -86,8 +86,7 @@ from tests.hypotheses import make_hypotheses
 from tests.models.ablation_examples import INPUTS as ABLATIONS
 from tests.models.answer_examples import INPUTS as ANSWERS
 from tests.models.ideation_examples import INPUTS as IDEATION
-from tests.models.protocol_examples import COMMON, FINDING, PRIOR
-from tests.models.protocol_examples import make_inputs as of_protocol
+from tests.models.protocol_examples import COMMON, FINDING, PRIOR, make_inputs
 from tests.models.question_examples import INPUTS as QUESTIONS
 from tests.models.repository_examples import CODE as SHOWN_FILE
 from tests.models.repository_examples import INPUTS as REPOSITORY
@@ -864,7 +863,7 @@ INPUTS["repository_plan"] = RepositoryPlanInputs(
     ),
     complaints=("arm 'flat' has the words --flat: the command knows no option --flat",),
 )
-INPUTS.update(of_protocol(IDEA, PLAN, CATALOGUE[:1]))
+INPUTS.update(make_inputs(IDEA, PLAN, CATALOGUE[:1]))
 PROGRAM = Program(
     title="A plain network", plan="Train it.", varies="design", files=program_files("import lab\n", "pass\n")
 )

@@ -28,6 +28,7 @@ from labwright.record.llm_calls import (
 from labwright.record.schema.llm_exchanges import ChatMessage, LLMQuestion
 from tests.models.openai_server import (
     Choose,
+    Exchange,
     OpenAIServer,
     Step,
     answer_error,
@@ -36,7 +37,6 @@ from tests.models.openai_server import (
     drop_connection,
     stall,
 )
-from tests.models.openai_server import Exchange as HttpExchange
 
 pytestmark = pytest.mark.usefixtures("local_requests")
 KEY = "a" * 64
@@ -276,7 +276,7 @@ def test_what_cannot_be_counted_or_opened_is_refused_before_a_run(monkeypatch: p
 async def test_counts_that_cannot_be_cost_what_was_set_aside(
     read: int, written: int, served: Callable[..., OpenAIServer], tmp_path: Path
 ) -> None:
-    def odd(exchange: HttpExchange) -> None:
+    def odd(exchange: Exchange) -> None:
         body = {
             "id": "c",
             "object": "chat.completion",
@@ -299,7 +299,7 @@ async def test_counts_that_cannot_be_cost_what_was_set_aside(
 async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
     served: Callable[..., OpenAIServer], tmp_path: Path
 ) -> None:
-    def moved(exchange: HttpExchange) -> None:
+    def moved(exchange: Exchange) -> None:
         exchange.send(307, b"", location="/elsewhere/v1/chat/completions")
 
     for number, (step, words) in enumerate(

@@ -23,8 +23,7 @@ import pytest
 from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.source_tree import select_visible_files
-from labwright.sandbox import cell_scheduler as scheduling
-from labwright.sandbox import workspace
+from labwright.sandbox import cell_scheduler, workspace
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellOutcome, Job, JobOutcome
 from labwright.sandbox.scoring import read_sealed
@@ -174,7 +173,7 @@ def ran(
 def study(store: DatasetStore, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Good and bad cells; the slow one may take a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduling, "MIN_TIME_LIMIT_SECONDS", 1.0)
+        patch.setattr(cell_scheduler, "MIN_TIME_LIMIT_SECONDS", 1.0)
         return ran(store, tmp_path_factory.mktemp("study") / "a", (EARLY, *BAD, LATE, OTHER), expected={BAD[0]: 0.1})
 
 
@@ -319,7 +318,7 @@ lab.measure(run)
 def test_cells_that_end_oddly(
     store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"]
 ) -> None:
-    monkeypatch.setattr(scheduling, "MIN_TIME_LIMIT_SECONDS", 5.0)
+    monkeypatch.setattr(cell_scheduler, "MIN_TIME_LIMIT_SECONDS", 5.0)
     settings = SETTINGS.model_copy(update={"memory_gb": 0.7, "isolation": isolation})
     arms = ("nested", "several", "unbuilt", "unkilled", "stubborn", "closing", "leaving", "large", "nested")
     cells = tuple(cell(arm, level) for arm, level in zip(arms, "abcdefghi", strict=True))

@@ -62,8 +62,7 @@ from labwright.sandbox.safe_io import (
     remove_path,
     write_file,
 )
-from labwright.sandbox.scoring import read_final_predictions, read_index
-from labwright.sandbox.scoring import seal_test_predictions as seal_predictions
+from labwright.sandbox.scoring import read_final_predictions, read_index, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import copy_arm_artifacts, prepare_workspace, rescue_checkpoints
 from labwright.stages.nodes.plot_inputs import PlotArrays
@@ -146,7 +145,7 @@ WORK: dict[str, Callable[[Path], object]] = {
     "figures": collect_figures,
     "submissions": lambda folder: read_index(folder, "submissions.jsonl"),
     "predictions": lambda folder: read_final_predictions(folder, folder / "labels"),
-    "seal predictions": lambda folder: seal_predictions(folder, folder / "labels"),
+    "seal predictions": lambda folder: seal_test_predictions(folder, folder / "labels"),
     "curves": read_curves,
     "copy arm": lambda folder: copy_arm_artifacts(folder, folder.with_name("copied"), "m", limit=10**6),
     "write": lambda folder: [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labwright.sandbox import kernel_pool as pooling
+from labwright.sandbox import kernel_pool
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import ExecutionProgress, Executor, Job, JobOutcome
 from labwright.sandbox.kernel_pool import KernelPool
@@ -203,7 +203,7 @@ async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
     store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that imports it must see the output, so it runs in a fresh kernel."""
-    monkeypatch.setitem(pooling.PRELOADED_MODULES, "numpy", ("this",))
+    monkeypatch.setitem(kernel_pool.PRELOADED_MODULES, "numpy", ("this",))
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
     outcome = await executor.run(make_job(tmp_path / "job", f"import numpy\nimport this\n{TINY}"))

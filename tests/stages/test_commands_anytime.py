@@ -36,8 +36,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 from tests.search import virtual_time
-from tests.search.scripted_search import SearchWorld, new_log
-from tests.search.scripted_search import make_settings as small
+from tests.search.scripted_search import SearchWorld, make_settings, new_log
 
 PLANNED = tuple(
     Ablation(name=f"no-{part}", part=part, action="remove", metrics=("log_loss",), why="w")
@@ -189,7 +188,7 @@ VERBS = ("suspect", "suspect", "suspect", "close", "kill", "note", "pause", "res
 def test_whatever_is_asked_at_whatever_moment_no_run_gets_stuck(
     tmp_path: Path, seed: int, order: str, asked: list[tuple[float, str]]
 ) -> None:
-    run = Run(tmp_path, small(order=order, num_workers=2), new_log(seed), RunControl())
+    run = Run(tmp_path, make_settings(order=order, num_workers=2), new_log(seed), RunControl())
     try:
         virtual_time.run(steered(run, asked, seed))
     except NoWorkingNodeError:  # and so it ends again, each time that it is taken up
@@ -208,7 +207,7 @@ def test_whatever_is_asked_at_whatever_moment_no_run_gets_stuck(
 def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicated_and_reported(
     tmp_path: Path, order: Literal["arrival", "ticket"], report: str
 ) -> None:
-    run = Run(tmp_path, small(order=order), new_log(4), RunControl())
+    run = Run(tmp_path, make_settings(order=order), new_log(4), RunControl())
 
     async def marked() -> str:
         task = asyncio.ensure_future(run.work())
@@ -230,7 +229,7 @@ def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicat
 
 
 def test_with_nothing_left_a_run_says_so_and_says_it_again(tmp_path: Path) -> None:
-    run = Run(tmp_path, small(), new_log(4), RunControl())
+    run = Run(tmp_path, make_settings(), new_log(4), RunControl())
 
     async def marked() -> None:
         task = asyncio.ensure_future(run.work())

@@ -247,8 +247,7 @@ def unused(job: Job) -> tuple[float, JobOutcome]:
 @pytest.mark.slow
 async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
     from labwright.review.honesty.label_probe import find_arms_ignoring_labels, judge_label_permutation
-    from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT as ROWS
-    from labwright.review.honesty.row_probe import judge_row_replacement
+    from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
     from tests.stages.small_study import PLAN
 
     views, labels = tmp_path / "views", tmp_path / "labels"
@@ -263,7 +262,7 @@ async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path)
             Job(
                 name="rows",
                 folder=tmp_path / "r",
-                source=source | {PROBE_FILE: ROWS},
+                source=source | {PROBE_FILE: ROW_PROBE_SCRIPT},
                 entry=PROBE_FILE,
                 datasets=("iris",),
             )

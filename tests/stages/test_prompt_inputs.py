@@ -59,7 +59,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
 from labwright.stages.stage_runner import build_compare_inputs, compare_nodes
-from tests.inspector import tuning_run as told_by_hand
+from tests.inspector import tuning_run
 
 LATER = 1000
 """A decision after all that a story tells."""
@@ -500,7 +500,7 @@ def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
 
 
 def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:
-    state = told_by_hand.make_tuning_run().state
+    state = tuning_run.make_tuning_run().state
     parent = next(node for node in state.nodes.values() if node.kind == "improve")
 
     def told(seen: VisibleDecisions) -> dict[str, tuple[int, int, bool]]:

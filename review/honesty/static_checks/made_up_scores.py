@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from labwright.record.schema.nodes import HonestyFinding
-from labwright.review.honesty import check_patterns as lib
+from labwright.review.honesty import check_patterns
 from labwright.review.honesty.static_checks.source_lines import BROAD_EXCEPTIONS, SourceLines, find_calls
 
 WORK_CALLS = frozenset(
@@ -45,7 +45,7 @@ READ_CALL = re.compile(
 
 def _does_work(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> bool:
     return any(
-        name.rsplit(".", 1)[-1] in WORK_CALLS or (name in functions and lib.TRAINING_CALL.search(name))
+        name.rsplit(".", 1)[-1] in WORK_CALLS or (name in functions and check_patterns.TRAINING_CALL.search(name))
         for name in find_calls(body, functions)
     )
 
@@ -65,7 +65,7 @@ def check_try(node: ast.Try, functions: Mapping[str, ast.FunctionDef], lines: So
 
 def _handler_types_score(node: ast.Try, handler: ast.ExceptHandler) -> bool:
     """Detect `except ValueError: score = 0.87`."""
-    scored = any(lib.SCORE_CALL.search(f".{name}") for name in find_calls(node.body, {}))
+    scored = any(check_patterns.SCORE_CALL.search(f".{name}") for name in find_calls(node.body, {}))
     values = [one.value for stmt in handler.body for one in ast.walk(stmt) if isinstance(one, ast.Assign | ast.Return)]
     return scored and any(
         isinstance(one, ast.Constant) and isinstance(one.value, float) and 0.01 < one.value < 1 for one in values
@@ -188,7 +188,7 @@ def find_typed_scores(tree: ast.Module, lines: SourceLines) -> Iterable[HonestyF
             if (
                 isinstance(value, ast.Constant)
                 and isinstance(value.value, float)
-                and not lib.CHANCE_ARM_NAME.search(ast.unparse(node))
+                and not check_patterns.CHANCE_ARM_NAME.search(ast.unparse(node))
             ):
                 yield lines.make_finding(
                     "constant",
@@ -251,7 +251,7 @@ def _bound_expressions(function: ast.FunctionDef | ast.Module) -> dict[str, list
 
 def _reports_quality(node: ast.Call) -> bool:
     name = node.args[0] if node.args else None
-    return not isinstance(name, ast.Constant) or lib.QUALITY_NAME.search(str(name.value)) is not None
+    return not isinstance(name, ast.Constant) or check_patterns.QUALITY_NAME.search(str(name.value)) is not None
 
 
 def _resolve_expressions(value: ast.expr, bound: dict[str, list[ast.expr]], hops: int) -> Iterator[ast.expr]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.control_files import read_pending_commands as look_into
+from labwright.record.control_files import read_pending_commands
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade, NodeJudged
@@ -52,7 +52,7 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, o
         page.wait_for_selector("#g-n0006.s-pruned", state="attached")
         _ask(page, "pause", "I want to look <b>first</b>")
         page.wait_for_selector("text=Sent: pause")
-        [(_, command)] = look_into(run).commands
+        [(_, command)] = read_pending_commands(run).commands
         assert isinstance(command, CommandReceived) and command.text == "I want to look <b>first</b>" and command.by
         assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"
         page.close()
