@@ -190,6 +190,9 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
                 f"plan {event.plan[:12]} locked: {event.winner} will be tested on {event.n} fresh seeds"
                 f"{f' ({shorten(event.why, 100)})' if event.why else ''}"
             )
+        case search_events.LookTaken():
+            after = f"sampling ends: {shorten(event.ends, 100)}" if event.ends else "sampling goes on"
+            return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
         case search_events.StageSummarised():
             return f"{event.summary.stage} report: {shorten(event.summary.found, 100)}"
         case search_events.AblationsPlanned():

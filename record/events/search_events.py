@@ -278,11 +278,30 @@ class ConfirmationLocked(FrozenModel):
         default_factory=dict, description=("confirmatory hypothesis -> fresh seeds needed for its power")
     )
     seeds: tuple[int, ...] = Field(description="fresh seeds in the order in which they run")
+    looks: tuple[int, ...] = Field(
+        default=(),
+        description="complete fresh seeds of each look (`record.claims.looks`); empty: one look at all of them",
+    )
     why: str = Field(default="", description="why there are fewer seeds than needed")
 
     def is_fresh_seed(self, seed: int) -> bool:
         """Return whether a seed is fresh: locked, or a later one that replaces a failed seed."""
         return bool(self.seeds) and seed >= self.seeds[0]
+
+
+class LookTaken(FrozenModel):
+    """The hypotheses were tested on the first fresh seeds of the lock, on test data.
+
+    Whether another look follows depends only on this table, the results so far and the time left.
+    """
+
+    type: Literal["look_taken"] = "look_taken"
+    look: int = Field(ge=0, description="index in `ConfirmationLocked.looks`")
+    seeds: tuple[int, ...] = Field(description="the complete fresh seeds that it read, in their order")
+    resampled: tuple[ResampledInterval, ...] = Field(
+        default=(), description="spread of every effect over test examples, for the mean over these seeds"
+    )
+    ends: str = Field(default="", description="why no further look follows; empty: sampling goes on")
 
 
 class ProtocolReviewed(FrozenModel):
@@ -354,6 +373,7 @@ SearchEvent = (
     | NodesCompared
     | StageWinnerChosen
     | ConfirmationLocked
+    | LookTaken
     | StageSummarised
     | AblationsPlanned
     | MissingAblationsNamed

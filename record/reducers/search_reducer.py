@@ -61,6 +61,9 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
             state.protocol_review, state.amendments = event, [event.amendment] if event.amendment else []
         case search_events.ConfirmationLocked():
             state.locks.append((state.last_decision, event))
+            state.looks.clear()
+        case search_events.LookTaken():
+            state.looks.append(event)
         case search_events.DecisionMade():
             _apply_decision(state, event, at)
         case search_events.TaskDone():

@@ -215,6 +215,8 @@ class RunStateFields:
         default_factory=list[tuple[int, search_events.ConfirmationLocked]]
     )
     """The locks of what is confirmed, each with the last decision before it."""
+    looks: list[search_events.LookTaken] = field(default_factory=list[search_events.LookTaken])
+    """The looks at the fresh seeds of the current lock, in order."""
     protocol_review: search_events.ProtocolReviewed | None = None
     """The review of the plan by a second model; None before it, and in runs of older versions."""
     datasets: tuple[DatasetFacts, ...] = ()

@@ -10,6 +10,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 EffectSign = Literal["above zero", "near zero", "below zero"]
 HypothesisVerdict = Literal["supported", "smaller", "negligible", "opposite", "undecided"]
+ClaimForm = Literal["positive", "at least", "at most", "within"]
 IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "datasets"]
 
 
@@ -29,6 +30,17 @@ class Effect(FrozenModel):
     smallest: float = Field(
         gt=0,
         description=("smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"),
+    )
+    claim: ClaimForm = Field(
+        default="at least",
+        description=(
+            "what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or within "
+            "plus and minus the smallest effect"
+        ),
+    )
+    bound: float | None = Field(
+        default=None,
+        description="bound of 'at least' and 'at most': 0.5 for 'keeps at most half'; null: the smallest effect",
     )
 
 
@@ -71,6 +83,9 @@ class Hypothesis(FrozenModel):
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is decided; otherwise it is exploratory")
+    presupposes: str = Field(
+        default="", description="id of a hypothesis without which this one has no meaning; it is tested after that one"
+    )
     alternatives: tuple[Effect, ...] = Field(
         default=(),
         max_length=6,
