@@ -76,8 +76,9 @@ def check_output(path: Path, *read: Path | None) -> None:
 
 
 def print_to_stderr(message: str) -> None:
-    """Print one line on stderr."""
-    print(f"scientist: {to_plain(message)}", file=sys.stderr)
+    """Print one line on stderr; nothing if its terminal was closed, so that the exit code stays as it is."""
+    with _discarding_unread_output(sys.stderr):
+        print(f"scientist: {to_plain(message)}", file=sys.stderr)
 
 
 # --- output ---------------------------------------------------------------------------------------------------------

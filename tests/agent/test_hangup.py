@@ -73,6 +73,7 @@ def test_a_terminal_that_is_closed_stops_the_run_gently(tmp_path: Path) -> None:
         os.waitpid(process, 0)
         raise
     ended = read_state(run).process_end
-    assert code == 130 and ended is not None and ended.exit_code == 130
+    assert code == 130, [path.read_text() for path in run.glob("crash-*")] or ended
+    assert ended is not None and ended.exit_code == 130
     assert ended.reason.startswith("stopped because its terminal was closed")
     assert not list(run.glob("crash-*"))
