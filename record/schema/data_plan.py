@@ -429,6 +429,13 @@ class ResampledInterval(FrozenModel):
             "sd of the mean over test examples, or clusters of them; in records without `worth`, over the resamples"
         ),
     )
+    shared: tuple[float, ...] = Field(
+        default=(),
+        description=(
+            "variance over test examples, or clusters of them, that all seeds share, so that no number of seeds "
+            "reduces it; for a quotient of its numerator, of its divisor, and their covariance; empty in older records"
+        ),
+    )
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="size of the test set")
@@ -444,9 +451,3 @@ class ResampledInterval(FrozenModel):
     )
     draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""
-
-    def supports_sign(self, mean: float) -> bool:
-        """Return whether the interval is on the same side of zero as the mean, or there is none."""
-        if self.low is None or self.high is None:
-            return True
-        return self.low > 0 if mean > 0 else self.high < 0
