@@ -174,7 +174,7 @@ def format_effect_result(part: EffectDecision, plan: DataPlan) -> str:
     return (
         f"{describe_estimand(part.effect.estimand, plan)}: {format_number(part.mean)} "
         f"[{format_number(part.low)}, {format_number(part.high)}], "
-        f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}"
+        f"n = {len(part.values)}: {describe_outcome(part)}"
     )
 
 

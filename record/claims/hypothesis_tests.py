@@ -520,7 +520,7 @@ def _estimate_effect(
         return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
     if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < MIN_CLUSTERS:
         return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
-    estimate = _estimate_from_units(units, over if "and" in one.unit else None)
+    estimate = _estimate_from_units(units, over if "and" in one.unit else None, absolute=is_change(effect.estimand))
     if not estimate.spread.is_known:
         return found._replace(why="every seed gave the same: the spread is unknown")
     if one.diverged != "worst value":
@@ -531,18 +531,24 @@ def _estimate_effect(
         return found._replace(why=f"{gap} has no value where training diverges")
 
 
-def _estimate_from_units(units: UnitValues, over: ResampledInterval | None) -> MeanEstimate | RatioEstimate:
+def _estimate_from_units(
+    units: UnitValues, over: ResampledInterval | None, *, absolute: bool
+) -> MeanEstimate | RatioEstimate:
     """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples.
 
-    In older records the spread over examples also contains their interaction with seeds, and a quotient is the mean of
-    the seeds' quotients.
+    `absolute`: the divisor of the ratio counts without its sign. In older records the spread over examples also
+    contains their interaction with seeds, and a quotient is the mean of the seeds' quotients.
     """
     freedom = max(over.worth or over.examples, 0) - 1.0 if over is not None and (over.worth or over.examples) else inf
     shared = () if over is None else over.shared or ((over.sd**2,) if over.sd else ())
     if units.quotients and len(shared) != 1:
         above, below, both = shared or (0.0, 0.0, 0.0)
+        sign = -1.0 if absolute and fmean(b for _, b in units.quotients) < 0 else 1.0
         return RatioEstimate(
-            tuple(a for a, _ in units.quotients), tuple(b for _, b in units.quotients), (above, below, both), freedom
+            tuple(a for a, _ in units.quotients),
+            tuple(sign * b for _, b in units.quotients),
+            (above, below, sign * both),
+            freedom,
         )
     return estimate_mean(units.values, shared[0] if shared else 0.0, freedom)
 
@@ -592,7 +598,7 @@ def compute_unit_values(
         {arm: diverged[arm] for arm in arms} if ran else {},
         ran,
         tuple(left_out),
-        tuple(_orient_divisors(quotients) if is_change(effect.estimand) else quotients),
+        tuple(quotients),
     )
 
 
@@ -606,12 +612,6 @@ def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
         and hypothesis.diverged == "left out"
         and split_quotient(effect.estimand) is not None
     )
-
-
-def _orient_divisors(quotients: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return numerators and divisors such that the divisors' mean is positive, as in a relative change."""
-    negative = bool(quotients) and fmean(below for _, below in quotients) < 0
-    return [(above, -below if negative else below) for above, below in quotients]
 
 
 class _EstimandReader:

@@ -415,9 +415,9 @@ class Measurement(FrozenModel):
 
 
 class ResampledInterval(FrozenModel):
-    """Percentile interval of a paired difference or effect over resampled test examples, for the mean over replicates.
+    """How a paired difference or effect varies with the test examples, for the mean over replicates.
 
-    `reason` says why there is no interval, if there is none.
+    `reason` says why nothing was computed, if nothing was.
     """
 
     key: str = Field(description="key of the difference or effect")
