@@ -235,10 +235,7 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
     for one in means:
         yield _claim_row(one, "mean", units)
     for one in compute_differences(state, means):
-        yield _claim_row(one, "difference", units) | {
-            "other": one.other,
-            "verdict": one.basis_text,
-        }
+        yield _claim_row(one, "difference", units) | {"other": one.other, "verdict": one.basis_text}
     nodes = [node.id for node in find_deciding_nodes(state)[0]]
     decided = {
         "kind": "hypothesis",

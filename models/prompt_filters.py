@@ -14,6 +14,7 @@ from contextlib import suppress
 from labwright.models.roles.figures import ArrayBrief, Range
 from labwright.models.roles.paper_writing import ClaimLine
 from labwright.record.claims.hypothesis_tests import ReplicateValues, compute_effect_value
+from labwright.record.claims.sentences import describe_outcome
 from labwright.record.estimands import EstimandError, MissingCell, describe_estimand, list_main_arms
 from labwright.record.result_macros import ClaimKey, to_plain_text
 from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level

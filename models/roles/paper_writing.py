@@ -58,7 +58,9 @@ class ExploratoryComparison(FrozenModel):
     worse: str
     equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
     n: int
-    condition: str = Field(default="", description="the condition from which the other is subtracted; empty: the better one")
+    condition: str = Field(
+        default="", description="the condition from which the other is subtracted; empty: the better one"
+    )
     caveats: tuple[str, ...] = Field(default=(), description="printed with the estimate wherever it appears")
     clause: str = Field(default="", description="what its macro prints")
     listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.frozen_model import FrozenModel
@@ -48,11 +48,16 @@ class ScopeFinding(FrozenModel):
     may: str = Field(default="", description="what may be said instead")
 
 
+def _rename_verdict(word: object) -> object:
+    """Return the verdict for that of an older record."""
+    return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
+
+
 class ClaimReading(FrozenModel):
     """What a paper says about a claim."""
 
     id: str = Field(description="id of the claim")
-    says: HypothesisVerdict | Literal["nothing"] = Field(
+    says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(_rename_verdict)] = Field(
         description="what a reader takes from the text; nothing: the claim is not mentioned"
     )
     quote: str = Field(default="", description="the sentence that says so most clearly, copied")

@@ -19,6 +19,7 @@ from labwright.models.prompt_filters import cut_line, cut_middle, format_mark, s
 from labwright.models.roles.judge import Exhibit, ExhibitKind, RecordFacts, ShownPages
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_nodes, find_replicates, find_winner
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import SEARCH_KINDS
@@ -214,9 +215,7 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
     claims = compute_paper_claims(state)
     paid = state.sum_usage_without(*JUDGING_ROLES)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
-    compared = [
-        one for one in compute_differences(state, claims) if roles.get(parse_arm(one.condition)) == "method"
-    ]
+    compared = [one for one in compute_differences(state, claims) if roles.get(parse_arm(one.condition)) == "method"]
     verdicts = Counter(one.verdict for one in decide_hypotheses(state) if one.confirmed)
     return RecordFacts(
         released=released is not None and released.released,

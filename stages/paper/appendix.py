@@ -14,16 +14,7 @@ from typing import Any, Literal
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
-    SIGNIFICANCE_LEVEL,
-    TARGET_TEST_POWER,
-    Claim,
-    find_replicates,
-    find_winner,
-    is_seed_ignored,
-    nodes_ignoring_seed,
-)
+from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
 from labwright.record.reducers.run_state import RunState

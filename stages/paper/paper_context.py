@@ -13,13 +13,7 @@ from typing import NamedTuple, TypeVar
 from labwright.literature.bibtex import BibEntry
 from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, ExploratoryComparison, WriteInputs
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
-    Claim,
-    compute_paper_claims,
-    find_ablation_conditions,
-    find_winner,
-)
+from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import (
@@ -123,6 +117,7 @@ class PaperContext:
                 self.plan,
                 self.state.datasets,
                 find_ablation_conditions(self.state),
+                self.claims.differences,
             ),
         )
 
@@ -383,4 +378,3 @@ def _describe_condition(plan: DataPlan, arm: str, level: str) -> str:
     title = REFERENCE_ARM_TITLES.get(arm) or next((one.title or one.name for one in plan.arms if one.name == arm), arm)
     at = next((one.title or one.name for one in plan.levels if one.name == level), "")
     return f"{title} at {at}" if at else title
-

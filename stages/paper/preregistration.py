@@ -77,7 +77,7 @@ def _build_rows(one: HypothesisDecision) -> Sequence[str]:
                 mark_recorded(len(part.values)),
                 mark_recorded(part.effect.claim_text),
                 mark_recorded(
-                    f"{part.direction}; claim {part.verdict}{_format_verdict(one) if first else ''}{kind if first else ''}"
+                    f"{part.direction}; claim {part.verdict}" + (f"{_format_verdict(one)}{kind}" if first else "")
                 ),
             )
         )
