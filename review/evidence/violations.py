@@ -65,10 +65,10 @@ class Evidence:
     r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
-    would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and `facts`
-    supply names and titles: without them comparisons in words are not detected. `appendix` has the figures that the
-    program places there, `claims_by_table` the claims that each table prints, `statements` the generated sentences,
-    which are always allowed.
+    would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and
+    `facts` supply names and titles: without them comparisons in words are not detected. `appendix` has the figures
+    that the program places there, `claims_by_table` the claims that each table prints, `statements` the generated
+    sentences, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]

@@ -73,8 +73,8 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
 
 
 def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
-    """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at every
-    level of a dataset."""
+    """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
+    every level of a dataset."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     for difference in _filter_primary(state, differences):

@@ -23,7 +23,7 @@ STUDIES: dict[str, dict[str, Any]] = {one["id"]: one for one in json.loads(FILES
 SENTENCES: list[dict[str, Any]] = json.loads(FILES["sentences.json"])
 ABSTRACTS: list[dict[str, Any]] = json.loads(FILES["abstracts.json"])
 KEY: dict[str, dict[str, str]] = json.loads(FILES["key.json"])
-FORMS = "mean|sd|n|low|high|pm|ci|p|p_adjusted|mde"
+FORMS = "mean|sd|n|low|high|pm|ci"
 MACRO = re.compile(r"\\([a-z]+)\{([^}]*)\}")
 
 
@@ -104,13 +104,7 @@ def _verdict(study: str, plan: DataPlan, one: Hypothesis, effect: Effect, level:
     )
     half = compute_t_quantile(1 - level / 2, len(values) - 1) * stdev(values) / len(values) ** 0.5
     low, high = fmean(values) - half, fmean(values) + half
-    if low > effect.smallest:
-        return "supported"
-    if low > 0 and high < effect.smallest:
-        return "smaller"
-    if -effect.smallest < low and high < effect.smallest:
-        return "negligible"
-    return "opposite" if high < 0 else "undecided"
+    return "supported" if low > effect.smallest else "refuted" if high < effect.smallest else "open"
 
 
 def test_every_key_is_one_of_its_study() -> None:

@@ -28,23 +28,14 @@ from labwright.stages.paper.outline import (
     repair_outline,
 )
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
-from tests.models.offline.role_inputs import Verdict, make_write_inputs
+from tests.models.offline.role_inputs import make_write_inputs
 from tests.paper.synthetic_paper import DRAFT
 
 ABLATIONS = ("without-smoothing",)
 
 
-def inputs_of(verdict: Verdict = "not significant", better: bool = True, **changes: Any) -> WriteInputs:
-    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
-        return verdict, better
-
-    given = make_write_inputs(called, ABLATIONS)
-    keys = tuple(
-        line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"})
-        for line in given.results
-        if line.key.startswith("diff/") and line.key.endswith(".ci")
-    )
-    given = given.model_copy(update={"results": (*given.results, *keys)})
+def inputs_of(better: bool = True, **changes: Any) -> WriteInputs:
+    given = make_write_inputs(lambda *_: better, ABLATIONS)
     told = list_reportable_outcomes(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
@@ -53,7 +44,7 @@ INPUTS = inputs_of()
 DECIDED = (
     DecidedHypothesis(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
     DecidedHypothesis(
-        key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is", confirmatory=False
+        key="hypothesis/grows", statement="It grows.", verdict="open", clause="it is", confirmatory=False
     ),
 )
 GOOD = answer_outline(OutlineInputs(inputs=INPUTS))

@@ -140,7 +140,7 @@ def test_every_difference_has_an_interval_around_its_mean_and_the_same_one_again
     for one, over in found.values():
         assert over.low is not None and over.high is not None and over.low < one.mean < over.high
         assert (over.examples, over.draws, over.nodes) == (EXAMPLES, MAX_DRAWS, tuple(f"n{k:04d}" for k in range(2, 7)))
-    assert found["log_loss"][0].significance == "improved"
+    assert found["log_loss"][0].examples and found["log_loss"][0].excludes_zero
 
 
 def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None:
@@ -180,6 +180,7 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     effect, difference = by_key["hypothesis/gain/0"], by_key["diff/digits/log_loss/method~baseline"]
     assert effect.low is not None and effect.high is not None and difference.low is not None
     assert (effect.low, effect.high) == pytest.approx((-(difference.high or 0.0), -difference.low))
+    assert effect.shared == pytest.approx(difference.shared) and 0 < effect.shared[0] < (effect.sd or 0.0) ** 2
     assert "hypothesis/alone/0" not in by_key, "seeds are its only unit"
     before = decide_hypotheses(log.state)[0].parts[0]
     log.append(SealedTestResampled(found=(*by_key.values(),)))
@@ -225,7 +226,7 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     assert "no column 'county'" in over["hypothesis/astray/0"].reason
     found = [one.parts[0] for one in decide_hypotheses(log.state)]
     assert [one.examples for one in found] == [True, True, False]
-    assert found[2].verdict == "undecided" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
+    assert found[2].verdict == "open" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
 
 
 def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(
     over = log.state.resampled_intervals["hypothesis/gain/0"]
     assert over.worth == pytest.approx(120**2 / sum(size**2 for size in sizes)) and over.clusters == 4
     [one] = decide_hypotheses(log.state)
-    assert (one.verdict, one.parts[0].why) == ("undecided", "4 clusters, at least 5 needed")
+    assert (one.verdict, one.parts[0].why) == ("open", "4 clusters, at least 5 needed")
 
 
 ESTIMANDS = (
@@ -353,9 +354,9 @@ def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(
         return p / p.sum(axis=1, keepdims=True)
 
     log, folder = run_of(tmp_path, one_example)
-    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].excludes_zero
     one, over = found_in(log, folder)["log_loss"]
-    assert one.is_limited_by_examples and one.significance == "not significant" and over.high == 0.0
+    assert one.examples and not one.excludes_zero and over.high == 0.0
 
 
 @pytest.mark.parametrize("grade", ["logged", "evaluated"])
@@ -403,7 +404,7 @@ async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(t
     assert len(log.state.test_measurements) == 5 and {one.draws for one in log.state.resampled_intervals.values()} == {
         MAX_DRAWS
     }
-    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].examples
     log.state.finished_decisions.discard(8)  # as after a kill between the last event and the end of the work
     found, events = log.state.resampled_intervals, log.state.event_count
     await score_tests(bench)
