@@ -109,6 +109,6 @@ def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> C
         low=low,
         high=high,
         better=a.condition if (mean > 0) == higher else b.condition,
-        examples=shared > 0 and len(values) > 1,
+        examples=over is not None and bool(over.shared) and len(values) > 1,
         resampled_interval=over,
     )

@@ -457,6 +457,8 @@ class _EffectEstimate(NamedTuple):
     found: MeanEstimate | RatioEstimate | None = None
     divergence_bounds: tuple[_DivergenceBound, _DivergenceBound] | None = None
     """Set if worst values count: bounds for harm and for benefit."""
+    covers_examples: bool = False
+    """Whether the spread over test examples is known, even if seeds share none of it."""
     why: str = ""
 
     @property
@@ -520,7 +522,9 @@ def _estimate_effect(
         return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
     if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < MIN_CLUSTERS:
         return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
-    estimate = _estimate_from_units(units, over if "and" in one.unit else None, absolute=is_change(effect.estimand))
+    sampled = over if "and" in one.unit else None
+    found = found._replace(covers_examples=sampled is not None and bool(sampled.shared or sampled.sd))
+    estimate = _estimate_from_units(units, sampled, absolute=is_change(effect.estimand))
     if not estimate.spread.is_known:
         return found._replace(why="every seed gave the same: the spread is unknown")
     if one.diverged != "worst value":
@@ -814,7 +818,7 @@ def _decide_effect(
             "high": high,
             "direction": classify_direction(low, high, part.effect),
             "verdict": verdict,
-            "examples": spread.examples > 0,
+            "examples": part.covers_examples,
             "floor": spread.compute_floor(own * part.level_factor),
             "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
             "why": _explain_divergence(part, own) if is_open else "",

@@ -166,13 +166,13 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
     told = {one.id: one for one in INPUTS.statements}
     assert {one.partition("-")[0] for one in told} == {"primary", "told"}
     one = told["primary-digits-method-baseline"]
-    assert "noise20: not significant, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    assert "noise20: exploratory, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
     held = list_reportable_outcomes(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
     assert [(one.id, one.keys, one.abstract) for one in held] == [
         ("hypothesis-calmer", ("hypothesis/calmer",), True),
         ("hypothesis-grows", ("hypothesis/grows",), False),
     ]
-    assert held[1].text == "It grows. Undecided, exploratory: \\verdict{hypothesis/grows}"
+    assert held[1].text == "It grows. Open, exploratory: \\verdict{hypothesis/grows}"
 
 
 def test_without_comparisons_that_is_told() -> None:
