@@ -190,7 +190,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
         )
     nodes, fresh = find_deciding_nodes(state)
     if state.looks and state.current_lock is not None and fresh:
-        return _decide_samples(
+        return decide_from_looks(
             plan,
             _read_looks(state, nodes),
             confirmed=True,
@@ -212,8 +212,8 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
     )
 
 
-class _Sample(NamedTuple):
-    """The runs that a test reads, and its share of the level."""
+class LookSample(NamedTuple):
+    """The runs that one look reads, and its share of the level."""
 
     runs: Sequence[ReplicateValues]
     find_resampled: ResampledLookup = lambda key: None
@@ -221,12 +221,12 @@ class _Sample(NamedTuple):
     look: int | None = None
 
 
-def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[_Sample]:
+def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
     """Return the sample of each look that was taken: the first complete fresh seeds."""
     assert state.current_lock is not None
     by_seed, weights = {node.seed: node for node in nodes}, build_look_weights(len(state.current_lock.looks) or 1)
     return [
-        _Sample(
+        LookSample(
             [
                 read_replicate_values(by_seed[seed], state.test_measurements.get(by_seed[seed].id, ()))
                 for seed in one.seeds
@@ -336,11 +336,11 @@ def decide_from_runs(
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[HypothesisDecision, ...]:
     """Decide every hypothesis of a plan from these runs, in one test."""
-    return _decide_samples(plan, [_Sample(runs, find_resampled)], confirmed=confirmed, levels=levels)
+    return decide_from_looks(plan, [LookSample(runs, find_resampled)], confirmed=confirmed, levels=levels)
 
 
-def _decide_samples(
-    plan: DataPlan, samples: Sequence[_Sample], *, confirmed: bool, levels: Mapping[str, float], ended: bool = False
+def decide_from_looks(
+    plan: DataPlan, samples: Sequence[LookSample], *, confirmed: bool, levels: Mapping[str, float], ended: bool = False
 ) -> tuple[HypothesisDecision, ...]:
     """Decide every hypothesis of a plan from one sample, or from those of several looks.
 

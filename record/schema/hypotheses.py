@@ -17,6 +17,11 @@ PRECISE_SHARE = 1 / 3
 IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "datasets"]
 
 
+def rename_old_verdict(word: object) -> object:
+    """Return the verdict that a word of an older record stands for; other words as they are."""
+    return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
+
+
 class Effect(FrozenModel):
     """A number that the study estimates, and the smallest size that matters."""
 

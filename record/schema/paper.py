@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import HypothesisVerdict
+from labwright.record.schema.hypotheses import HypothesisVerdict, rename_old_verdict
 
 
 class Section(FrozenModel):
@@ -48,16 +48,11 @@ class ScopeFinding(FrozenModel):
     may: str = Field(default="", description="what may be said instead")
 
 
-def _rename_verdict(word: object) -> object:
-    """Return the verdict for that of an older record."""
-    return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
-
-
 class ClaimReading(FrozenModel):
     """What a paper says about a claim."""
 
     id: str = Field(description="id of the claim")
-    says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(_rename_verdict)] = Field(
+    says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(rename_old_verdict)] = Field(
         description="what a reader takes from the text; nothing: the claim is not mentioned"
     )
     quote: str = Field(default="", description="the sentence that says so most clearly, copied")
