@@ -16,12 +16,12 @@ minus the smallest effect, where zero means "no effect") or open. What was claim
 most a bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all
 its effects are, which needs no correction, and refuted if one is.
 
-The p of a claim is the two-sided level at which its interval would just support it; that of a hypothesis is the largest
-of its parts. Over looks (`record.claims.looks`) it is the smallest p over weight, and the interval printed is the
-intersection of those of all looks, each at the level times its weight; that of the last look if the intersection does
-not contain the estimate. A hypothesis that presupposes another is tested after it, only if that one is supported, at
-the same level; Holm's correction covers these chains. So at most 2.5 % of studies support a false claim, however the
-hypotheses depend on each other.
+The p of a claim is the two-sided level at which its interval would just support it. Over looks (`record.claims.looks`)
+it is the smallest p over weight, and a claim is decided by the intersection of the intervals of all looks, each at the
+level times its weight; printed is that of the last look where the intersection does not contain the estimate. The p of
+a hypothesis is the largest of its parts. A hypothesis that presupposes another is tested after it, only if that one is
+supported, at the same level; Holm's correction covers these chains. So at most 2.5 % of studies support a false claim,
+however the hypotheses depend on each other.
 
 Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
 then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm
@@ -358,7 +358,12 @@ def decide_from_looks(
     }
     weights = [sample.weight for sample in samples]
     found = {
-        one.id: combine_look_p([_compute_p(parts[: len(one.effects)]) for parts in measured[one.id]], weights)
+        one.id: _find_largest(
+            [
+                combine_look_p([each.compute_p() if each.found is not None else None for each in looks], weights)
+                for looks in list(zip(*measured[one.id], strict=True))[: len(one.effects)]
+            ]
+        )
         for one in plan.hypotheses
     }
     chains = list_chains(plan.hypotheses)
@@ -756,10 +761,6 @@ def _find_worst_value(
     return least, lost
 
 
-def _compute_p(parts: Sequence[_EffectEstimate]) -> float | None:
-    return None if any(part.found is None for part in parts) else max(part.compute_p() for part in parts)
-
-
 def _build_decision(one: Hypothesis, parts: Sequence[EffectDecision], base: HypothesisDecision) -> HypothesisDecision:
     """Return the decision with these parts: effects, alternatives and rival, in this order."""
     end = len(one.effects) + len(one.alternatives)
@@ -806,11 +807,13 @@ def _decide_effect(
         if one.found is not None
     ]
     low, high = max(end for end, _ in ends), min(end for _, end in ends)
+    verdict = classify_claim(*((low, high) if low <= high else ends[-1]), part.effect)
     if not low <= part.mean <= high:
         low, high = ends[-1]
     if low == -inf or high == inf:
         return base.model_copy(update={"why": "the divisor is not clearly different from zero"})
-    verdict, spread = classify_claim(low, high, part.effect), part.found.spread
+    earlier = "decided at an earlier look" if verdict != classify_claim(low, high, part.effect) else ""
+    spread = part.found.spread
     is_open = verdict == "open"
     return base.model_copy(
         update={
@@ -821,7 +824,7 @@ def _decide_effect(
             "examples": part.covers_examples,
             "floor": spread.compute_floor(own * part.level_factor),
             "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
-            "why": _explain_divergence(part, own) if is_open else "",
+            "why": _explain_divergence(part, own) if is_open else earlier,
             "needed": count_precise_units(spread, len(part.units.values), part.effect.smallest, own * part.level_factor)
             if is_open and part.divergence_bounds is None
             else None,

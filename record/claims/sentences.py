@@ -70,9 +70,7 @@ def _has_direction(part: EffectDecision) -> bool:
 
 def describe_need(part: EffectDecision, units: str = "seeds") -> str:
     """Describe why a claim is open, or how many units would measure the effect precisely; "" if it is decided."""
-    if part.verdict != "open":
-        return ""
-    if part.why or part.low is None:
+    if part.why or part.verdict != "open" or part.low is None:
         return part.why
     width = f"plus and minus {PRECISE_SHARE * part.effect.smallest:.2g}"
     if part.needed is not None:

@@ -163,7 +163,10 @@ class EffectDecision(FrozenModel):
         default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
     )
     verdict: HypothesisVerdict = Field(default="open", description="whether what is claimed of the effect holds")
-    why: str = Field(default="", description="why it is open, if not because of the width of the interval")
+    why: str = Field(
+        default="",
+        description="why it is open, if not because of the width of the interval; or that it was decided earlier",
+    )
     needed: int | None = Field(
         default=None,
         description="if the verdict is open, the units at which a third of the smallest effect is half of the width",

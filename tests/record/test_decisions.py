@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from benchmarks.false_support import Case, simulate
+from benchmarks.decisions import Case, simulate
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
@@ -345,10 +346,25 @@ def test_clusters_add_their_spread_with_their_own_freedom_and_few_decide_nothing
     ],
 )
 def test_at_the_boundary_hardly_anything_is_supported(unit: IntervalUnit, clusters: int, unequal: bool) -> None:
-    """`benchmarks.false_support` at small size; it decides some of them one by one, and fails where these differ."""
+    """`benchmarks.decisions` at small size; it decides some of them one by one, and fails where these differ."""
     for form in ("difference", "difference of worsts"):
         case = Case(form, unit, 3, clusters, unequal, datasets=5 if unit == "datasets" else 1)
         assert simulate((case, 500, 0.001))["holds"]
+
+
+def test_rules_over_looks_families_and_chains_support_hardly_any_false_claim() -> None:
+    """`benchmarks.decisions` at small size, decided one by one as well."""
+    single = RuleCase("one effect", (0.0,), ((0,),), (-1,), 5, looks=4)
+    three = replace(single, shifts=(1.0, 0.0, 0.0), groups=((0,), (1, 2), (2,)), after=(-1, 0, -1), correlation=0.5)
+    for case in (single, three, replace(single, ratio=True, looks=1)):
+        assert simulate_rule((case, 1000, 0.001))["holds"]
+
+
+def test_crossed_intervals_cover_and_looks_cost_little() -> None:
+    assert 0.93 <= simulate_crossed((4, (0.4, 0.2, 0.4), 600))["coverage"] <= 0.985
+    found = simulate_looks((1.0, 1000))
+    assert found["fixed_power"] == pytest.approx(found["planned_power"], abs=0.05)
+    assert found["power_by_look"][-1] > 0.8
 
 
 @pytest.mark.parametrize("arm", ["adam", "sgd"])
@@ -454,9 +470,9 @@ def test_a_quotient_is_the_ratio_of_means_with_the_interval_of_fieller() -> None
     found = only(decide_from_runs(plan(asked), runs_of(pairs), confirmed=True))
     [part] = found.parts
     a, b = np.array(pairs).T
-    covariance = np.cov(a, b) / len(a)
+    covariance: Any = np.cov(a, b) / len(a)
     t = stats.t.ppf(0.975, 5) ** 2
-    roots = np.roots(
+    roots: Any = np.roots(
         [
             b.mean() ** 2 - t * covariance[1, 1],
             -2 * (a.mean() * b.mean() - t * covariance[0, 1]),
