@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from benchmarks.decisions import Case, simulate
+from benchmarks.decisions import Case, RuleCase, simulate, simulate_crossed, simulate_looks, simulate_rule
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
@@ -470,15 +470,14 @@ def test_a_quotient_is_the_ratio_of_means_with_the_interval_of_fieller() -> None
     found = only(decide_from_runs(plan(asked), runs_of(pairs), confirmed=True))
     [part] = found.parts
     a, b = np.array(pairs).T
-    covariance: Any = np.cov(a, b) / len(a)
-    t = stats.t.ppf(0.975, 5) ** 2
-    roots: Any = np.roots(
-        [
-            b.mean() ** 2 - t * covariance[1, 1],
-            -2 * (a.mean() * b.mean() - t * covariance[0, 1]),
-            a.mean() ** 2 - t * covariance[0, 0],
-        ]
-    )
+    variances: Any = cast("Any", np).cov(a, b) / len(a)
+    t = float(stats.t.ppf(0.975, 5)) ** 2
+    coefficients: list[float] = [
+        b.mean() ** 2 - t * variances[1, 1],
+        -2 * (a.mean() * b.mean() - t * variances[0, 1]),
+        a.mean() ** 2 - t * variances[0, 0],
+    ]
+    roots: Any = np.roots(coefficients)
     assert part.mean == pytest.approx(a.mean() / b.mean())
     assert (part.low, part.high) == pytest.approx((min(roots), max(roots)))
     assert found.p == pytest.approx(2 * stats.ttest_1samp(a - 0.6 * b, 0, alternative="less").pvalue)

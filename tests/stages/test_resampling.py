@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,9 @@ from labwright.models.client import Models
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import compute_test_claims
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_test_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
+from labwright.record.claims.looks import build_look_sizes
 from labwright.record.estimands import CellRef
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunBranched
@@ -23,6 +25,7 @@ from labwright.record.events.search_events import (
     AttemptExecuted,
     ConfirmationLocked,
     DecisionMade,
+    LookTaken,
     NodeJudged,
     PlanPrepared,
     SealedTestResampled,
@@ -351,6 +354,41 @@ def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_noth
     log.append(RunBranched(parent="p", point="agenda", events=1, sha256="0", seed=1, tested=True))
     [one] = decide_hypotheses(log.state)
     assert not one.confirmed and not one.hypothesis.confirmatory
+
+
+def test_each_look_reads_its_first_seeds_and_the_smallest_p_over_weight_counts(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    assert log.state.data_plan is not None
+    gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
+    log.append(
+        PlanPrepared(
+            datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain,)})
+        )
+    )
+    log.append(
+        ConfirmationLocked(
+            plan=log.state.plan_hash,
+            amendments=0,
+            winner="n0001",
+            source="0",
+            n=5,
+            seeds=(2, 3, 4, 5, 6),
+            looks=build_look_sizes(3, 100),
+        )
+    )
+    assert not decide_hypotheses(log.state)[0].confirmed, "no look was taken"
+    resampled = {one.key: one for one in resample_differences(log.state, folder)}["hypothesis/gain/0"]
+    log.append(LookTaken(look=0, seeds=(2, 3, 4), resampled=(resampled,)))
+    [first] = decide_hypotheses(log.state)
+    assert first.confirmed and first.look == 0 and first.parts[0].seeds == (2, 3, 4) and first.parts[0].examples
+    assert first.level == SIGNIFICANCE_LEVEL and not first.parts[0].optimistic
+    log.append(LookTaken(look=1, seeds=(2, 3, 4, 5, 6), ends="the claim is decided"))
+    [second] = decide_hypotheses(log.state)
+    assert second.look == 1 and second.n == 5 and second.parts[0].optimistic and second.verdict == "supported"
+    alone = replace(log.state, looks=[], locks=[(0, log.state.locks[-1][1].model_copy(update={"looks": ()}))])
+    assert first.p is not None and second.p is not None
+    p_of_second = decide_hypotheses(alone)[0].p
+    assert p_of_second is not None and second.p == pytest.approx(min(first.p, p_of_second / 0.25))
 
 
 def test_arms_that_are_equal_differ_by_nothing_in_every_draw(tmp_path: Path) -> None:
