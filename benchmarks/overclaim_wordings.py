@@ -24,7 +24,7 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_claims
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
-from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.claims.sentences import EXPLORATORY_WORD, format_verdict_clauses, list_outcome_words
 from labwright.record.printed_value import print_count
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
@@ -83,7 +83,10 @@ def build_evidence(study: Mapping[str, Any]) -> Evidence:
         cites=frozenset(one["key"] for one in study["works"]),
         names=tuple(dict.fromkeys(filter(None, names))),
         verdicts=format_verdict_clauses(state, found, pairs),
-        hypothesis_verdicts={**{one.key: one.verdict for one in found}, **{one.key: one.significance for one in pairs}},
+        outcome_words={
+            **{one.key: list_outcome_words(one) for one in found},
+            **{one.key: (EXPLORATORY_WORD,) for one in pairs},
+        },
     )
 
 

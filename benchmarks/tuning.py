@@ -35,6 +35,7 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
+    adjust_p_values,
     compute_detectable_effect,
     compute_p_value,
     compute_test_claims,
@@ -170,20 +171,31 @@ def decide_untuned(study: PlantedStudy) -> str:
         for arm in ("method", "baseline")
     }
     gains = [a - b for a, b in zip(values["method"], values["baseline"], strict=True)]
-    p = compute_p_value(gains) if all(map(math.isfinite, gains)) else None
+    return _call_difference(fmean(gains), compute_p_value(gains) if all(map(math.isfinite, gains)) else None)
+
+
+def _call_difference(gain: float, p: float | None) -> str:
+    """Return what a t test with this p says of a difference."""
     if p is None:
         return "unknown"
-    return "not significant" if p > SIGNIFICANCE_LEVEL else "improved" if fmean(gains) > 0 else "worsened"
+    return "not significant" if p > SIGNIFICANCE_LEVEL else "improved" if gain > 0 else "worsened"
 
 
 def describe_result(study: PlantedStudy) -> dict[str, Any]:
     """Return the truth of a study, and the program's verdict."""
     with tempfile.TemporaryDirectory() as folder:
         state = run_study(study, Path(folder))
-    found = [one for one in compute_differences(state, compute_test_claims(state)) if one.family == "primary"]
-    called = next((one for one in found if one.significance == "improved"), found[0] if found else None)
+    found = [
+        one
+        for one in compute_differences(state, compute_test_claims(state))
+        if one.name == study.plan.primary_metric.name and one.arm == "method"
+    ]
+    adjusted = adjust_p_values([compute_p_value(one.values) for one in found])
+    words = [_call_difference(one.mean, p) for one, p in zip(found, adjusted, strict=True)]
+    place = words.index("improved") if "improved" in words else 0
+    called = found[place] if found else None
     return describe_truth(study) | {
-        "called": called.significance if called else "unknown",
+        "called": words[place] if words else "unknown",
         "mean": round(called.mean, 5) if called else None,
         "efforts": compute_effort(state),
         "settings": {arm: one.setting for arm, one in find_chosen(state, find_winner(state) or "").items()},

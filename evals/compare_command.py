@@ -211,12 +211,11 @@ def _score_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
 
 def _format_claim(claim: KeyClaim) -> Text:
     spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
-    style = {"improved": "green", "worsened": "red"}.get(claim.called, "")
     return Text(
         f"  {to_plain(claim.metric)} on {to_plain(claim.dataset)}, {to_plain(claim.condition)} - "
         f"{to_plain(claim.other)}: "
-        f"{claim.mean:+.4g} ({spread}, n = {claim.n}): "
-    ) + Text(claim.verdict, style=style)
+        f"{claim.mean:+.4g} ({spread}, n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
+    )
 
 
 def _format_verdicts(comparison: RunsComparisonReport) -> Iterator[Text]:

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.models.roles.judge import Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper
-from labwright.record.claims.differences import DifferenceOutcome, compute_differences
+from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import parse_arm
@@ -39,10 +39,6 @@ class KeyClaim(FrozenModel):
     low: float | None
     high: float | None
     n: int
-    called: DifferenceOutcome = Field(description="of `condition`, corrected for the comparisons of its own paper only")
-    verdict: str = Field(
-        description="the verdict in words, with the number of comparisons in its correction, and `caveats`"
-    )
     caveats: tuple[str, ...] = Field(default=(), description="caveats, such as stale tuning")
 
 
@@ -81,8 +77,6 @@ def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedR
                 low=one.low,
                 high=one.high,
                 n=one.n,
-                called=one.significance,
-                verdict=one.verdict_text,
                 caveats=one.caveats,
             )
             for one in compute_differences(state, compute_paper_claims(state))

@@ -246,7 +246,7 @@ def compute_baseline_differences(state: RunState, best: str | None) -> tuple[Cla
         if one.name == plan.primary_metric.name and one.split == "validation"
     ]
     higher = plan.primary_metric.higher_is_better
-    return tuple(  # with one seed the noise is unknown, so there is no verdict
+    return tuple(  # with one seed the noise is unknown, so there is no interval
         ClaimDifference(
             key=f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}",
             name=a.name,
@@ -262,7 +262,6 @@ def compute_baseline_differences(state: RunState, best: str | None) -> tuple[Cla
             sd=None,
             low=None,
             high=None,
-            significance="unknown",
             better=a.condition if (a.value > b.value) == higher else b.condition,
         )
         for a in shown

@@ -100,10 +100,11 @@ FRAME_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "sd": "standard deviation over the values, in the unit; empty if they are equal",
         "low": "lower end of the 95 % interval; for a hypothesis, at the Holm-corrected level",
         "high": "upper end of the interval",
-        "p": "two-sided p-value; corrected in its family for a difference, uncorrected for a hypothesis",
+        "p": "two-sided p-value of what a hypothesis claims, uncorrected; empty for a difference",
         "smallest": "for a hypothesis: smallest effect of interest, in the unit",
-        "verdict": "improved, worsened, not significant, unknown; for a hypothesis: supported, smaller, "
-        "negligible, opposite, undecided",
+        "direction": "for a hypothesis: positive, negative, equivalent, open",
+        "verdict": "for a hypothesis, what is claimed of the effect: supported, refuted, open; for a difference: "
+        "exploratory, with its caveats",
         "confirmed": "whether a hypothesis was decided on test data with fresh seeds under a locked plan",
         "grade": "weakest grade of its measurements; empty for a hypothesis",
         "nodes": "replicates that it uses, separated by spaces",
@@ -234,11 +235,7 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
     for one in means:
         yield _claim_row(one, "mean", units)
     for one in compute_differences(state, means):
-        yield _claim_row(one, "difference", units) | {
-            "other": one.other,
-            "p": one.p_adjusted,
-            "verdict": ", ".join((one.significance, *one.caveats)),
-        }
+        yield _claim_row(one, "difference", units) | {"other": one.other, "verdict": one.basis_text}
     nodes = [node.id for node in find_deciding_nodes(state)[0]]
     decided = {
         "kind": "hypothesis",
@@ -267,6 +264,7 @@ def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any
         "unit": units.get(one.name, ""),
         "other": "",
         "n": one.n,
+        "direction": "",
         "verdict": "",
         "confirmed": False,
         "nodes": " ".join(one.nodes),
@@ -274,7 +272,7 @@ def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any
 
 
 def _effect_row(decision: HypothesisDecision, part: EffectDecision) -> dict[str, Any]:
-    return part.model_dump(include={"mean", "sd", "low", "high", "verdict"}) | {
+    return part.model_dump(include={"mean", "sd", "low", "high", "direction", "verdict"}) | {
         "condition": part.effect.estimand,
         "n": len(part.values),
         "p": decision.p,

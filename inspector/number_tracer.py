@@ -32,8 +32,6 @@ FORM_NAMES = {
     "pm": "mean and standard deviation",
     "ci_examples": "interval over test examples",
     "p": "p of the paired t test",
-    "p_adjusted": "corrected p",
-    "mde": "minimum detectable difference",
 }
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 

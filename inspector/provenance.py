@@ -20,7 +20,7 @@ from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import find_deciding_nodes
-from labwright.record.claims.sentences import list_effect_datasets
+from labwright.record.claims.sentences import list_effect_datasets, list_outcome_words
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
@@ -154,7 +154,7 @@ class ProvenanceLookup:
         return TraceCandidate(
             kind="claim",
             key=one.key,
-            what=f"verdict on a hypothesis, {one.verdict}",
+            what=f"verdict on a hypothesis, {', '.join(list_outcome_words(one))}",
             printed=text,
             places=places,
             origins=(

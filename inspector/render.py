@@ -19,7 +19,7 @@ from labwright.inspector.safe_text import (
 )
 from labwright.inspector.status import BudgetUsage, LlmUsage, RemainingEstimate, RunStatus
 from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
-from labwright.record.claims.sentences import format_lost_seeds
+from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
@@ -314,18 +314,18 @@ def format_decision(one: HypothesisDecision) -> str:
     parts = "; ".join(
         part.why
         if part.mean is None or part.low is None
-        else f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, "
-        f"n = {len(part.values)}{f' ({part.verdict})' * (len(one.parts) > 1)}"
+        else f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], n = {len(part.values)}: {describe_outcome(part)}"
         for part in one.parts
     )
-    more = next((f", {part.decides} with this spread would decide it" for part in one.parts if part.decides), "")
+    more = next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
+    together = f"; together {one.verdict}" if len(one.parts) > 1 else ""
     more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
     more += (
-        f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'undecided'}"
+        f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"
         if (one.rival is not None and one.hypothesis.rival is not None)
         else ""
     )
-    return shorten(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
+    return shorten(f"{one.hypothesis.id}: {parts}{together}{more}", 200)
 
 
 def format_remaining_estimate(ahead: RemainingEstimate) -> str:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from labwright.models.roles.figures import ArrayBrief, Range
 from labwright.models.roles.paper_writing import ClaimLine
 from labwright.record.claims.hypothesis_tests import ReplicateValues, compute_effect_value
+from labwright.record.claims.sentences import describe_outcome
 from labwright.record.estimands import EstimandError, MissingCell, describe_estimand, list_main_arms
 from labwright.record.result_macros import ClaimKey, to_plain_text
 from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
@@ -174,7 +175,7 @@ def format_effect_result(part: EffectDecision, plan: DataPlan) -> str:
     return (
         f"{describe_estimand(part.effect.estimand, plan)}: {format_number(part.mean)} "
         f"[{format_number(part.low)}, {format_number(part.high)}], "
-        f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}"
+        f"n = {len(part.values)}: {describe_outcome(part)}"
     )
 
 

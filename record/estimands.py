@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from importlib import import_module
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from labwright.record.float_compare import subtract_rounded
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
@@ -137,6 +137,7 @@ class TunedArm:
 
 
 Expression = NumberLiteral | ArmRef | BinaryOperation | DropLevel | Aggregate | OnDataset | TunedArm
+_MINUS_ONE = NumberLiteral(-1.0)
 
 
 # --- parsing ---------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def _parse_expression(tree: ast.expr) -> Expression:
         case ast.Constant(value=int(value) | float(value)) if not isinstance(value, bool):
             return NumberLiteral(float(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return BinaryOperation("*", NumberLiteral(-1.0), _parse_expression(operand))
+            return BinaryOperation("*", _MINUS_ONE, _parse_expression(operand))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATOR_SIGNS:
             return BinaryOperation(_OPERATOR_SIGNS[type(op)], _parse_expression(left), _parse_expression(right))
         case ast.Call(func=ast.Name(id=name)):
@@ -253,13 +254,14 @@ class EvaluationContext:
 
 
 def evaluate_estimand(
-    text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell, *, dataset: str = ""
+    estimand: str | Expression, plan: DataPlan, metric: MetricSpec, read: ReadCell, *, dataset: str = ""
 ) -> EstimandValue:
-    """Return the value of an estimand in one unit, on a dataset (default: the main one).
+    """Return the value of an estimand, or of a part of one, in one unit, on a dataset (default: the main one).
 
     Raises `MissingCell` and `EstimandError`.
     """
-    return _evaluate(parse_estimand(text), EvaluationContext(plan, metric, read, dataset or plan.datasets[0].name))
+    whole = parse_estimand(estimand) if isinstance(estimand, str) else estimand
+    return _evaluate(whole, EvaluationContext(plan, metric, read, dataset or plan.datasets[0].name))
 
 
 def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell) -> dict[str, EstimandValue]:
@@ -269,7 +271,11 @@ def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadC
     different levels. Raises `MissingCell` and `EstimandError`.
     """
     whole, at = parse_estimand(text), EvaluationContext(plan, metric, read, plan.datasets[0].name)
-    over = [(fold, _resolve_axis(fold.axis, fold.names, at)) for fold in _iterate_aggregates(whole)]
+    over = [
+        (fold, _resolve_axis(fold.axis, fold.names, at))
+        for fold in _iterate_parts(whole)
+        if isinstance(fold, Aggregate)
+    ]
     found = [(fold, names) for fold, (axis, names) in over if axis == "levels"]
     if len({names for _, names in found}) != 1 or any(
         fold.function == "slope" and fold is not whole for fold, _ in found
@@ -280,20 +286,76 @@ def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadC
 
 def has_extreme(text: str) -> bool:
     """Return whether an estimand contains the maximum or minimum of several cells, so that its values are skewed."""
-    return any(fold.function in ("max", "min", "worst") for fold in _iterate_aggregates(parse_estimand(text)))
+    return any(
+        isinstance(fold, Aggregate) and fold.function in ("max", "min", "worst")
+        for fold in _iterate_parts(parse_estimand(text))
+    )
+
+
+def split_quotient(text: str) -> tuple[Expression, Expression] | None:
+    """Return numerator and divisor of an estimand that is a quotient of cells, else None.
+
+    The divisor of a relative change is returned without its sign, so its mean may be negative (`is_change`).
+    """
+    whole = parse_estimand(text)
+    if not isinstance(whole, BinaryOperation) or whole.operator != "/" or not _reads_cells(whole.right):
+        return None
+    return whole.left, whole.right.left if _is_size(whole.right) else whole.right
+
+
+def is_change(text: str) -> bool:
+    """Return whether an estimand is a relative change, whose divisor counts without its sign."""
+    whole = parse_estimand(text)
+    return isinstance(whole, BinaryOperation) and whole.operator == "/" and _is_size(whole.right)
+
+
+def is_contrast(text: str) -> bool:
+    """Return whether zero means "no effect": a difference, slope or change without numbers other than a sign."""
+    whole = parse_estimand(text)
+    return not _has_number(whole) and _is_contrast(whole)
+
+
+def _is_contrast(one: Expression) -> bool:
+    match one:
+        case BinaryOperation(operator="-") | DropLevel():
+            return True
+        case BinaryOperation(operator="*"):
+            return one.left == _MINUS_ONE and _is_contrast(one.right)
+        case BinaryOperation(operator="/"):
+            return _is_contrast(one.left)
+        case BinaryOperation(operator="+"):
+            return _is_contrast(one.left) and _is_contrast(one.right)
+        case Aggregate():
+            return one.function == "slope" or _is_contrast(one.operand)
+        case OnDataset():
+            return _is_contrast(one.operand)
+        case _:
+            return False
+
+
+def _has_number(one: Expression) -> bool:
+    return any(isinstance(each, NumberLiteral) and each != _MINUS_ONE for each in _iterate_parts(one))
+
+
+def _reads_cells(one: Expression) -> bool:
+    return any(isinstance(each, ArmRef | TunedArm) for each in _iterate_parts(one))
+
+
+def _is_size(one: Expression) -> TypeGuard[BinaryOperation]:
+    return isinstance(one, BinaryOperation) and one.operator == "|"
+
+
+def _iterate_parts(one: Expression) -> Iterator[Expression]:
+    """Yield an expression and all parts of it."""
+    yield one
+    if isinstance(one, BinaryOperation):
+        yield from (*_iterate_parts(one.left), *_iterate_parts(one.right))
+    elif isinstance(one, Aggregate | DropLevel | OnDataset):
+        yield from _iterate_parts(one.operand)
 
 
 def _subtract(a: EstimandValue, b: EstimandValue) -> EstimandValue:
     return subtract_rounded(a, b) if _is_scalar_pair(a, b) else a - b
-
-
-def _iterate_aggregates(one: Expression) -> Iterator[Aggregate]:
-    if isinstance(one, Aggregate):
-        yield one
-    if isinstance(one, BinaryOperation):
-        yield from (*_iterate_aggregates(one.left), *_iterate_aggregates(one.right))
-    elif isinstance(one, Aggregate | DropLevel | OnDataset):
-        yield from _iterate_aggregates(one.operand)
 
 
 def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
@@ -632,7 +694,7 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
                     f"the relative change from {_describe_expression(one.left.right, plan, inner=True)} to "
                     f"{_describe_expression(one.left.left, plan, inner=True)}"
                 )
-            elif one.operator == "*" and one.left == NumberLiteral(-1.0):
+            elif one.operator == "*" and one.left == _MINUS_ONE:
                 text = f"minus {_describe_expression(one.right, plan, inner=True)}"
             else:
                 word = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}[one.operator]

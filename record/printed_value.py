@@ -1,7 +1,7 @@
 r"""Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
 from nothing else (`record.result_macros`).
 
-  print_value, print_signed, print_significant, print_spread, print_interval, print_probability, print_count
+  print_value, print_signed, print_significant, print_spread, print_interval, print_count
                  a number of the record
   print_setting  a constant or setting of the code: a number, or a short text that makes no statement
   print_name     a name from the plan, the data or the user
@@ -76,12 +76,6 @@ def print_interval(ends: tuple[float | None, float | None], digits: int) -> Prin
     if None in ends:
         return PrintedValue(NOT_MEASURED, _MAKER_TOKEN)
     return PrintedValue(f"[{', '.join(format_tex_number(end, digits) for end in ends)}]", _MAKER_TOKEN)
-
-
-def print_probability(p: float | None, digits: int) -> PrintedValue:
-    """Print a probability with `digits` decimals; below 0.001 as "<0.001"."""
-    tex = NOT_MEASURED if p is None else r"\ensuremath{<}0.001" if p < 0.001 else f"{p:.{digits}f}"
-    return PrintedValue(tex, _MAKER_TOKEN)
 
 
 def print_count(value: int) -> PrintedValue:

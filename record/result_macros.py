@@ -26,7 +26,7 @@ MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
-_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|ci_examples|p|p_adjusted|mde|short)$")
+_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|short)$")
 _SYMBOLS = {"pm": "±", "times": "×"}
 
 

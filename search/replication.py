@@ -4,7 +4,7 @@ A stage settles again on its next best node if the best becomes suspect, but onl
 
 Replicates run the same code with other seeds. Those of the tuned node are the pilot: only their spread, never their
 results, determines how many fresh seeds decide the plan's hypotheses
-(`record.claims.hypothesis_tests.compute_planned_n`). When the main experiments end, that number is locked, and the
+(`record.claims.planned_seeds.compute_planned_seeds`). When the main experiments end, that number is locked, and the
 winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as soon as a result
 looks good would bias it.
 
@@ -23,12 +23,11 @@ from labwright.record.campaign import DecisionForecast
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner
 from labwright.record.claims.hypothesis_tests import (
     SKEWED_LEVEL_FACTOR,
-    compute_divergence_n,
-    compute_planned_n,
     compute_unit_values,
     compute_worst_loss,
     read_replicate_values,
 )
+from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds
 from labwright.record.estimands import EstimandError, MissingCell, has_extreme
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
@@ -110,15 +109,9 @@ def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
             except (MissingCell, EstimandError):
                 continue
             if len(values) >= MIN_FRESH_SEEDS:
-                n = max(
-                    compute_planned_n(
-                        stdev(values),
-                        len(values),
-                        effect.smallest,
-                        level * (SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1),
-                    ),
-                    compute_divergence_n(loss, effect.smallest, level),
-                )
+                factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
+                planned = compute_planned_seeds(effect, stdev(values), level=level * factor).n or MAX_UNITS
+                n = max(MIN_REPLICATES, planned, compute_divergence_n(loss, effect.smallest, level))
                 found[one.id] = max(n, found.get(one.id, 0))
     return found
 

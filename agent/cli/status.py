@@ -219,13 +219,6 @@ def _format_comparison(one: ClaimDifference) -> Text:
         line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
     elif one.n == 1:
         line.append(" (one seed: the noise is unknown)")
-    words = {
-        **dict.fromkeys(("improved", "worsened"), f"{to_plain(one.better)} is better"),
-        "unknown": f"unknown: n = {one.n} < 5",
-    }
     known = one.n == 1 or one.sd is not None
-    verdict = words.get(one.significance, one.outcome_text) if known else "unknown: identical for every seed"
-    line.append(
-        f"  {', '.join((verdict, *one.caveats))}", style="green" if one.significance == "improved" else "yellow"
-    )
+    line.append(f"  {one.basis_text if known else 'identical for every seed'}", style="yellow")
     return line

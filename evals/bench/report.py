@@ -84,7 +84,7 @@ def _format_difference(one: ClaimDifference) -> str:
     spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
     return (
         f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} ({spread}; n = {one.n}): "
-        f"{one.verdict_text}"
+        f"{one.basis_text}"
     )
 
 

@@ -139,6 +139,7 @@ class RunFragments:
             tuple(find_trusted_replicates(state, best)) if best else (),
             state.current_lock,
             len(state.test_measurements),
+            len(state.looks),
             tuple(state.resampled_intervals.values()),
             len(state.ancestry),
         )

@@ -26,7 +26,7 @@ from labwright.inspector.safe_text import (
 from labwright.inspector.tree import format_branch_point
 from labwright.inspector.web.node_table import TEXT_COLUMNS
 from labwright.inspector.web.tree_drawing import KIND_SHAPES, STATUS_MARKS
-from labwright.record.claims.sentences import format_lost_seeds
+from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.schema.nodes import STAGES
 
 WEB_FOLDER = Path(__file__).parent
@@ -111,6 +111,8 @@ class PageRenderer:
             stage_names=STAGES,
             texts=TEXT_COLUMNS,
             lost=format_lost_seeds,
+            outcome=describe_outcome,
+            need=describe_need,
         )
 
     def render_response(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:

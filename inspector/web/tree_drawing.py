@@ -87,7 +87,7 @@ class IntervalBar(NamedTuple, Generic[T]):
     mean: float
     ends: tuple[float, float] | None
     zero: float | None = None
-    smallest_position: float | None = None
+    limit_position: float | None = None
 
 
 def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[IntervalBar[Claim], ...]:
@@ -109,10 +109,10 @@ def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
     """Draw an effect on its own scale; None before it was measured."""
     if part.mean is None:
         return None
-    smallest = part.effect.smallest
-    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, smallest])
+    limit = part.effect.limit
+    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, limit])
     ends = (at(part.low), at(part.high)) if part.low is not None and part.high is not None else None
-    return IntervalBar(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(smallest))
+    return IntervalBar(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(limit))
 
 
 def _make_scale(values: Sequence[float | None]) -> Callable[[float], float]:

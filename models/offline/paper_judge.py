@@ -122,7 +122,7 @@ def score_soundness(facts: RecordFacts) -> tuple[int, str]:
     count.add_points(1, facts.ablations >= 2, f"{facts.ablations} ablations")
     count.add_points(1, bool(facts.grades) and not logged, "every value computed by the program")
     count.add_points(-1, "computed" in dict(facts.grades), "labels within the code's reach")
-    count.add_points(1, _count_settled(facts) > facts.undecided, f"{_count_settled(facts)} comparisons settled")
+    count.add_points(1, _count_settled(facts) > facts.open, f"{_count_settled(facts)} hypotheses decided")
     count.add_points(-1, facts.replicates_failed > 0, f"{facts.replicates_failed} replicates failed")
     count.add_points(-1, facts.doubted * 4 > facts.nodes, f"{facts.doubted} of {facts.nodes} nodes suspect")
     count.add_points(-1, bool(facts.limited), "ended early")
@@ -134,8 +134,8 @@ def score_significance(facts: RecordFacts) -> tuple[int, str]:
     """Count breadth of data and settled questions; the importance of the question cannot be counted."""
     count = PointCount(2)
     count.add_points(1, facts.datasets >= 2, f"{facts.datasets} datasets")
-    count.add_points(1, _count_settled(facts) > 0, f"{_count_settled(facts)} comparisons settled")
-    count.add_points(1, facts.for_method > facts.for_other, f"{facts.for_method} of them for the method")
+    count.add_points(1, _count_settled(facts) > 0, f"{_count_settled(facts)} hypotheses decided")
+    count.add_points(1, facts.for_method > facts.for_other, f"{facts.for_method} comparisons favour the method")
     return count.clamp(1, 5)
 
 
@@ -186,7 +186,7 @@ QUOTE_WORDS = {
 
 
 def _count_settled(facts: RecordFacts) -> int:
-    return facts.for_method + facts.for_other + facts.no_difference
+    return facts.supported + facts.refuted
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ MAX_ROUNDS_IN_VAIN = 2
 _OVERCLAIM_WORDS = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
 )
-_VERDICT = re.compile(r"\((supported|smaller|negligible|opposite|undecided)\b")
+_VERDICT = re.compile(r": (supported|refuted|open)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 

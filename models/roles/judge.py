@@ -186,10 +186,12 @@ class RecordFacts(FrozenModel):
     ablations: int = Field(description="ablated parts whose node is good")
     datasets: int
     conditions: int = Field(description="conditions of the data plan")
-    for_method: int = Field(description="comparisons in which the method is measurably better, by paired intervals")
-    for_other: int = Field(description="comparisons in which it is measurably worse")
-    no_difference: int
-    undecided: int = Field(description="comparisons with too few replicates")
+    supported: int = Field(default=0, description="confirmatory hypotheses that are supported, on fresh seeds")
+    refuted: int = 0
+    open: int = 0
+    for_method: int = Field(description="exploratory comparisons whose 95 % interval favours the method")
+    for_other: int = Field(description="exploratory comparisons whose 95 % interval favours the other arm")
+    unclear: int = Field(description="exploratory comparisons whose interval contains zero, or without one")
     grades: tuple[tuple[str, int], ...] = Field(
         default=(), description="grade -> number of values with it in the paper"
     )

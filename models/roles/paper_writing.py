@@ -8,7 +8,6 @@ from pydantic import Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
-from labwright.record.claims.differences import DifferenceOutcome
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisVerdict
@@ -42,6 +41,7 @@ class DecidedHypothesis(FrozenModel):
     key: str = Field(description="use as \\verdict{key}")
     statement: str
     verdict: HypothesisVerdict
+    outcome: str = Field(default="", description="direction and claim of each effect")
     clause: str = Field(description="what its macro prints")
     reason: str = Field(default="", description="why smaller effects would not matter")
     confirmatory: bool = True
@@ -57,18 +57,18 @@ class ExploratoryComparison(FrozenModel):
     better: str = Field(description="condition with the better mean")
     worse: str
     equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
-    verdict: DifferenceOutcome = Field(description="of `subject` against the other; corrected for multiple comparisons")
     n: int
-    condition: str = Field(default="", description="the condition that the verdict is about; empty: the better one")
-    note: str = Field(default="", description="what must be reported with the verdict")
-    caveats: tuple[str, ...] = Field(default=(), description="printed with the verdict wherever it appears")
+    condition: str = Field(
+        default="", description="the condition from which the other is subtracted; empty: the better one"
+    )
+    caveats: tuple[str, ...] = Field(default=(), description="printed with the estimate wherever it appears")
     clause: str = Field(default="", description="what its macro prints")
     listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
 
     @property
-    def verdict_text(self) -> str:
-        """Return the verdict with its caveats: `improved, stale tuning`."""
-        return ", ".join((self.verdict, *self.caveats))
+    def basis_text(self) -> str:
+        """Return what it may be called, with its caveats: `exploratory, stale tuning`."""
+        return ", ".join(("exploratory", *self.caveats))
 
     @property
     def subject(self) -> str:

@@ -1,99 +1,48 @@
-"""Paired differences between arms, and their verdicts.
+"""Paired differences between arms: estimates with a 95 % interval, all of them exploratory.
 
-All of them are exploratory: a study decides its hypotheses (`record.claims.hypothesis_tests`), and these comparisons
-take no power from them. The differences of one split belong to one of two families. **Primary**: the primary metric,
-method against baseline, over all datasets and levels, and every pair of cells that a hypothesis of the plan or its
-rival reads in its metric. **Other**: everything else, that is other metrics and ablations. There are two families so
-that adding a metric to a plan does not make its main comparison harder to pass; and only two, because one finding in
-twenty side results is expected by chance.
+A study decides what it registered (`record.claims.hypothesis_tests`). Every other pair of arms has an estimate and an
+interval, which covers test examples too where predictions were resampled (`RunState.resampled_intervals`), but no
+verdict: an interval that excludes zero is expected in one of twenty pairs without an effect.
 
-A difference is called if all of this holds: at least `MIN_REPLICATES` pairs that are not all the same, a paired t test
-that is significant at 5 % after Holm's correction within its family, and, where predictions were resampled
-(`RunState.resampled_intervals`), a 95 % interval over the test examples that excludes zero on the same side. The t test
-covers retraining, the interval covers other test examples; both must support a difference. The family size counts every
-difference, including those with too few pairs to be tested. A verdict is about `condition`. Any other difference is
-`not significant`, reported with the number of comparisons; its own uncorrected interval may still exclude zero.
-
-Limits: the family of a stage report, which uses validation data, is not that of the paper; each is corrected
-separately. No interval, including those over examples, is corrected for multiple comparisons.
+Limits: intervals are not corrected for the number of pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from statistics import fmean
-from typing import Literal
 
 from labwright.record.claims.caveats import Caveat, CaveatFinder
-from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
-    SIGNIFICANCE_LEVEL,
-    Claim,
-    adjust_p_values,
-    compute_detectable_effect,
-    compute_p_value,
-    compute_t_interval,
-    find_weakest_grade,
-)
-from labwright.record.claims.hypothesis_tests import list_estimated_effects
-from labwright.record.estimands import list_conditions_read
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_t_interval, find_weakest_grade
+from labwright.record.claims.intervals import estimate_mean
 from labwright.record.float_compare import MAX_RELATIVE_ROUNDING, subtract_rounded
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
-from labwright.record.schema.data_plan import ResampledInterval, Split
-
-DifferenceOutcome = Literal["improved", "worsened", "not significant", "unknown"]
-TestFamily = Literal["primary", "other"]
+from labwright.record.schema.data_plan import ResampledInterval
 
 
 class ClaimDifference(Claim):
-    """A paired difference `condition - other`, and its verdict.
-
-    `p` is from the paired t test, None if it could not be run; `p_adjusted` is corrected for the `family_size`
-    differences of the `family`. `significance` is about `condition` relative to `other`: "worsened" means measurably
-    worse; `caveats` qualify it. `detectable_effect` is the smallest true difference that would be found with a power of
-    80 %.
-    """
+    """A paired difference `condition - other` with its 95 % interval; `caveats` qualify it."""
 
     other: str
     others: tuple[str, ...] = ()
     """The nodes of the other arm, in the order of `nodes`."""
     better: str
-    significance: DifferenceOutcome
-    family: TestFamily = "other"
-    family_size: int = 1
-    p: float | None = None
-    p_adjusted: float | None = None
-    detectable_effect: float | None = None
+    examples: bool = False
+    """Whether the interval includes the spread over test examples."""
     resampled_interval: ResampledInterval | None = None
     caveats: tuple[Caveat, ...] = ()
 
     @property
-    def outcome_text(self) -> str:
-        """The verdict; if not significant, with the correction that was applied."""
-        if self.significance != "not significant":
-            return self.significance
-        if self.is_limited_by_examples:
-            return f"{self.significance} over test examples"
-        return (
-            f"{self.significance} after Holm over {self.family_size} comparisons"
-            if self.family_size > 1
-            else self.significance
-        )
+    def basis_text(self) -> str:
+        """What the difference may be called: `exploratory, stale tuning`."""
+        return ", ".join(("exploratory", *self.caveats))
 
     @property
-    def verdict_text(self) -> str:
-        """The verdict with its caveats: `improved, stale tuning`."""
-        return ", ".join((self.outcome_text, *self.caveats))
-
-    @property
-    def is_limited_by_examples(self) -> bool:
-        """Whether the difference is not called only because of the interval over test examples."""
-        return (
-            self.significance == "not significant"
-            and self.p_adjusted is not None
-            and self.p_adjusted <= SIGNIFICANCE_LEVEL
-        )
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval, and zero lies outside of it."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:
@@ -104,27 +53,13 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats, read = (
-        CaveatFinder(state, claims),
-        [
-            list_conditions_read((each for each in list_estimated_effects(one) if each not in one.alternatives), plan)
-            for one in plan.hypotheses
-        ],
-    )
+    caveats = CaveatFinder(state, claims)
 
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
 
-    made = [
-        _build_difference(state, a, b, higher=higher[a.name]).model_copy(
-            update={
-                "caveats": caveats.find_caveats(a, b),
-                "family": "primary"
-                if (a.name == plan.primary_metric.name and role_of(a) == "method")
-                or any({(one.dataset, one.name, one.condition) for one in (a, b)} <= cells for cells in read)
-                else "other",
-            }
-        )
+    return [
+        _build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
         for a in claims
         for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
@@ -132,18 +67,10 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
         and role_of(b) == against.get(role_of(a))
         and set(a.seeds) & set(b.seeds)
     ]
-    families: dict[tuple[Split, TestFamily], list[int]] = {}
-    for place, one in enumerate(made):
-        families.setdefault((one.split, one.family), []).append(place)
-    for places in families.values():
-        tested = [compute_p_value(made[place].values) if made[place].n >= MIN_REPLICATES else None for place in places]
-        for place, p, adjusted in zip(places, tested, adjust_p_values(tested), strict=True):
-            made[place] = _apply_test(made[place], p, adjusted, len(places))
-    return made
 
 
 def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
-    """Build the difference of two claims over their shared seeds, before it is tested."""
+    """Build the difference of two claims over their shared seeds."""
     key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
     rows = [
@@ -160,6 +87,11 @@ def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> C
     over = state.resampled_intervals.get(key) if a.split == "test" else None
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
+    shared = over.shared[0] if over is not None and over.shared else 0.0
+    if over is not None and shared > 0 and len(values) > 1:
+        low, high = estimate_mean(values, shared, over.worth - 1 if over.worth else inf).compute_interval(
+            SIGNIFICANCE_LEVEL
+        )
     return ClaimDifference(
         key=key,
         name=a.name,
@@ -177,26 +109,6 @@ def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> C
         low=low,
         high=high,
         better=a.condition if (mean > 0) == higher else b.condition,
-        significance="unknown",
+        examples=over is not None and bool(over.shared) and len(values) > 1,
         resampled_interval=over,
-    )
-
-
-def _apply_test(one: ClaimDifference, p: float | None, adjusted: float | None, compared: int) -> ClaimDifference:
-    """Return the difference with its verdict, given its p-values and the size of its family."""
-    called: DifferenceOutcome = "improved" if one.better == one.condition else "worsened"
-    if adjusted is None:
-        called = "unknown"
-    elif adjusted > SIGNIFICANCE_LEVEL or (
-        one.resampled_interval is not None and not one.resampled_interval.supports_sign(one.mean)
-    ):
-        called = "not significant"
-    return one.model_copy(
-        update={
-            "p": p,
-            "p_adjusted": adjusted,
-            "family_size": compared,
-            "significance": called,
-            "detectable_effect": None if one.sd is None else compute_detectable_effect(one.n, one.sd, compared),
-        }
     )

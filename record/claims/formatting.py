@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable
 
 from labwright.record.claims.caveats import compare_anchors
-from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, find_trusted_replicates, find_winner
+from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
 from labwright.record.printed_value import (
     PrintedValue,
     print_count,
     print_interval,
     print_name,
-    print_probability,
     print_setting,
     print_significant,
     print_spread,
@@ -31,9 +29,7 @@ MAX_DECIMALS = 6
 def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
     """Return every printed form of the claims: key with suffix -> printed value.
 
-    Suffixes: `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Differences also have `.ci_examples`
-    (interval over test examples), `.p`, `.p_adjusted` (corrected for its family) and `.mde` (smallest detectable
-    difference). Missing values print as n/a.
+    Suffixes: `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Missing values print as n/a.
     """
     values: dict[str, PrintedValue] = {}
     for claim in claims:
@@ -47,26 +43,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
             f"{claim.key}.pm": print_spread(claim.mean, claim.sd, digits),
             f"{claim.key}.ci": print_interval((claim.low, claim.high), digits),
         }
-        if isinstance(claim, ClaimDifference):
-            over = claim.resampled_interval
-            ends = (over.low, over.high) if over is not None else (None, None)
-            values |= {
-                f"{claim.key}.ci_examples": print_interval(ends, digits),
-                f"{claim.key}.p": _format_probability(claim.p),
-                f"{claim.key}.p_adjusted": _format_probability(claim.p_adjusted),
-                f"{claim.key}.mde": print_value(claim.detectable_effect, digits),
-            }
     return values
-
-
-def _format_probability(p: float | None) -> PrintedValue:
-    """Print three decimals, or more if rounding would move p across the significance level."""
-    digits = 3
-    while (
-        p is not None and digits < MAX_DECIMALS and (p > SIGNIFICANCE_LEVEL) != (round(p, digits) > SIGNIFICANCE_LEVEL)
-    ):
-        digits += 1
-    return print_probability(p, digits)
 
 
 def count_claim_decimals(claim: Claim) -> int:
@@ -80,21 +57,19 @@ def count_claim_decimals(claim: Claim) -> int:
         return 1
     digits = 3 if largest >= 0.01 or largest == 0 else min(MAX_DECIMALS, 2 - math.floor(math.log10(largest)))
     bounds = [claim.low, claim.high]
-    if isinstance(claim, ClaimDifference):
-        over = claim.resampled_interval
-        bounds += [claim.detectable_effect] if over is None else [claim.detectable_effect, over.low, over.high]
     while digits < MAX_DECIMALS and any(bound and round(bound, digits) == 0 for bound in bounds):
         digits += 1
     return digits
 
 
 def count_effect_decimals(part: EffectDecision) -> int:
-    """Return the decimals of an effect: three, or more if a bound would print as zero or the smallest effect."""
-    smallest = part.effect.smallest
+    """Return the decimals of an effect: three, or more if an end would print as zero, the smallest effect or
+    the bound of the claim."""
+    edges = (0.0, part.effect.smallest, part.effect.limit)
     digits = 1 if abs(part.mean or 0.0) >= 100 else 3
-    values = [one for one in (part.low, part.high, part.mean, smallest) if one]
+    values = [one for one in (part.low, part.high, part.mean, *edges) if one]
     while digits < MAX_DECIMALS and any(
-        one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)
+        one != edge and round(one, digits) == round(edge, digits) for one in values for edge in edges
     ):
         digits += 1
     return digits

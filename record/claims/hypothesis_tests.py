@@ -1,10 +1,9 @@
-"""Test the hypotheses of a plan: the values of each effect by unit, its interval, and the verdict.
+"""Test the hypotheses of a plan: the values of each effect by unit, its interval, its direction and its claim.
 
-An effect is computed for every seed from that seed's own values, so arms are paired; its interval is Student's t over
-seeds. If test examples, or clusters of them, also count as a sample, their variance is added to that of the mean over
-seeds, each multiplied by the square of its own Student quantile. This holds for any sizes, while Satterthwaite's
-degrees of freedom are anti-conservative with two or three seeds. If datasets are the unit, a value is a dataset's mean
-over seeds. With fewer than `MIN_CLUSTERS` clusters nothing is decided.
+An effect is computed for every seed from that seed's own values, so arms are paired; its interval covers seeds and, if
+they also count as a sample, test examples or clusters of them (`record.claims.intervals`). A quotient of cells is the
+ratio of the means over seeds, with Fieller's interval. If datasets are the unit, a value is a dataset's mean over seeds
+and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTERS` clusters nothing is decided.
 
 A seed whose training diverged is either left out, with the rate of every arm reported next to the verdict, or counts as
 the metric's worst value, as the hypothesis specifies. A mean with worst values has no Student interval, since a sample
@@ -12,71 +11,80 @@ without divergence says nothing about rare divergence. Its interval therefore al
 each arm diverged at the upper end of its Clopper-Pearson interval, wherever that hurts or helps. Seeds without a value
 for another reason are left out and reported.
 
-The verdict is the first that the interval supports: `supported` (above the smallest effect), `smaller` (above zero,
-below the smallest), `negligible` (within plus and minus the smallest), `opposite` (below zero), else `undecided`. The p
-of a hypothesis tests "at most the smallest effect", two-sided, the largest of its parts; Holm's correction covers the
-confirmatory hypotheses, and each interval uses the level at which its p was tested. So at most 2.5 % of studies support
-a false hypothesis, however the hypotheses depend on each other. `smaller`, `negligible` and `opposite` use the same
-intervals.
+Each effect has two answers, both from its interval. Its direction is positive, negative, equivalent (within plus and
+minus the smallest effect, where zero means "no effect") or open. What was claimed of it (above zero, at least or at
+most a bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all
+its effects are, which needs no correction, and refuted if one is.
+
+The p of a claim is the two-sided level at which its interval would just support it. Over looks (`record.claims.looks`)
+it is the smallest p over weight, and a claim is decided by the intersection of the intervals of all looks, each at the
+level times its weight; printed is that of the last look where the intersection does not contain the estimate. The p of
+a hypothesis is the largest of its parts. A hypothesis that presupposes another is tested after it, only if that one is
+supported, at the same level; Holm's correction covers these chains. So at most 2.5 % of studies support a false claim,
+however the hypotheses depend on each other.
 
 Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
 then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm
-nothing.
+nothing. Hypotheses that presuppose the same one are tested one after another, in the plan's order.
 
-Sources: Holm 1979; Banerjee 1960 (sum of variances with their own quantiles); Kish 1965 and Carter, Schnepel and
-Steigerwald 2017 (effective number of unequal clusters); Clopper and Pearson 1934; Stein 1945 (n from a pilot);
-Satterthwaite 1946 (older records).
+Sources: Holm 1979; Berger 1982, "Multiparameter hypothesis testing and acceptance sampling" (all effects must be
+supported); Jennison and Turnbull 1999, chapter 9 (intervals over looks); Bretz, Maurer, Brannath and Posch 2009 (chains
+within Holm's correction); Clopper and Pearson 1934; Kish 1965 and Carter, Schnepel and Steigerwald 2017 (effective
+number of unequal clusters).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from math import ceil, exp, inf, log, nan, sqrt
+from math import inf, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
     SIGNIFICANCE_LEVEL,
-    compute_t_probability,
-    compute_t_quantile,
     compute_upper_rate,
     find_trusted_replicates,
     find_winner,
 )
+from labwright.record.claims.intervals import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
+from labwright.record.claims.looks import build_look_weights, combine_look_p
+from labwright.record.claims.planned_seeds import count_precise_units
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
     EstimandValue,
+    Expression,
     MissingCell,
     evaluate_estimand,
     find_effect_metric,
     has_extreme,
+    is_change,
+    is_contrast,
     list_cells_read,
     list_conditions_read,
+    split_quotient,
 )
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, ResampledInterval
-from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision, HypothesisVerdict
+from labwright.record.schema.hypotheses import (
+    Effect,
+    EffectDecision,
+    EffectDirection,
+    Hypothesis,
+    HypothesisDecision,
+    HypothesisVerdict,
+)
 from labwright.record.schema.nodes import Node
 
 ValuesByCell = Mapping[tuple[str, str, str], float]
 """(dataset, condition, metric) -> value, for one run on one split."""
-TARGET_POWER = 0.9
-"""Power that n is planned for, so that at least 80 % is achieved; measured by `benchmarks.decisions`."""
-MAX_UNITS = 10_000
-"""If deciding would need more units than this, no number is given."""
-
-
 SKEWED_LEVEL_FACTOR = 0.6
 """Factor on the level of intervals of estimands with `min`, `max` or `worst`: the minimum of several normal values is
 skewed, and Student's interval misses its mean on one side in up to 3.9 % (of 30 values, five seeds) instead of 2.5 %.
-Measured by `benchmarks.false_support`."""
+Measured by `benchmarks.decisions`."""
 MIN_CLUSTERS = 5
 """Minimum number of clusters of test examples for a verdict; fewer give no reliable spread."""
 
@@ -181,11 +189,20 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
             update={"hypotheses": tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)}
         )
     nodes, fresh = find_deciding_nodes(state)
+    if state.looks and state.current_lock is not None and fresh:
+        return decide_from_looks(
+            plan,
+            _read_looks(state, nodes),
+            confirmed=True,
+            levels=levels or {},
+            ended=bool(state.looks[-1].ends) and state.looks[-1].look + 1 < len(state.current_lock.looks),
+        )
     tested = any(node.id in state.test_measurements for node in nodes)
+    has_looks = state.current_lock is not None and bool(state.current_lock.looks)
     return decide_from_runs(
         plan,
         [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes],
-        confirmed=tested and fresh,
+        confirmed=tested and fresh and not has_looks,
         levels=levels or {},
         find_resampled=lambda key: (
             state.resampled_intervals.get(key, ResampledInterval(key=key, nodes=(), reason="nobody resampled them"))
@@ -193,6 +210,34 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
             else None
         ),
     )
+
+
+class LookSample(NamedTuple):
+    """The runs that one look reads, and its share of the level."""
+
+    runs: Sequence[ReplicateValues]
+    find_resampled: ResampledLookup = lambda key: None
+    weight: float = 1.0
+    look: int | None = None
+
+
+def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
+    """Return the sample of each look that was taken: the first complete fresh seeds."""
+    assert state.current_lock is not None
+    by_seed, weights = {node.seed: node for node in nodes}, build_look_weights(len(state.current_lock.looks) or 1)
+    return [
+        LookSample(
+            [
+                read_replicate_values(by_seed[seed], state.test_measurements.get(by_seed[seed].id, ()))
+                for seed in one.seeds
+                if seed in by_seed
+            ],
+            {found.key: found for found in one.resampled}.get,
+            weights[one.look],
+            one.look,
+        )
+        for one in state.looks
+    ]
 
 
 def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[HypothesisDecision, ...]]:
@@ -207,11 +252,36 @@ def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[Hypoth
 
 def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> dict[str, dict[str, float]]:
     """Return study -> confirmed hypothesis -> its level from Holm's correction over all of them."""
-    asked = [(name, one) for name, every in alone.items() for one in every if one.confirmed]
     levels: dict[str, dict[str, float]] = {}
-    for (name, one), level in zip(asked, compute_holm_levels([one.p for _, one in asked]), strict=True):
-        levels.setdefault(name, {})[one.hypothesis.id] = level
+    chains = [
+        (name, chain)
+        for name, every in alone.items()
+        for chain in list_chains([one.hypothesis for one in every if one.confirmed])
+    ]
+    found = {(name, one.hypothesis.id): one.p for name, every in alone.items() for one in every}
+    largest = [_find_largest([found[name, one.id] for one in chain]) for name, chain in chains]
+    for (name, chain), level in zip(chains, compute_holm_levels(largest), strict=True):
+        levels.setdefault(name, {}).update({one.id: level for one in chain})
     return levels
+
+
+def list_chains(hypotheses: Sequence[Hypothesis]) -> list[tuple[Hypothesis, ...]]:
+    """Return the confirmatory hypotheses in chains: each starts with one that presupposes no other, followed by those
+    that presuppose it, directly or through others, in the order in which they are tested."""
+    known = {one.id: one for one in hypotheses if one.confirmatory}
+    chains: dict[str, list[tuple[int, Hypothesis]]] = {}
+    for one in known.values():
+        depth, head = 0, one
+        while head.presupposes in known and depth < len(known):
+            depth, head = depth + 1, known[head.presupposes]
+        chains.setdefault(head.id, []).append((depth, one))
+    return [tuple(one for _, one in sorted(chain, key=lambda pair: pair[0])) for chain in chains.values()]
+
+
+def _find_largest(p_values: Sequence[float | None]) -> float | None:
+    """Return the largest p; None if one is unknown."""
+    known = [p for p in p_values if p is not None]
+    return max(known) if len(known) == len(p_values) else None
 
 
 def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
@@ -265,28 +335,75 @@ def decide_from_runs(
     find_resampled: ResampledLookup = lambda key: None,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[HypothesisDecision, ...]:
-    """Decide every hypothesis of a plan from these runs."""
+    """Decide every hypothesis of a plan from these runs, in one test."""
+    return decide_from_looks(plan, [LookSample(runs, find_resampled)], confirmed=confirmed, levels=levels)
+
+
+def decide_from_looks(
+    plan: DataPlan, samples: Sequence[LookSample], *, confirmed: bool, levels: Mapping[str, float], ended: bool = False
+) -> tuple[HypothesisDecision, ...]:
+    """Decide every hypothesis of a plan from one sample, or from those of several looks.
+
+    `ended` says that sampling ended before the last look of the table.
+    """
     measured = {
         one.id: [
-            _estimate_effect(plan, one, effect, runs, find_resampled(format_effect_key(one, number)))
-            for number, effect in enumerate(list_estimated_effects(one))
+            [
+                _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
+                for number, effect in enumerate(list_estimated_effects(one))
+            ]
+            for sample in samples
         ]
         for one in plan.hypotheses
     }
-    asked = [one for one in plan.hypotheses if one.confirmatory]
-    found = {one.id: _compute_p(measured[one.id][: len(one.effects)]) for one in plan.hypotheses}
-    own = compute_holm_levels([found[one.id] for one in asked])
-    level_of = {one.id: level for one, level in zip(asked, own, strict=True)} | dict(levels)
-    return tuple(
-        _build_decision(
-            one,
-            measured[one.id],
-            found[one.id],
-            level_of.get(one.id, SIGNIFICANCE_LEVEL),
-            family=len(asked) if one.confirmatory else 1,
-            confirmed=confirmed and one.confirmatory,
+    weights = [sample.weight for sample in samples]
+    found = {
+        one.id: _find_largest(
+            [
+                combine_look_p([each.compute_p() if each.found is not None else None for each in looks], weights)
+                for looks in list(zip(*measured[one.id], strict=True))[: len(one.effects)]
+            ]
         )
         for one in plan.hypotheses
+    }
+    chains = list_chains(plan.hypotheses)
+    own = compute_holm_levels([_find_largest([found[one.id] for one in chain]) for chain in chains])
+    level_of = {one.id: level for chain, level in zip(chains, own, strict=True) for one in chain} | dict(levels)
+    decided: dict[str, HypothesisDecision] = {}
+    for one in (
+        one for chain in (*chains, [each for each in plan.hypotheses if not each.confirmatory]) for one in chain
+    ):
+        chain = next((chain for chain in chains if one in chain), ())
+        level = level_of.get(one.id, SIGNIFICANCE_LEVEL)
+        decided[one.id] = _build_decision(
+            one,
+            [_decide_effect(parts, level, weights, ended=ended) for parts in zip(*measured[one.id], strict=True)],
+            HypothesisDecision(
+                hypothesis=one,
+                parts=(),
+                verdict="open",
+                p=found[one.id],
+                level=level,
+                family=max(1, len(chains)) if one.confirmatory else 1,
+                confirmed=confirmed and one.confirmatory,
+                look=samples[-1].look,
+                after=next(
+                    (each.id for each in chain[: chain.index(one)] if decided[each.id].verdict != "supported"), ""
+                )
+                if chain
+                else "",
+            ),
+        )
+    return tuple(decided[one.id] for one in plan.hypotheses)
+
+
+def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
+    """Return whether sampling may end: every confirmatory claim is supported or refuted, waits for one that is not
+    supported, or has intervals whose half-width is at most a third of the smallest effect."""
+    return all(
+        one.verdict != "open" or bool(one.after) or all(part.is_precise for part in one.parts)
+        for one in decisions
+        if one.hypothesis.confirmatory
     )
 
 
@@ -312,10 +429,8 @@ class UnitValues(NamedTuple):
     """Arm that the effect reads -> number of seeds with which it diverged."""
     ran: int = 0
     left_out: tuple[str, ...] = ()
-
-
-VarianceTerms = tuple[tuple[float, float], ...]
-"""Variances that add up to that of a mean, each with its degrees of freedom; the variance over units comes first."""
+    quotients: tuple[tuple[float, float], ...] = ()
+    """For a quotient over seeds: numerator and divisor with each seed."""
 
 
 class _DivergenceBound(NamedTuple):
@@ -331,21 +446,24 @@ class _DivergenceBound(NamedTuple):
         """Return an upper bound on the rate at which any of these arms diverges."""
         return min(1.0, sum(compute_upper_rate(found, ran, level / 2) for found, ran in self.diverged_of_ran))
 
-    def compute_interval_end(self, level: float, sign: float, beside: VarianceTerms) -> float:
-        """Return one end of the interval of the mean with worst values: the lower (-1) or the upper one (1)."""
+    def estimate_mean(self, level: float, found: MeanEstimate) -> MeanEstimate:
+        """Return the mean with worst values at the upper bound of their rate, with the spread over examples of
+        `found`."""
         rate = self.compute_max_rate(level)
         values = [(1 - rate) * value + rate * lost for value, lost in zip(self.values, self.losses, strict=True)]
-        return fmean(values) + sign * compute_half_width((_estimate_unit_variance(values), *beside), level)
+        return estimate_mean(values, found.spread.examples, found.spread.examples_freedom)
 
 
 class _EffectEstimate(NamedTuple):
-    """An effect before its interval: the variances of its mean, or why there are none."""
+    """An effect before its interval: its mean with its spread, or why there is none."""
 
     effect: Effect
     units: UnitValues = UnitValues()
-    spread: VarianceTerms = ()
+    found: MeanEstimate | RatioEstimate | None = None
     divergence_bounds: tuple[_DivergenceBound, _DivergenceBound] | None = None
     """Set if worst values count: bounds for harm and for benefit."""
+    covers_examples: bool = False
+    """Whether the spread over test examples is known, even if seeds share none of it."""
     why: str = ""
 
     @property
@@ -353,38 +471,43 @@ class _EffectEstimate(NamedTuple):
         """The factor by which the level of the interval is multiplied."""
         return SKEWED_LEVEL_FACTOR if has_extreme(self.effect.estimand) else 1.0
 
+    @property
+    def mean(self) -> float | None:
+        """The estimate."""
+        return self.found.mean if self.found is not None else fmean(self.units.values) if self.units.values else None
+
     def compute_interval(self, level: float) -> tuple[float, float]:
-        """Return the interval at a level."""
-        return _compute_interval(
-            fmean(self.units.values), self.spread, self.divergence_bounds, level * self.level_factor
+        """Return the interval at a level; the whole line if the divisor of a ratio may be zero."""
+        assert self.found is not None
+        own = level * self.level_factor
+        low, high = self.found.compute_interval(own)
+        if self.divergence_bounds is None or isinstance(self.found, RatioEstimate):
+            return low, high
+        hurts, helps = (one.estimate_mean(own, self.found).compute_interval(own) for one in self.divergence_bounds)
+        return min(low, hurts[0]), max(high, helps[1])
+
+    def compute_p(self) -> float:
+        """Return the level at which the interval just supports what is claimed of the effect."""
+        limit = self.effect.limit
+        if self.effect.claim == "within":
+            return max(self._compute_p_of_side(-limit, 1.0), self._compute_p_of_side(limit, -1.0))
+        return self._compute_p_of_side(limit, -1.0 if self.effect.claim == "at most" else 1.0)
+
+    def _compute_p_of_side(self, bound: float, sign: float) -> float:
+        """Return the level at which the interval just lies above (1) or below (-1) a bound."""
+        found = self.found
+        if isinstance(found, MeanEstimate) and self.divergence_bounds is None:
+            return min(
+                1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / self.level_factor
+            )
+        if isinstance(found, RatioEstimate):
+            lies_beyond = found.lies_above if sign > 0 else found.lies_below
+            return solve_level(lambda level: lies_beyond(bound, level * self.level_factor))
+        return solve_level(
+            lambda level: (
+                self.compute_interval(level)[0] > bound if sign > 0 else self.compute_interval(level)[1] < bound
+            )
         )
-
-
-def compute_half_width(spread: VarianceTerms, level: float) -> float:
-    """Return half of the interval width of a mean whose variance is a sum of these terms."""
-    if len(freedoms := {freedom for variance, freedom in spread if variance}) == 1:
-        return compute_t_quantile(1 - level / 2, freedoms.pop()) * sqrt(sum(variance for variance, _ in spread))
-    return sqrt(
-        sum(compute_t_quantile(1 - level / 2, freedom) ** 2 * variance for variance, freedom in spread if variance)
-    )
-
-
-def _compute_interval(
-    mean: float, spread: VarianceTerms, rare: tuple[_DivergenceBound, _DivergenceBound] | None, level: float
-) -> tuple[float, float]:
-    """Return the interval of a mean at a level."""
-    half = compute_half_width(spread, level)
-    if rare is None:
-        return mean - half, mean + half
-    hurts, helps = rare
-    return min(mean - half, hurts.compute_interval_end(level, -1, spread[1:])), max(
-        mean + half, helps.compute_interval_end(level, 1, spread[1:])
-    )
-
-
-def _estimate_unit_variance(values: Sequence[float]) -> tuple[float, float]:
-    spread = stdev(values) if differs_beyond_rounding(values) else 0.0
-    return spread**2 / len(values), len(values) - 1.0
 
 
 def _estimate_effect(
@@ -404,28 +527,39 @@ def _estimate_effect(
         return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
     if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < MIN_CLUSTERS:
         return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
-    spread = _collect_variances(_estimate_unit_variance(units.values), over if "and" in one.unit else None)
-    if not any(variance for variance, _ in spread):
+    sampled = over if "and" in one.unit else None
+    found = found._replace(covers_examples=sampled is not None and bool(sampled.shared or sampled.sd))
+    estimate = _estimate_from_units(units, sampled, absolute=is_change(effect.estimand))
+    if not estimate.spread.is_known:
         return found._replace(why="every seed gave the same: the spread is unknown")
     if one.diverged != "worst value":
-        return found._replace(spread=spread)
+        return found._replace(found=estimate)
     try:
-        return found._replace(spread=spread, divergence_bounds=_bound_divergence(plan, one, effect, runs, units))
+        return found._replace(found=estimate, divergence_bounds=_bound_divergence(plan, one, effect, runs, units))
     except MissingCell as gap:
         return found._replace(why=f"{gap} has no value where training diverges")
 
 
-def _collect_variances(own: tuple[float, float], over: ResampledInterval | None) -> VarianceTerms:
-    """Return the variance over units and, if known, that over examples.
+def _estimate_from_units(
+    units: UnitValues, over: ResampledInterval | None, *, absolute: bool
+) -> MeanEstimate | RatioEstimate:
+    """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples.
 
-    In older records both have Satterthwaite's degrees of freedom, with which they were printed.
+    `absolute`: the divisor of the ratio counts without its sign. In older records the spread over examples also
+    contains their interaction with seeds, and a quotient is the mean of the seeds' quotients.
     """
-    if over is None or not over.sd:
-        return (own,)
-    if over.worth:
-        return (own, (over.sd**2, max(over.worth - 1, 0.01)))
-    freedom = own[1] * ((own[0] + over.sd**2) / own[0]) ** 2 if own[0] else inf
-    return ((own[0], min(freedom, 1e6)), (over.sd**2, min(freedom, 1e6)))
+    freedom = max(over.worth or over.examples, 0) - 1.0 if over is not None and (over.worth or over.examples) else inf
+    shared = () if over is None else over.shared or ((over.sd**2,) if over.sd else ())
+    if units.quotients and len(shared) != 1:
+        above, below, both = shared or (0.0, 0.0, 0.0)
+        sign = -1.0 if absolute and fmean(b for _, b in units.quotients) < 0 else 1.0
+        return RatioEstimate(
+            tuple(a for a, _ in units.quotients),
+            tuple(sign * b for _, b in units.quotients),
+            (above, below, sign * both),
+            freedom,
+        )
+    return estimate_mean(units.values, shared[0] if shared else 0.0, freedom)
 
 
 def compute_unit_values(
@@ -435,6 +569,8 @@ def compute_unit_values(
 
     Raises `MissingCell` if a dataset that is a unit has no value, and `EstimandError`.
     """
+    quotient = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
+    quotients: list[tuple[float, float]] = []
     datasets = [use.name for use in plan.datasets] if hypothesis.unit == "datasets" and runs else [""]
     found: list[tuple[int, float]] = []
     values, left_out, diverged, ran = list[float](), list[str](), Counter[str](), 0
@@ -443,6 +579,12 @@ def compute_unit_values(
         for run in runs:
             try:
                 value, lost = compute_effect_value(plan, hypothesis, effect, run, dataset=dataset)
+                if quotient is not None:
+                    above, below = (
+                        float(compute_effect_value(plan, hypothesis, effect, run, dataset=dataset, part=part)[0])
+                        for part in quotient
+                    )
+                    quotients.append((above, below))
                 of_dataset.append((run.seed, float(value)))
                 diverged.update(lost)
                 ran += 1
@@ -465,6 +607,19 @@ def compute_unit_values(
         {arm: diverged[arm] for arm in arms} if ran else {},
         ran,
         tuple(left_out),
+        tuple(quotients),
+    )
+
+
+def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
+    """Return whether an effect is a quotient of cells that is estimated as a ratio of means over seeds.
+
+    With datasets as the unit, and where worst values count, it is the mean of the units' quotients.
+    """
+    return (
+        hypothesis.unit != "datasets"
+        and hypothesis.diverged == "left out"
+        and split_quotient(effect.estimand) is not None
     )
 
 
@@ -507,16 +662,17 @@ def compute_effect_value(
     *,
     dataset: str = "",
     values: CellValueLookup | None = None,
+    part: Expression | None = None,
 ) -> tuple[EstimandValue, frozenset[str]]:
-    """Return the value of an effect in one run, on a dataset (default: the main one), and the diverged arms that it
-    reads.
+    """Return the value of an effect, or of a part of its estimand, in one run, on a dataset (default: the main one),
+    and the diverged arms that it reads.
 
     Raises `DivergedError` if such a run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
     """
     metric = find_effect_metric(effect, plan)
     read = _EstimandReader(run, metric, metric.worst if hypothesis.diverged == "worst value" else None, values)
     try:
-        value = evaluate_estimand(effect.estimand, plan, metric, read, dataset=dataset)
+        value = evaluate_estimand(part or effect.estimand, plan, metric, read, dataset=dataset)
     except MissingCell as gap:
         raise MissingCell(gap.place, f" with seed {run.seed}") from None
     if read.diverged and read.worst is None:
@@ -605,97 +761,82 @@ def _find_worst_value(
     return least, lost
 
 
-def _compute_p(parts: Sequence[_EffectEstimate]) -> float | None:
-    return None if any(not part.spread for part in parts) else max(map(_compute_effect_p, parts))
-
-
-def _compute_effect_p(part: _EffectEstimate) -> float:
-    """Return the level at which the lower end of the effect's interval equals its smallest effect."""
-    mean, smallest = fmean(part.units.values), part.effect.smallest
-    freedoms = {freedom for variance, freedom in part.spread if variance}
-    if len(freedoms) == 1 and part.divergence_bounds is None:
-        error = sqrt(sum(variance for variance, _ in part.spread))
-        return min(1.0, 2 * compute_t_probability(-(mean - smallest) / error, freedoms.pop()) / part.level_factor)
-    return min(1.0, _solve_level(mean, part.spread, part.divergence_bounds, smallest) / part.level_factor)
-
-
-@lru_cache(maxsize=512)
-def _solve_level(
-    mean: float, spread: VarianceTerms, rare: tuple[_DivergenceBound, _DivergenceBound] | None, smallest: float
-) -> float:
-    low, high = -700.0, 0.0  # logarithm of the level
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (low, middle) if _compute_interval(mean, spread, rare, exp(middle))[0] > smallest else (middle, high)
-        )
-    return exp(high)
-
-
-def _build_decision(
-    one: Hypothesis, measured: Sequence[_EffectEstimate], p: float | None, level: float, *, family: int, confirmed: bool
-) -> HypothesisDecision:
-    parts = [_decide_effect(part, level) for part in measured]
+def _build_decision(one: Hypothesis, parts: Sequence[EffectDecision], base: HypothesisDecision) -> HypothesisDecision:
+    """Return the decision with these parts: effects, alternatives and rival, in this order."""
     end = len(one.effects) + len(one.alternatives)
     own, others, rival = parts[: len(one.effects)], parts[len(one.effects) : end], parts[end:]
-    verdicts = [part.verdict for part in own]
-    against: tuple[HypothesisVerdict, ...] = ("opposite", "negligible", "smaller")
-    # while one part is undecided, so is the whole: no verdict for all parts would be true of it
-    refuted: tuple[HypothesisVerdict, ...] = tuple(
-        name for name in against if "undecided" not in verdicts and name in verdicts
-    )
-    verdict: HypothesisVerdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
-    return HypothesisDecision(
-        hypothesis=one,
-        parts=tuple(own),
-        verdict=verdict,
-        p=p,
-        level=level,
-        family=family,
-        confirmed=confirmed,
-        holds=sum(part.verdict == "supported" for part in others),
-        others=tuple(others),
-        rival=rival[0] if rival else None,
+    if base.after:
+        own = [
+            part.model_copy(
+                update={"verdict": "open", "why": f"tested only after {base.after} is supported", "needed": None}
+            )
+            for part in own
+        ]
+    verdicts = {part.verdict for part in own}
+    return base.model_copy(
+        update={
+            "parts": tuple(own),
+            "verdict": "refuted" if "refuted" in verdicts else "open" if "open" in verdicts else "supported",
+            "holds": sum(part.verdict == "supported" for part in others),
+            "others": tuple(others),
+            "rival": rival[0] if rival else None,
+        }
     )
 
 
-def _decide_effect(part: _EffectEstimate, level: float) -> EffectDecision:
-    values = part.units.values
+def _decide_effect(
+    looks: Sequence[_EffectEstimate], level: float, weights: Sequence[float], *, ended: bool
+) -> EffectDecision:
+    """Decide an effect from its estimates at one or more looks."""
+    part, own = looks[-1], level * weights[-1]
     base = EffectDecision(
         effect=part.effect,
-        values=values,
+        values=part.units.values,
         seeds=part.units.seeds,
         why=part.why,
-        mean=fmean(values) if values else None,
+        mean=part.mean,
         diverged=dict(part.units.diverged),
         ran=part.units.ran,
         left_out=part.units.left_out,
     )
-    if not part.spread:
+    if part.found is None or part.mean is None:
         return base
-    mean = fmean(values)
-    low, high = part.compute_interval(level)
-    verdict = classify_interval(low, high, part.effect.smallest)
-    open_ = verdict == "undecided"
+    ends = [
+        one.compute_interval(level * weight)
+        for one, weight in zip(looks, weights, strict=True)
+        if one.found is not None
+    ]
+    low, high = max(end for end, _ in ends), min(end for _, end in ends)
+    verdict = classify_claim(*((low, high) if low <= high else ends[-1]), part.effect)
+    if not low <= part.mean <= high:
+        low, high = ends[-1]
+    if low == -inf or high == inf:
+        return base.model_copy(update={"why": "the divisor is not clearly different from zero"})
+    earlier = "decided at an earlier look" if verdict != classify_claim(low, high, part.effect) else ""
+    spread = part.found.spread
+    is_open = verdict == "open"
     return base.model_copy(
         update={
             "low": low,
             "high": high,
+            "direction": classify_direction(low, high, part.effect),
             "verdict": verdict,
-            "examples": any(variance for variance, _ in part.spread[1:]),
-            "sd": stdev(values) if differs_beyond_rounding(values) else None,
-            "why": _explain_divergence(part, level) if open_ and part.divergence_bounds is not None else "",
-            "decides": compute_deciding_n(part, mean, level) if open_ and part.divergence_bounds is None else None,
+            "examples": part.covers_examples,
+            "floor": spread.compute_floor(own * part.level_factor),
+            "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
+            "why": _explain_divergence(part, own) if is_open else earlier,
+            "needed": count_precise_units(spread, len(part.units.values), part.effect.smallest, own * part.level_factor)
+            if is_open and part.divergence_bounds is None
+            else None,
+            "optimistic": ended and not is_open,
         }
     )
 
 
 def _explain_divergence(part: _EffectEstimate, level: float) -> str:
-    """Return how often training may diverge, if only that leaves the effect undecided; else ""."""
-    smallest = part.effect.smallest
-    if (
-        part.divergence_bounds is None
-        or classify_interval(*part._replace(divergence_bounds=None).compute_interval(level), smallest) == "undecided"
+    """Return how often training may diverge, if only that leaves the claim open; else ""."""
+    if part.divergence_bounds is None or (
+        classify_claim(*part._replace(divergence_bounds=None).compute_interval(level), part.effect) == "open"
     ):
         return ""
     return (
@@ -704,68 +845,20 @@ def _explain_divergence(part: _EffectEstimate, level: float) -> str:
     )
 
 
-def classify_interval(low: float, high: float, smallest: float) -> HypothesisVerdict:
-    """Return the first verdict that an interval supports."""
-    if low > smallest:
-        return "supported"
-    if low > 0 and high < smallest:
-        return "smaller"
-    if -smallest < low and high < smallest:
-        return "negligible"
-    return "opposite" if high < 0 else "undecided"
+def classify_direction(low: float, high: float, effect: Effect) -> EffectDirection:
+    """Return where an interval lies. Equivalent to zero is only what has a zero that means "no effect"."""
+    if low > 0 or high < 0:
+        return "positive" if low > 0 else "negative"
+    inside = -effect.smallest < low and high < effect.smallest
+    return "equivalent" if inside and is_contrast(effect.estimand) else "open"
 
 
-def compute_deciding_n(part: _EffectEstimate, mean: float, level: float) -> int | None:
-    """Return the number of units that would decide, given the current mean and spread; None if no number would."""
-    smallest, values = part.effect.smallest, part.units.values
-    if mean > smallest:
-        room = mean - smallest
-    elif mean > -smallest:
-        room = max(smallest - abs(mean), -mean)
+def classify_claim(low: float, high: float, effect: Effect) -> HypothesisVerdict:
+    """Return whether an interval supports what is claimed of an effect, or refutes it."""
+    limit = effect.limit
+    if effect.claim == "within":
+        inside, outside = -limit < low and high < limit, low > limit or high < -limit
     else:
-        room = -mean
-    (variance, freedom), *more = part.spread
-    as_before = (
-        freedom != len(values) - 1
-    )  # older record: the spread over examples has no degrees of freedom of its own
-
-    def decides(n: int) -> bool:
-        return (
-            compute_half_width(
-                ((variance * len(values) / n, n - 1.0), *((over, n - 1.0 if as_before else of) for over, of in more)),
-                level * part.level_factor,
-            )
-            < room
-        )
-
-    sizes = _list_sample_sizes()  # the interval narrows with n
-    return sizes[bisect_left(sizes, True, key=decides)] if decides(sizes[-1]) else None
-
-
-def compute_planned_n(sd: float, pilot: int, smallest: float, level: float) -> int:
-    """Return the fresh units needed to decide effects of zero and of twice the smallest, with 80 % power, from a pilot.
-
-    At twice the smallest effect the interval must lie above the smallest, at zero within plus and minus it. As in
-    Stein's rule the quantiles use the pilot's degrees of freedom, so that a spread underestimated by chance does not
-    reduce the power; since the spread of the fresh units is an estimate as well, n is planned for `TARGET_POWER`.
-    """
-    both = compute_t_quantile(1 - level / 2, pilot - 1) + compute_t_quantile((1 + TARGET_POWER) / 2, pilot - 1)
-    return max(MIN_REPLICATES, min(MAX_UNITS, ceil((both * sd / smallest) ** 2)))
-
-
-def compute_divergence_n(harm: float, smallest: float, level: float) -> int:
-    """Return the fresh units that, if none diverges, show that divergence costs at most half of the smallest effect.
-
-    `harm` is the cost of one divergence.
-    """
-    rate = min(1.0, smallest / 2 / harm) if harm > 0 else 1.0
-    return min(MAX_UNITS, ceil(log(level / 2) / log(1 - rate))) if rate < 1 else 1
-
-
-@cache
-def _list_sample_sizes() -> Sequence[int]:
-    """Return the numbers of units to try: each up to 200, then in steps of 5 %."""
-    sizes = [*range(2, 200)]
-    while sizes[-1] < MAX_UNITS:
-        sizes.append(ceil(sizes[-1] * 1.05))
-    return sizes
+        above, below = low > limit, high < limit
+        inside, outside = (below, above) if effect.claim == "at most" else (above, below)
+    return "supported" if inside else "refuted" if outside else "open"

@@ -1,9 +1,11 @@
 r"""Text printed by `\verdict{key}`: a clause with everything its verdict rests on.
 
 The order is fixed: the comparison, the metric, the data; the estimate with its interval, n and the unit; then the
-verdict, relative to the smallest effect of interest if one was registered. The clause has a subject and a verb and no
-full stop, so that it can follow words such as "We find that". `\verdict{key.short}` prints only the estimate and the
-verdict, for texts whose tables have the rest.
+direction and, after what was claimed, whether that is supported, refuted or open: "which is positive; at least 0.03:
+open". An open claim has the number of units for a half-width of a third of the smallest effect. The clause has a
+subject and a verb and no full stop, so that it can follow words such as "We find that". `\verdict{key.short}` prints
+only the estimate and the outcome, for texts whose tables have the rest. A pair of arms that nobody registered has an
+estimate, an interval and the word exploratory.
 
 Limits: the wording of an estimand is generated and may read awkwardly; it is what was computed.
 """
@@ -14,31 +16,68 @@ import re
 from collections.abc import Iterator, Sequence
 
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.formatting import count_claim_decimals, count_effect_decimals
-from labwright.record.estimands import describe_estimand, find_effect_metric, list_cells_read
+from labwright.record.estimands import describe_estimand, find_effect_metric, is_contrast, list_cells_read
 from labwright.record.printed_value import PrintedValue, escape_tex, format_tex_number, print_clause
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
-from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision, HypothesisVerdict
+from labwright.record.schema.hypotheses import (
+    PRECISE_SHARE,
+    Effect,
+    EffectDecision,
+    EffectDirection,
+    Hypothesis,
+    HypothesisDecision,
+)
 
 MAX_TITLE_LENGTH = 24
 """Longest dataset title in characters that a clause uses; otherwise it uses the dataset's name."""
-SIGNIFICANT_VERDICTS: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
-"""Verdicts that assert a difference."""
-NULL_VERDICTS: frozenset[str] = frozenset({"negligible", "not significant"})
-"""Verdicts that assert no relevant difference."""
-_VERDICT_PHRASES: dict[HypothesisVerdict, str] = {
-    "supported": "which is above the smallest effect of interest, {smallest} (supported)",
-    "smaller": "which is above zero but below the smallest effect of interest, {smallest} (smaller)",
-    "negligible": "which is within plus and minus the smallest effect of interest, {smallest} (negligible)",
-    "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
-    "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)",
+SIGN_WORDS: frozenset[str] = frozenset({"positive", "negative"})
+"""Outcomes that assert a difference."""
+NULL_WORDS: frozenset[str] = frozenset({"equivalent"})
+"""Outcomes that assert that there is no relevant difference."""
+EXPLORATORY_WORD = "exploratory"
+"""The outcome of a pair that nobody registered: an estimate without a verdict."""
+_DIRECTION_PHRASES: dict[EffectDirection, str] = {
+    "positive": "positive",
+    "negative": "negative",
+    "equivalent": "equivalent to zero within plus and minus {smallest:g}",
+    "open": "open in sign",
 }
-_BELOW_SMALLEST_PHRASE = (
-    "which is below the smallest effect of interest, {smallest}, and leaves open whether there is any (undecided)"
-)
-"""Phrase for an undecided effect whose whole interval lies below the smallest effect."""
+
+
+def list_outcome_words(one: HypothesisDecision) -> tuple[str, ...]:
+    """Return the directions of the effects of a hypothesis and its verdict, each word once."""
+    return tuple(dict.fromkeys((*(part.direction for part in one.parts), one.verdict)))
+
+
+def describe_outcome(part: EffectDecision) -> str:
+    """Describe the direction of an effect and the verdict on its claim: `positive; at least 0.03: open`.
+
+    Without a value, or where zero does not mean "no effect" and the claim names a bound, there is no direction: "at
+    most 0.5: supported".
+    """
+    verdict = f"{part.effect.claim_text}: {part.verdict}"
+    if not _has_direction(part):
+        return verdict
+    return f"{_DIRECTION_PHRASES[part.direction].format(smallest=part.effect.smallest)}; {verdict}"
+
+
+def _has_direction(part: EffectDecision) -> bool:
+    return part.mean is not None and (part.effect.bound is None or is_contrast(part.effect.estimand))
+
+
+def describe_need(part: EffectDecision, units: str = "seeds") -> str:
+    """Describe why a claim is open, or how many units would measure the effect precisely; "" if it is decided."""
+    if part.why or part.verdict != "open" or part.low is None:
+        return part.why
+    width = f"plus and minus {PRECISE_SHARE * part.effect.smallest:.2g}"
+    if part.needed is not None:
+        return f"about {part.needed} {units} would measure it to {width}"
+    if part.floor > PRECISE_SHARE * part.effect.smallest:
+        return f"the test examples alone leave plus and minus {part.floor:.2g}, whatever the number of {units}"
+    return ""
 
 
 def format_verdict_clauses(
@@ -67,15 +106,7 @@ def list_effect_datasets(plan: DataPlan, effect: Effect) -> list[str]:
 def _format_decision(one: HypothesisDecision, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
     parts = [(_format_short_effect if short else _format_effect)(part, one, plan, titles) for part in one.parts]
     if len(parts) > 1:
-        together = "both" if len(parts) == 2 else "all"
-        refuted = one.verdict == "undecided" and any(
-            part.verdict in ("smaller", "negligible", "opposite") for part in one.parts
-        )
-        parts.append(
-            f"so that {together} together are not supported, whatever is true of what is open (undecided)"
-            if refuted
-            else f"so that {together} together are {one.verdict}"
-        )
+        parts.append(f"so that {'both' if len(parts) == 2 else 'all'} together are {one.verdict}")
     alternatives = 0 if short else len(one.hypothesis.alternatives)
     declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
     return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
@@ -87,7 +118,7 @@ def _format_effect(part: EffectDecision, whole: HypothesisDecision, plan: DataPl
     what = f"{escape_tex(describe_estimand(effect.estimand, plan))}, in {escape_tex(metric.display_name)}"
     where = f" on {escape_tex(on)},"
     if part.mean is None:
-        return f"{what}{where} was not measured ({escape_tex(part.why)}), which leaves it open (undecided)"
+        return f"{what}{where} was not measured ({escape_tex(part.why)}); {describe_outcome(part)}"
     digits = count_effect_decimals(part)
     interval = (
         ""
@@ -97,21 +128,15 @@ def _format_effect(part: EffectDecision, whole: HypothesisDecision, plan: DataPl
     kind = f"{_format_percent(whole.level)} interval, " if interval else ""
     unit = _format_effect_units(part, whole)
     basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
-    below = part.verdict == "undecided" and part.high is not None and part.high < effect.smallest
-    found = (_BELOW_SMALLEST_PHRASE if below else _VERDICT_PHRASES[part.verdict]).format(
-        smallest=f"{effect.smallest:g}"
-    )
-    if part.verdict == "undecided" and (part.why or part.decides):
-        found = (
-            found[:-1]
-            + "; "
-            + (escape_tex(part.why) or f"about {part.decides} {_format_units(whole)} would decide it as it stands")
-            + ")"
-        )
+    looks = "" if whole.look is None else f", look {whole.look + 1}"
+    early = ", an estimate that stopping early makes optimistic" if part.optimistic else ""
     lost = "".join(f"; {text}" for text in format_lost_seeds(part, whole.hypothesis))
+    need = describe_need(part, _format_units(whole))
+    link = ", which is " if _has_direction(part) else "; "
     return (
         f"{what}{where} is {format_tex_number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, "
-        f"{basis}{escape_tex(lost)}), {found}"
+        f"{basis}{looks}{early}{escape_tex(lost)}){link}{describe_outcome(part)}"
+        f"{f' ({escape_tex(need)})' if need else ''}"
     )
 
 
@@ -132,12 +157,12 @@ def _format_short_effect(
     on = _join_names([_format_dataset(name, titles) for name in list_effect_datasets(plan, part.effect)])
     where = escape_tex(f"{on} in {metric.display_name}")
     if part.mean is None:
-        return f"the effect on {where} was not measured, which leaves it open (undecided)"
-    basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
-    lost = ", where training diverged with some seeds" if any(part.diverged.values()) else ""
+        return f"the effect on {where} was not measured ({describe_outcome(part)})"
+    basis = "" if whole.confirmed else "; a preview" if whole.hypothesis.confirmatory else "; exploratory"
+    lost = "; training diverged with some seeds" if any(part.diverged.values()) else ""
     return (
         f"the effect on {where} is {format_tex_number(part.mean, count_effect_decimals(part))} "
-        f"({part.verdict}{basis}{lost})"
+        f"({describe_outcome(part)}{basis}{lost})"
     )
 
 
@@ -168,29 +193,12 @@ def _format_difference(one: ClaimDifference, plan: DataPlan, titles: dict[str, s
     better = f"; {'higher' if metric.higher_is_better else 'lower'} is better" if metric else ""
     kind = f"{_format_percent(SIGNIFICANCE_LEVEL)} interval, " if interval else ""
     at = f" at {level}" if level else ""
-    basis = "exploratory" if short else f"{kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}"
+    units = f"{one.n} seeds{' and the test examples' * one.examples}"
+    basis = "" if short else f"{kind}$n$ = {units}, {one.split} data{better}; "
     return (
         f"the {title} of {arm} minus that of {other}{at} on {escape_tex(_format_dataset(one.dataset, titles))} is "
-        f"{format_tex_number(one.mean, digits)}{'' if short else interval} ({basis}), "
-        f"{_format_outcome(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}"
+        f"{format_tex_number(one.mean, digits)}{interval} ({basis}{one.basis_text})"
     )
-
-
-def _format_outcome(one: ClaimDifference, arm: str, digits: int, *, short: bool) -> str:
-    if one.significance in ("improved", "worsened"):
-        return f"so that {arm} is measurably {'better' if one.significance == 'improved' else 'worse'}"
-    if one.significance == "unknown":
-        return (
-            "which are too few pairs of seeds for a verdict"
-            if one.n < MIN_REPLICATES
-            else ("where all pairs gave the same, so that the spread is unknown")
-        )
-    unseen = (
-        ""
-        if short or one.detectable_effect is None
-        else (f" (one below {format_tex_number(one.detectable_effect, digits)} may have gone unseen)")
-    )
-    return f"which is {one.significance if short and not one.is_limited_by_examples else one.outcome_text}{unseen}"
 
 
 def _format_condition(condition: str, plan: DataPlan) -> tuple[str, str]:

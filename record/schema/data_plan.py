@@ -415,9 +415,9 @@ class Measurement(FrozenModel):
 
 
 class ResampledInterval(FrozenModel):
-    """Percentile interval of a paired difference or effect over resampled test examples, for the mean over replicates.
+    """How a paired difference or effect varies with the test examples, for the mean over replicates.
 
-    `reason` says why there is no interval, if there is none.
+    `reason` says why nothing was computed, if nothing was.
     """
 
     key: str = Field(description="key of the difference or effect")
@@ -427,6 +427,13 @@ class ResampledInterval(FrozenModel):
         default=None,
         description=(
             "sd of the mean over test examples, or clusters of them; in records without `worth`, over the resamples"
+        ),
+    )
+    shared: tuple[float, ...] = Field(
+        default=(),
+        description=(
+            "variance over test examples, or clusters of them, that all seeds share, so that no number of seeds "
+            "reduces it; for a quotient of its numerator, of its divisor, and their covariance; empty in older records"
         ),
     )
     low: float | None = None
@@ -444,9 +451,3 @@ class ResampledInterval(FrozenModel):
     )
     draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""
-
-    def supports_sign(self, mean: float) -> bool:
-        """Return whether the interval is on the same side of zero as the mean, or there is none."""
-        if self.low is None or self.high is None:
-            return True
-        return self.low > 0 if mean > 0 else self.high < 0

@@ -9,9 +9,17 @@ from pydantic import Field
 from labwright.record.schema.frozen_model import FrozenModel
 
 EffectSign = Literal["above zero", "near zero", "below zero"]
-HypothesisVerdict = Literal["supported", "smaller", "negligible", "opposite", "undecided"]
+EffectDirection = Literal["positive", "negative", "equivalent", "open"]
+HypothesisVerdict = Literal["supported", "refuted", "open"]
 ClaimForm = Literal["positive", "at least", "at most", "within"]
+PRECISE_SHARE = 1 / 3
+"""Sampling ends when the half-width of an interval is this share of the smallest effect, whatever the verdict."""
 IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "datasets"]
+
+
+def rename_old_verdict(word: object) -> object:
+    """Return the verdict that a word of an older record stands for; other words as they are."""
+    return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
 
 
 class Effect(FrozenModel):
@@ -33,6 +41,7 @@ class Effect(FrozenModel):
     )
     claim: ClaimForm = Field(
         default="at least",
+        exclude_if=lambda value: value == "at least",
         description=(
             "what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or within "
             "plus and minus the smallest effect"
@@ -40,8 +49,39 @@ class Effect(FrozenModel):
     )
     bound: float | None = Field(
         default=None,
+        exclude_if=lambda value: value is None,
         description="bound of 'at least' and 'at most': 0.5 for 'keeps at most half'; null: the smallest effect",
     )
+    design: float | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description=(
+            "true value at which the study should support the claim with a probability of 80 %; null: one smallest "
+            "effect beyond the bound, and zero for 'within'"
+        ),
+    )
+
+    @property
+    def limit(self) -> float:
+        """The value that the claim compares the estimand with; for `within`, either sign of it."""
+        if self.claim == "positive":
+            return 0.0
+        return self.smallest if self.bound is None or self.claim == "within" else self.bound
+
+    @property
+    def design_value(self) -> float:
+        """The true value at which the claim should be supported with a probability of 80 %."""
+        if self.design is not None:
+            return self.design
+        steps = {"positive": 2.0, "at least": 1.0, "at most": -1.0, "within": 0.0}[self.claim]
+        return steps * self.smallest if self.claim == "within" else self.limit + steps * self.smallest
+
+    @property
+    def claim_text(self) -> str:
+        """What is claimed of the estimand: `at least 0.03`."""
+        if self.claim == "positive":
+            return "above zero"
+        return f"within plus and minus {self.limit:g}" if self.claim == "within" else f"{self.claim} {self.limit:g}"
 
 
 class RivalExplanation(FrozenModel):
@@ -84,7 +124,9 @@ class Hypothesis(FrozenModel):
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is decided; otherwise it is exploratory")
     presupposes: str = Field(
-        default="", description="id of a hypothesis without which this one has no meaning; it is tested after that one"
+        default="",
+        exclude_if=lambda value: value == "",
+        description="id of a hypothesis without which this one has no meaning; it is tested after that one",
     )
     alternatives: tuple[Effect, ...] = Field(
         default=(),
@@ -100,12 +142,15 @@ class EffectDecision(FrozenModel):
     effect: Effect
     values: tuple[float, ...] = Field(description="one for each seed (or dataset, if these are the unit)")
     seeds: tuple[int, ...] = Field(default=(), description="empty if datasets are the unit")
-    mean: float | None = None
+    mean: float | None = Field(default=None, description="mean of the values; of a quotient, the ratio of the means")
     low: float | None = Field(default=None, description="lower end of the interval at `level`")
     high: float | None = None
     sd: float | None = Field(default=None, description="standard deviation of the values")
     examples: bool = Field(
         default=False, description="whether the interval includes the spread over test examples, or clusters of them"
+    )
+    floor: float = Field(
+        default=0.0, description="half-width that the test examples leave, whatever the number of seeds; 0 without them"
     )
     diverged: dict[str, int] = Field(
         default={}, description=("arm that it reads -> number of diverged seeds; empty if no seed ran")
@@ -114,21 +159,53 @@ class EffectDecision(FrozenModel):
     left_out: tuple[str, ...] = Field(
         default=(), description=("seeds without a value for reasons other than divergence, each with what is missing")
     )
-    verdict: HypothesisVerdict = "undecided"
-    why: str = Field(default="", description="why it is undecided, if not because of the width of the interval")
-    decides: int | None = Field(default=None, description="n that would decide, if the interval is too wide")
+    direction: EffectDirection = Field(
+        default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
+    )
+    verdict: HypothesisVerdict = Field(default="open", description="whether what is claimed of the effect holds")
+    why: str = Field(
+        default="",
+        description="why it is open, if not because of the width of the interval; or that it was decided earlier",
+    )
+    needed: int | None = Field(
+        default=None,
+        description="if the verdict is open, the units at which a third of the smallest effect is half of the width",
+    )
+    optimistic: bool = Field(
+        default=False,
+        description="whether sampling ended early because this was decided, so that the estimate is likely too large",
+    )
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the width of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the half-width is at most `PRECISE_SHARE` of the smallest effect, which ends sampling."""
+        return self.half_width is not None and self.half_width <= PRECISE_SHARE * self.effect.smallest
 
 
 class HypothesisDecision(FrozenModel):
-    """The decision on a hypothesis."""
+    """The decision on a hypothesis: supported if all its effects are, refuted if one is."""
 
     hypothesis: Hypothesis
     parts: tuple[EffectDecision, ...]
     verdict: HypothesisVerdict
-    p: float | None = Field(default=None, description="p of effects of at most the smallest, the largest of its parts")
-    level: float = Field(description="1 minus the confidence of its intervals, after Holm's correction")
-    family: int = Field(ge=1, description="number of confirmatory hypotheses in the correction")
+    p: float | None = Field(
+        default=None,
+        description="p of what is claimed, two-sided: the largest of its parts, over looks the smallest p over weight",
+    )
+    level: float = Field(
+        description="1 minus the confidence of its intervals: after Holm's correction, times the weight of the look"
+    )
+    family: int = Field(ge=1, description="number of confirmatory hypotheses, or chains of them, in the correction")
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; otherwise a preview")
+    look: int | None = Field(default=None, description="index of the last look; None in a study without looks")
+    after: str = Field(
+        default="", description="id of a hypothesis that it presupposes and that is not supported, so that it is open"
+    )
     holds: int = Field(default=0, description="number of declared alternatives that are supported")
     others: tuple[EffectDecision, ...] = Field(default=(), exclude=True, description="decisions on these alternatives")
     rival: EffectDecision | None = Field(

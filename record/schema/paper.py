@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import HypothesisVerdict
+from labwright.record.schema.hypotheses import HypothesisVerdict, rename_old_verdict
 
 
 class Section(FrozenModel):
@@ -52,7 +52,7 @@ class ClaimReading(FrozenModel):
     """What a paper says about a claim."""
 
     id: str = Field(description="id of the claim")
-    says: HypothesisVerdict | Literal["nothing"] = Field(
+    says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(rename_old_verdict)] = Field(
         description="what a reader takes from the text; nothing: the claim is not mentioned"
     )
     quote: str = Field(default="", description="the sentence that says so most clearly, copied")

@@ -1,4 +1,4 @@
-"""Check bold values: only the winner of a table row or sentence, according to the ledger, may be bold.
+"""Check bold values: none may be, since bold says "best" and no unregistered comparison has a verdict.
 
 The sources of a paper are checked, tables included. Limits: the fonts of the PDF are not read, so bold set by the
 document class is missed.
@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
-from labwright.record.schema.data_plan import parse_arm, parse_level
-from labwright.review.evidence.violations import Evidence, Violation, is_called_different
+from labwright.review.evidence.violations import Evidence, Violation
 
 _BOLD = re.compile(r"\\(?:textbf|mathbf|boldsymbol|pmb)\s*\{|\\bfseries\b|\\bf\b")
-_TABLE = re.compile(r"\\begin\{tabular\}.*?\\end\{tabular\}", re.DOTALL)
 
 
 def find_printed_claims(text: str) -> frozenset[str]:
@@ -30,16 +27,16 @@ def _iter_result_keys(text: str) -> Iterator[ClaimKey]:
 
 
 def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]:
-    """Return the bold values of a text that are not winners among the values around them."""
+    """Return the values of the record that a text prints in bold."""
+    known = {strip_form(key) for key in evidence.results}
     for match in _BOLD.finditer(text):
-        table = next((one[0] for one in _TABLE.finditer(text) if one.start() <= match.start() < one.end()), "")
         for key in _iter_result_keys(_rest_of_group(text, match.end() if match[0].endswith("{") else match.start())):
-            if why := _winner_objection(key, find_printed_claims(table), evidence):
+            if key.key_without_form in known:
                 yield Violation(
                     kind="claim",
                     where=where,
                     excerpt=rf"\result{{{key.key}}}",
-                    fix=f"printed in bold, but {why}: remove the bold",
+                    fix="printed in bold, but no verdict ranks single values: remove the bold",
                 )
 
 
@@ -54,34 +51,3 @@ def _rest_of_group(text: str, at: int) -> str:
         if depth == 0 or (depth == 1 and (text[k] == "&" or text.startswith("\\\\", k))):
             return text[at:k]
     return text[at:]
-
-
-def _winner_objection(key: ClaimKey, shown: frozenset[str], evidence: Evidence) -> str:
-    """Explain why a claim is not the winner; return "" if it is, and for keys that are not in the ledger."""
-    ledger = {strip_form(text) for text in evidence.results}
-    if key.key_without_form not in ledger:
-        return ""
-    if key.other:
-        found = next((one for one in evidence.comparisons if one.key == key.key_without_form), None)
-        return "" if found is None or is_called_different(found) else f"its verdict in the ledger is {found.verdict!r}"
-    wins = {
-        one.worse
-        for one in evidence.comparisons
-        if (one.dataset, one.metric, one.better) == key[1:4] and is_called_different(one)
-    }
-    others = [one for text in shown or ledger if (one := ClaimKey.parse_key(text)) is not None]
-    rivals = {
-        one.condition
-        for one in others
-        if one[:3] == key[:3]
-        and not one.other
-        and parse_level(one.condition) == parse_level(key.condition)
-        and one.condition != key.condition
-        and one.condition not in REFERENCE_ARM_TITLES
-    }
-    if not shown and evidence.plan is not None:  # ablations do not compete in running text
-        compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
-        rivals = {one for one in rivals if parse_arm(one) in compared}
-    if left := sorted(rivals - wins):
-        return f"no verdict says that it is better than {left[0]}, which is printed next to it"
-    return "" if rivals else "the ledger compares it with nothing that is printed next to it"

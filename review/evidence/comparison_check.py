@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from labwright.record.claims.sentences import NULL_VERDICTS, SIGNIFICANT_VERDICTS
+from labwright.record.claims.sentences import NULL_WORDS, SIGN_WORDS
 from labwright.record.quantity_words import (
     BETTER_WORDS,
     COMPARING_PATTERN,
@@ -136,10 +136,10 @@ def _find_objection(
     sentence: str, here: list[MacroUse], evidence: Evidence, metrics: re.Pattern[str], *, about: bool
 ) -> str:
     """Explain why a sentence is refused; return "" if it is allowed. Words in the names of arms are ignored."""
-    verdicts = [evidence.hypothesis_verdicts.get(strip_form(use.key), "") for use in here if use.command == "verdict"]
+    verdicts = [evidence.outcome_words.get(strip_form(use.key), ()) for use in here if use.command == "verdict"]
     remaining = _SUPERLATIVE_CHOICE.sub("", sentence)
     if verdicts:
-        return _check_words_around_verdicts(verdicts, remaining)
+        return _check_words_around_verdicts([word for words in verdicts for word in words], remaining)
     keys = [key for use in here if use.command == "result" and (key := ClaimKey.parse_key(use.key))]
     paired = any(key.other for key in keys)
     about = about or len({parse_arm(key.condition) for key in keys}) > 1
@@ -168,9 +168,9 @@ def _check_words_around_verdicts(found: list[str], text: str) -> str:
         return f"{match[0]!r} precedes \\verdict: state the verdict without a negation or condition"
     if any(_NEGATION_AFTER.match(rest) for rest in text.split(VERDICT_MARK)[1:]):
         return "a negation follows \\verdict: state the verdict without a negation"
-    if (match := RANKING_PATTERN.search(text)) and not SIGNIFICANT_VERDICTS.intersection(found):
+    if (match := RANKING_PATTERN.search(text)) and not SIGN_WORDS.intersection(found):
         return f"{match[0]!r} claims more than the verdict in this sentence ({', '.join(found)}): remove it"
-    if (match := EQUATING_PATTERN.search(text)) and not NULL_VERDICTS.intersection(found):
+    if (match := EQUATING_PATTERN.search(text)) and not NULL_WORDS.intersection(found):
         return f"{match[0]!r} contradicts the verdict in this sentence ({', '.join(found)}): remove it"
     return ""
 

@@ -60,20 +60,15 @@ class Violation(FrozenModel):
         return f"[{self.kind}] {self.where}: {self.excerpt!r}: {self.fix}"
 
 
-def is_called_different(comparison: ExploratoryComparison) -> bool:
-    """Return whether the ledger says that the two conditions differ."""
-    return comparison.verdict not in ("not significant", "unknown")
-
-
 @dataclass(frozen=True)
 class Evidence:
     r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
-    would allow any number. `verdicts` has the sentences of `\verdict`, `found` the verdicts behind them. `plan` and
+    would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and
     `facts` supply names and titles: without them comparisons in words are not detected. `appendix` has the figures
-    that the program places there, `tabled` the claims that each table prints, `statements` the generated sentences,
-    which are always allowed.
+    that the program places there, `claims_by_table` the claims that each table prints, `statements` the generated
+    sentences, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]
@@ -86,7 +81,7 @@ class Evidence:
     names: tuple[str, ...] = ()
     comparisons: tuple[ExploratoryComparison, ...] = ()
     verdicts: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
-    hypothesis_verdicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    outcome_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])

@@ -19,6 +19,7 @@ from labwright.models.prompt_filters import cut_line, cut_middle, format_mark, s
 from labwright.models.roles.judge import Exhibit, ExhibitKind, RecordFacts, ShownPages
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_nodes, find_replicates, find_winner
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import SEARCH_KINDS
@@ -214,11 +215,8 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
     claims = compute_paper_claims(state)
     paid = state.sum_usage_without(*JUDGING_ROLES)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
-    directions = Counter(
-        one.significance
-        for one in compute_differences(state, claims)
-        if roles.get(parse_arm(one.condition)) == "method"
-    )
+    compared = [one for one in compute_differences(state, claims) if roles.get(parse_arm(one.condition)) == "method"]
+    verdicts = Counter(one.verdict for one in decide_hypotheses(state) if one.confirmed)
     return RecordFacts(
         released=released is not None and released.released,
         pages=released.pages if released else None,
@@ -231,10 +229,12 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
         ablations=len(find_ablation_nodes(state)),
         datasets=len(state.datasets),
         conditions=len(plan.conditions) if plan else 0,
-        for_method=directions["improved"],
-        for_other=directions["worsened"],
-        no_difference=directions["not significant"],
-        undecided=directions["unknown"],
+        supported=verdicts["supported"],
+        refuted=verdicts["refuted"],
+        open=verdicts["open"],
+        for_method=sum(one.excludes_zero and one.better == one.condition for one in compared),
+        for_other=sum(one.excludes_zero and one.better == one.other for one in compared),
+        unclear=sum(not one.excludes_zero for one in compared),
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
         bound_values=len(collect_used_keys(draft.texts)),
         references=len(collect_used_keys(draft.texts, CITE_COMMANDS)),

@@ -2,8 +2,10 @@
 
 Replicates show the variation between training runs; the bootstrap shows the variation between test sets. All examples
 are drawn with replacement, the same ones for both arms and every seed; the difference is the mean over the same
-replicates; the interval spans the 2.5th to 97.5th percentile of all draws. Source: Efron and Tibshirani 1993, "An
-Introduction to the Bootstrap", chapter 13.
+replicates; the interval spans the 2.5th to 97.5th percentile of all draws. What the replicates share of this variation
+is kept apart (`ResampledInterval.shared`), since the spread over seeds contains the rest. Sources: Efron and Tibshirani
+1993, "An Introduction to the Bootstrap", chapter 13; Owen and Eckles 2012, "Bootstrapping data arrays of arbitrary
+order".
 
 Large test sets get fewer draws, never fewer examples; below `MIN_DRAWS` draws there is no interval.
 
@@ -33,10 +35,19 @@ from labwright.record.claims.hypothesis_tests import (
     compute_effect_value,
     find_deciding_nodes,
     format_effect_key,
+    has_ratio_of_means,
     list_estimated_effects,
     read_replicate_values,
 )
-from labwright.record.estimands import CellRef, EstimandValue, MissingCell, find_effect_metric, list_cells_read
+from labwright.record.estimands import (
+    CellRef,
+    EstimandValue,
+    Expression,
+    MissingCell,
+    find_effect_metric,
+    list_cells_read,
+    split_quotient,
+)
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResampledInterval
@@ -166,11 +177,22 @@ def resample_effect(
     if reason or not kept:
         return nothing
 
-    def mean(values: Callable[[ReplicateValues, CellRef], EstimandValue | None]) -> NDArray[Any]:
+    def compute_each(
+        values: Callable[[ReplicateValues, CellRef], EstimandValue | None], part: Expression | None = None
+    ) -> NDArray[Any]:
+        """Return the values of the effect, or of a part of its estimand, by run and draw."""
         with np.errstate(all="ignore"):
-            return np.atleast_1d(
-                sum(compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run))[0] for run in kept)
-                / len(kept)
+            return np.stack(
+                np.broadcast_arrays(
+                    *(
+                        np.atleast_1d(
+                            compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run), part=part)[
+                                0
+                            ]
+                        )
+                        for run in kept
+                    )
+                )
             )
 
     def measured(run: ReplicateValues, place: CellRef) -> EstimandValue | None:
@@ -186,35 +208,77 @@ def resample_effect(
         min(getattr(samples[name], field) for name in read) if samples else 0 for field in SampleSize._fields
     )
     shortest = None if hypothesis.cluster else min((len(values) for values in drawn.values()), default=0)
+    parts = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
     try:
         if hypothesis.cluster:
-            whole, variance = mean(measured), 0.0
+            whole, variance = compute_each(measured), 0.0
+            shared = [0.0] * (3 if parts else 1)
             for dataset in read:
-                without = mean(partial(resampled_in, dataset))
-                variance += float(((without - whole) ** 2).sum()) * (len(without) - 1) / len(without)
+                moved = partial(resampled_in, dataset)
+                without = compute_each(moved)
+                scale = (without.shape[1] - 1) / without.shape[1]
+                variance += scale * float(((without - whole).mean(axis=0) ** 2).sum())
+                changes = [compute_each(moved, part) - compute_each(measured, part) for part in parts or (None,)]
+                shared = [old + new for old, new in zip(shared, _compute_shared(changes, scale), strict=True)]
             found = ResampledInterval(key=key, nodes=nothing.nodes, clusters=units, worth=effective_units)
             return found.model_copy(
-                update={"sd": sqrt(variance)}
+                update={"sd": sqrt(variance), "shared": tuple(shared)}
                 if isfinite(variance)
                 else {"reason": f"{metric.name} has no value when one of the clusters is left out"}
             )
-        means = mean(partial(resampled_in, ""))
+        drawn_parts = [compute_each(partial(resampled_in, ""), part) for part in (None, *(parts or ()))]
     except (KeyError, MissingCell):
         return nothing
-    means = means[np.isfinite(means)]
-    if len(means) < MIN_DRAWS:
+    whole_draws = [each.shape[1] for each in drawn_parts]
+    drawn_parts = [np.broadcast_to(each, (len(kept), max(whole_draws))) for each in drawn_parts]
+    finite = np.isfinite(drawn_parts).all(axis=(0, 1))
+    drawn_parts = [each[:, finite] for each in drawn_parts]
+    if finite.sum() < MIN_DRAWS:
         return nothing
-    low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
     return ResampledInterval(
         key=key,
         nodes=nothing.nodes,
-        low=low,
-        high=high,
         examples=units,
         worth=effective_units,
-        draws=len(means),
-        sd=float(np.std(means, ddof=1)) * sqrt(units / max(1, units - 1)),
+        **_describe_draws(drawn_parts[0], drawn_parts[1:] or drawn_parts, units),
     )
+
+
+def _describe_draws(whole: NDArray[Any], parts: Sequence[NDArray[Any]], examples: int) -> dict[str, Any]:
+    """Return the fields of a `ResampledInterval` that follow from values by run and draw: of the whole effect, and of
+    the parts whose shared variances are needed."""
+    import numpy as np
+
+    means = whole.mean(axis=0)
+    low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
+    unbiased = examples / max(1, examples - 1)
+    return {
+        "low": low,
+        "high": high,
+        "draws": len(means),
+        "sd": float(np.std(means, ddof=1)) * sqrt(unbiased),
+        "shared": _compute_shared(
+            [each - each.mean(axis=1, keepdims=True) for each in parts], unbiased / (len(means) - 1)
+        ),
+    }
+
+
+def _compute_shared(changes: Sequence[NDArray[Any]], scale: float) -> tuple[float, ...]:
+    """Return the variance over test examples that all runs share: of one quantity, or of two and their covariance.
+
+    `changes` has the change of each quantity by run and draw, and `scale` makes sums of their squares variances. This
+    is the covariance between different runs: the variance of the mean over n runs, less the n-th part of what single
+    runs have of their own (the interaction of seeds and examples), which the spread over seeds contains.
+    """
+
+    def compute_covariance(a: NDArray[Any], b: NDArray[Any]) -> float:
+        n, of_mean = len(a), float((a.mean(axis=0) * b.mean(axis=0)).sum())
+        return scale * (of_mean if n == 1 else (n * of_mean - float((a * b).sum()) / n) / (n - 1))
+
+    if len(changes) == 1:
+        return (max(0.0, compute_covariance(changes[0], changes[0])),)
+    above, below = changes
+    return compute_covariance(above, above), compute_covariance(below, below), compute_covariance(above, below)
 
 
 def _has_value(plan: DataPlan, hypothesis: Hypothesis, effect: Effect, run: ReplicateValues) -> bool:
@@ -360,11 +424,10 @@ def _compute_interval(
     nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, examples=examples)
     if any(a not in scores or b not in scores for a, b in keys):
         return nothing.model_copy(update={"reason": NOT_COMPUTED_REASON})
-    means = np.mean([scores[a] - scores[b] for a, b in keys], axis=0)
-    means = means[np.isfinite(means)]
-    if len(means) < MIN_DRAWS:
+    each = np.stack([scores[a] - scores[b] for a, b in keys])
+    each = each[:, np.isfinite(each).all(axis=0)]
+    if each.shape[1] < MIN_DRAWS:
         return nothing.model_copy(
-            update={"reason": f"{one.name} has a value in only {len(means)} draws; at least {MIN_DRAWS} are needed"}
+            update={"reason": f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"}
         )
-    low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
-    return nothing.model_copy(update={"low": low, "high": high, "draws": len(means)})
+    return nothing.model_copy(update={"worth": float(examples), **_describe_draws(each, [each], examples)})

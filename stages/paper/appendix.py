@@ -13,17 +13,8 @@ from typing import Any, Literal
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
-from labwright.record.claims.differences import ClaimDifference, TestFamily
-from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
-    SIGNIFICANCE_LEVEL,
-    TARGET_TEST_POWER,
-    Claim,
-    find_replicates,
-    find_winner,
-    is_seed_ignored,
-    nodes_ignoring_seed,
-)
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
 from labwright.record.reducers.run_state import RunState
@@ -72,10 +63,6 @@ GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "cell that asked language models: that the predictions are theirs was not shown",
     "logged": "reported by the experiment's code, not recomputed",
 }
-FAMILY_MEANINGS: dict[TestFamily, str] = {
-    "primary": "What was asked: the primary metric, method against baseline, and pairs that a hypothesis reads",
-    "other": "Other metrics, and ablations",
-}
 
 
 def render_appendix(
@@ -93,7 +80,7 @@ def render_appendix(
     the comparisons that the text uses.
     """
     best = find_winner(state)
-    shown = [one for one in _order_differences(claims) if one.key in used]
+    shown = [one for one in _list_differences(claims) if one.key in used]
     return (
         render_template(
             "appendix.tex.jinja",
@@ -103,7 +90,7 @@ def render_appendix(
             | {
                 "figures": figures,
                 "isolation": isolation,
-                "compared": len(_order_differences(claims)),
+                "compared": len(_list_differences(claims)),
                 "hash": state.plan_hash[:HASH_CHARS],
                 "registered": render_in_full(state),
                 "best": best,
@@ -132,7 +119,7 @@ def render_supplement(
             "supplement.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state)
-            | _build_comparison_context(_order_differences(claims))
+            | _build_comparison_context(_list_differences(claims))
             | {
                 "title": title,
                 "authors": authors,
@@ -163,17 +150,15 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     }
 
 
-def _order_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
-    """Return the comparisons, the primary family first."""
+def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
+    """Return the comparisons, those of one dataset together."""
     found = [one for one in claims if isinstance(one, ClaimDifference)]
-    groups = dict.fromkeys((one.family, one.dataset) for one in found)
-    places = {group: (group[0] != "primary", place) for place, group in enumerate(groups)}
-    return sorted(found, key=lambda one: places[one.family, one.dataset])
+    places = {dataset: place for place, dataset in enumerate(dict.fromkeys(one.dataset for one in found))}
+    return sorted(found, key=lambda one: places[one.dataset])
 
 
 def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[str, Any]:
     """Build the values for a table of these comparisons."""
-    over_examples = any(one.resampled_interval is not None for one in differences)
     without_interval: dict[str, dict[str, None]] = {}
     for difference in differences:
         if difference.resampled_interval is not None and difference.resampled_interval.reason:
@@ -182,14 +167,10 @@ def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[st
             ] = None
     return {
         "differences": differences,
-        "families": FAMILY_MEANINGS,
-        "over_examples": over_examples,
-        "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
-        "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
+        "over_examples": any(one.examples for one in differences),
+        "forms": ["mean", "ci", "n"],
+        "basis": "L{0.9in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval,
-        "power": f"{TARGET_TEST_POWER:.0%}",
-        "level": f"{SIGNIFICANCE_LEVEL:.0%}",
-        "minimum_replicates": MIN_REPLICATES,
     }
 
 

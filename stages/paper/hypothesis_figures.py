@@ -33,8 +33,8 @@ _FIGURES: dict[str, tuple[str, FigurePlacement, str]] = {
         "main",
         (
             "Every registered effect with its interval, in units of its own smallest effect of interest: circles "
-            "are confirmatory, squares exploratory; grey band: negligible effects; dashed line: smallest effect "
-            "of interest."
+            "are confirmatory, squares exploratory; grey band: effects too small to matter; dashed "
+            "lines: bounds of what was claimed."
         ),
     ),
     "levels": (
@@ -73,7 +73,8 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
             "low": part.low,
             "high": part.high,
             "smallest": part.effect.smallest,
-            "verdict": part.verdict,
+            "limits": [-part.effect.limit, part.effect.limit] if part.effect.claim == "within" else [part.effect.limit],
+            "outcome": f"{part.direction}, {part.verdict}",
             "confirmatory": one.hypothesis.confirmatory,
         }
         for one in decide_hypotheses(state)

@@ -23,9 +23,10 @@ def parts(name: str) -> None:
     figure, (axes,) = panels(1, height=0.7 + 0.32 * len(effects), width=4.4)
     axes.axvspan(-1, 1, color="0.93", zorder=0)
     axes.axvline(0, color="0.4", linewidth=0.8)
-    axes.axvline(1, color="0.2", linewidth=0.8, linestyle="--")
     for k, effect in enumerate(reversed(effects)):
         size = effect["smallest"]
+        for limit in effect["limits"]:
+            axes.plot([limit / size] * 2, [k - 0.4, k + 0.4], color="0.2", linewidth=0.8, linestyle="--")
         axes.errorbar(
             [effect["mean"] / size],
             [k],
@@ -36,9 +37,9 @@ def parts(name: str) -> None:
             capsize=2.5,
             linestyle="none",
         )
-    axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['verdict']}" for one in reversed(effects)])
+    axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['outcome']}" for one in reversed(effects)])
     axes.set_ylim(-0.6, len(effects) - 0.4)
-    axes.set_xlabel("effect / smallest effect of interest (dashed)")
+    axes.set_xlabel("effect / smallest effect of interest")
     axes.set_ylabel("hypothesis")
     save(figure, name)
 

@@ -257,7 +257,7 @@ def _build_statement(found: Sequence[ExploratoryComparison], name: str) -> Requi
         text=(
             f"{first.metric} on {first.dataset}, {parse_arm(first.subject)} against {parse_arm(first.partner)}: "
             + "; ".join(
-                f"{parse_level(one.subject) or 'in all'}: {one.verdict_text}, \\verdict{{{one.key}}}" for one in found
+                f"{parse_level(one.subject) or 'in all'}: {one.basis_text}, \\verdict{{{one.key}}}" for one in found
             )
         ),
     )

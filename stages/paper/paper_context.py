@@ -13,16 +13,15 @@ from typing import NamedTuple, TypeVar
 from labwright.literature.bibtex import BibEntry
 from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, ExploratoryComparison, WriteInputs
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import (
-    MIN_REPLICATES,
-    Claim,
-    compute_paper_claims,
-    find_ablation_conditions,
-    find_winner,
-)
+from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.claims.sentences import (
+    EXPLORATORY_WORD,
+    describe_outcome,
+    format_verdict_clauses,
+    list_outcome_words,
+)
 from labwright.record.estimands import list_conditions_read
 from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
@@ -51,7 +50,7 @@ from labwright.stages.settings import PaperSettings
 
 SHOWN_FORMS = {"pm": "mean and standard deviation", "mean": "mean"}
 """Forms of a mean offered to a writer, with their meaning; a difference has only the last one. Tables show the other
-forms: intervals, replicates, detectable differences."""
+forms: intervals and replicates."""
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
 
@@ -147,10 +146,8 @@ class PaperContext:
                 better=one.better,
                 worse=one.other if one.better == one.condition else one.condition,
                 equal=one.mean == 0,
-                verdict=one.significance,
                 n=one.n,
                 condition=one.condition,
-                note=_describe_caveat(one),
                 caveats=one.caveats,
                 clause=to_plain_text(self.verdict_clauses[one.key]),
                 listed=one.key in self.primary_claims.differences,
@@ -175,9 +172,9 @@ class PaperContext:
             plan=plan,
             facts=facts,
             verdicts=self.verdict_clauses,
-            hypothesis_verdicts={
-                **{one.key: one.verdict for one in self.decisions},
-                **{one.key: one.significance for one in self.claims.differences},
+            outcome_words={
+                **{one.key: list_outcome_words(one) for one in self.decisions},
+                **dict.fromkeys((one.key for one in self.claims.differences), (EXPLORATORY_WORD,)),
             },
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=tuple(one.text for one in list_reference_statements(self.state)),
@@ -198,6 +195,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
             key=one.key,
             statement=one.hypothesis.statement,
             verdict=one.verdict,
+            outcome="; ".join(map(describe_outcome, one.parts)) + (f"; together {one.verdict}" * (len(one.parts) > 1)),
             reason=one.hypothesis.reason,
             confirmatory=one.hypothesis.confirmatory,
             confirmed=one.confirmed,
@@ -380,13 +378,3 @@ def _describe_condition(plan: DataPlan, arm: str, level: str) -> str:
     title = REFERENCE_ARM_TITLES.get(arm) or next((one.title or one.name for one in plan.arms if one.name == arm), arm)
     at = next((one.title or one.name for one in plan.levels if one.name == level), "")
     return f"{title} at {at}" if at else title
-
-
-def _describe_caveat(one: ClaimDifference) -> str:
-    """Return the caveat that must be reported with a verdict."""
-    if one.significance == "unknown":
-        few = one.n < MIN_REPLICATES
-        return "too few pairs of seeds for a verdict" if few else "all pairs have the same value: the spread is unknown"
-    return (
-        "the seeds agree on it, but its interval over test examples includes zero" if one.is_limited_by_examples else ""
-    )

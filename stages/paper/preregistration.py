@@ -1,7 +1,7 @@
 """Render what was registered and its outcomes as TeX: a block of page one, a table, a part of the appendix.
 
 Page one has the hash of the plan, the search objective with its reason, and whether prior work was read. The table
-`hypotheses` of the main text has effect, interval, smallest effect, n and verdict of each hypothesis; the appendix
+`hypotheses` of the main text has effect, interval, n, claim and outcome of each hypothesis; the appendix
 (`registered.tex.jinja`) states the decision rules.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 
 from labwright.record.claims.formatting import count_effect_decimals
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import format_lost_seeds
+from labwright.record.claims.sentences import describe_outcome, format_lost_seeds
 from labwright.record.estimands import describe_estimand, find_effect_metric
 from labwright.record.printed_value import format_tex_number
 from labwright.record.reducers.run_state import RunState
@@ -53,16 +53,14 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         PaperTable(
             "hypotheses",
             (
-                "\\begin{tabular}{@{}L{0.46\\linewidth}lrrl@{}}\n\\toprule\n"
-                f"{format_row(('Registered hypothesis', 'Effect [interval]', 'Smallest', '$n$', 'Verdict'))}\n"
+                "\\begin{tabular}{@{}L{0.4\\linewidth}lrlL{0.16\\linewidth}@{}}\n\\toprule\n"
+                f"{format_row(('Registered hypothesis', 'Effect [interval]', '$n$', 'Claim', 'Outcome'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
             ),
-            "What was registered before any code was written, and what came of it: the effect, which the "
-            "hypothesis says "
-            "is above zero, its interval, the smallest effect of interest, and $n$ units (seeds, or datasets). "
-            "Intervals "
-            f"are corrected (Holm) over the confirmatory hypotheses.{previews}",
+            "What was registered before any code was written, and the outcome: the effect, its interval, $n$ units "
+            "(seeds, or datasets), what was claimed of the effect, its direction and whether the claim is supported, "
+            f"refuted or open. Intervals are corrected (Holm) over the confirmatory hypotheses.{previews}",
         ),
     )
 
@@ -76,9 +74,11 @@ def _build_rows(one: HypothesisDecision) -> Sequence[str]:
             (
                 named if first else "",
                 _format_estimate(part),
-                mark_recorded(f"{part.effect.smallest:g}"),
                 mark_recorded(len(part.values)),
-                mark_recorded(f"{part.verdict}{_format_verdict(one) if first else ''}{kind if first else ''}"),
+                mark_recorded(part.effect.claim_text),
+                mark_recorded(
+                    f"{part.direction}; claim {part.verdict}" + (f"{_format_verdict(one)}{kind}" if first else "")
+                ),
             )
         )
         for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)
@@ -113,6 +113,7 @@ def render_in_full(state: RunState) -> str:
             "described": partial(describe_estimand, plan=plan),
             "estimate": _format_estimate,
             "lost": format_lost_seeds,
+            "outcome": describe_outcome,
             "metric": partial(find_effect_metric, plan=plan),
         },
     )

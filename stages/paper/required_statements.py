@@ -61,7 +61,7 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
-                clearest = max(here, key=lambda one: (one.significance in ("improved", "worsened"), abs(one.mean)))
+                clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
                     keys=(clearest.key,),
@@ -73,8 +73,8 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
 
 
 def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
-    """Yield statements where the method loses to a baseline: by verdict, or by its means at every level of a
-    dataset."""
+    """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
+    every level of a dataset."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     for difference in _filter_primary(state, differences):
@@ -82,7 +82,7 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
-        lost = behind if len(behind) == len(found) else [one for one in behind if one.significance == "worsened"]
+        lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
             yield RequiredStatement(
                 id=f"behind-{dataset}-{arm}-{other}",

@@ -21,7 +21,7 @@ REFERENCES_NOTE = (
     " References are models of the program's own, tuned with as many trials as an arm of the study; no "
     "part of the comparisons."
 )
-COMPARED_NOTE = "The supplement has the paired differences, with corrected verdicts."
+COMPARED_NOTE = "The supplement has the paired differences."
 
 
 def build_result_tables(
@@ -35,10 +35,9 @@ def build_result_tables(
     split).
 
     `main` has the primary metric with intervals, `metrics` the other metrics, `ablation` the conditions in `ablated`;
-    the last two exist only if there is something to show. For each dataset, level and metric, a mean is bold if
-    `differences` call its arm better than every other arm of the table.
+    the last two exist only if there is something to show. Captions name the caveats of `differences`.
     """
-    titles = _TableTitles(plan, facts, differences)
+    titles = _TableTitles(plan, facts)
     split = claims[0].split if claims else "test"
     compared = [one for one in claims if titles.find_role(one.arm) in ("baseline", "method")]
     primary = [one for one in claims if one.name == plan.primary_metric.name]
@@ -58,7 +57,7 @@ def build_result_tables(
                     f"Student $t$ "
                     f"interval of the mean: the variation due to retraining, not to the choice of test "
                     f"examples. {COMPARED_NOTE}"
-                    f"{_format_notes(tabular, chosen, titles, claims)}"
+                    f"{_format_notes(chosen, titles, claims)}"
                     f"{_format_caveats(plan, claims, differences, titles)}"
                     f"{REFERENCES_NOTE if references else ''}"
                 ),
@@ -75,7 +74,7 @@ def build_result_tables(
                 tabular,
                 (
                     f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
-                    f"replicates. The supplement has their intervals.{_format_notes(tabular, shown, titles, claims)}"
+                    f"replicates. The supplement has their intervals.{_format_notes(shown, titles, claims)}"
                 ),
             )
         )
@@ -94,18 +93,18 @@ def build_result_tables(
                     f"Ablations, {titles.format_metric(plan.primary_metric).lower()} on {split} data "
                     f"({_format_direction(plan.primary_metric)}): the "
                     f"method beside itself without one part, with the {mark_recorded('95%')} Student $t$ interval."
-                    f"{_format_notes(tabular, shown, titles, claims)}"
+                    f"{_format_notes(shown, titles, claims)}"
                 ),
             )
         )
     return tuple(made)
 
 
-def _format_notes(tabular: str, claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return the notes of a caption: on bold values, on grades (by metric, arm and dataset if they differ), and on
-    values without a deviation. `every` also contains claims that are not shown, such as the agreement of a model's
+def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
+    """Return the notes of a caption: on grades (by metric, arm and dataset if they differ), and on values without a
+    deviation. `every` also contains claims that are not shown, such as the agreement of a model's
     grades with labels."""
-    notes = ["Bold: called better than every other arm of its row or group."] if r"\textbf" in tabular else []
+    notes: list[str] = []
     grades = sorted({one.grade for one in claims}, key=GRADES_BEST_FIRST.index)
     if len(grades) == 1:
         notes.append(f"Grade of all values: {grades[0]}.")
@@ -168,10 +167,8 @@ def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references:
             cells = [_find_claim(here, arm, level) for arm in arms]
             found = [one for one in cells if one is not None]
             if wide:
-                yield titles.format_level(level), *_format_values(cells, titles), _format_counts(cells)
-            for k, (claim, value) in enumerate(
-                zip(found, _format_values(found, titles), strict=True) if not wide else ()
-            ):
+                yield titles.format_level(level), *map(_format_value, cells), _format_counts(cells)
+            for k, (claim, value) in enumerate(zip(found, map(_format_value, found), strict=True) if not wide else ()):
                 yield (
                     "" if k else titles.format_level(level),
                     titles.format_arm(claim.arm),
@@ -222,7 +219,7 @@ def _build_metric_table(claims: Sequence[Claim], metrics: Sequence[MetricSpec], 
                 [_find_claim([one for one in here if one.name == metric.name], arm, level) for arm in titles.compared]
                 for metric in metrics
             ]
-            values = [_format_values(cells, titles, interval=False) for cells in columns]
+            values = [[_format_value(one, interval=False) for one in cells] for cells in columns]
             for k, arm in enumerate(titles.compared):
                 if any(cells[k] for cells in columns):
                     yield (
@@ -258,29 +255,10 @@ def _find_claim(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
     return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
 
-def _format_values(cells: Sequence[Claim | None], titles: _TableTitles, *, interval: bool = True) -> list[str]:
-    """Format the cells of one place; a value is bold if its arm is called better than every other arm there."""
-    shown = [one for one in cells if one is not None]
-    return [
-        _format_value(
-            one,
-            interval=interval,
-            bold=one is not None
-            and len(shown) > 1
-            and all(
-                (one.dataset, one.name, one.condition, other.condition) in titles.better
-                for other in shown
-                if other is not one
-            ),
-        )
-        for one in cells
-    ]
-
-
-def _format_value(claim: Claim | None, *, interval: bool = True, bold: bool = False) -> str:
+def _format_value(claim: Claim | None, *, interval: bool = True) -> str:
     if claim is None:
         return "--"
-    text = rf"\textbf{{\result{{{claim.key}.pm}}}}" if bold else rf"\result{{{claim.key}.pm}}"
+    text = rf"\result{{{claim.key}.pm}}"
     return rf"{text} {{\footnotesize \result{{{claim.key}.ci}}}}" if interval and claim.low is not None else text
 
 
@@ -297,13 +275,8 @@ def _format_direction(metric: MetricSpec) -> str:
 class _TableTitles:
     """Titles of a plan's arms, levels, metrics and datasets, as tables print them."""
 
-    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], differences: Sequence[ClaimDifference]) -> None:
+    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
         self._arms = {one.name: one for one in plan.arms}
-        self.better = {
-            (one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
-            for one in differences
-            if one.significance in ("improved", "worsened")
-        }
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = {one.name: one.title or one.name for one in plan.levels}
         self.arms = list(self._arms)

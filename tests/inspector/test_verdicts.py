@@ -23,7 +23,7 @@ def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_pat
     found = tracer.trace_key("hypothesis/gain")
     assert found is not None
     [one] = found.candidates
-    assert one.what == "verdict on a hypothesis, supported" and one.printed.endswith("(supported)")
+    assert one.what == "verdict on a hypothesis, positive, supported" and one.printed.endswith(": supported")
     assert [(place.file, place.line) for place in one.places] == [("paper/paper.tex", 2)]
     effects = [origin for origin in one.origins if origin.condition == "baseline@noise20 - method@noise20"]
     cells = [origin for origin in one.origins if origin not in effects]

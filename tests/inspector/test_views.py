@@ -132,10 +132,10 @@ def test_the_bar_of_an_effect_shows_zero_and_the_smallest_that_matters() -> None
     effect = Effect(estimand="a - b", smallest=0.1)
     assert draw_effect(EffectDecision(effect=effect, values=())) is None
     bar = draw_effect(EffectDecision(effect=effect, values=(0.2, 0.4), mean=0.3, low=0.15, high=0.45))
-    assert bar is not None and bar.ends is not None and bar.zero is not None and bar.smallest_position is not None
+    assert bar is not None and bar.ends is not None and bar.zero is not None and bar.limit_position is not None
     places = [
         bar.zero,
-        bar.smallest_position,
+        bar.limit_position,
         bar.ends[0],
         bar.replicate_positions[0],
         bar.mean,

@@ -238,7 +238,6 @@ DIFFERENCE = ClaimDifference(
     sd=0.01,
     low=0.008,
     high=0.032,
-    significance="improved",
     better="margin@n50",
 )
 PARENT = NodeBrief(
@@ -362,13 +361,7 @@ WRITE = WriteInputs(
     setups=(ClaimLine(key="lr", printed="0.01", meaning="learning rate"),),
     comparisons=(
         ExploratoryComparison(
-            key="c1",
-            dataset="digits",
-            metric="accuracy",
-            better="margin@n50",
-            worse="plain@n50",
-            verdict="unknown",
-            n=1,
+            key="c1", dataset="digits", metric="accuracy", better="margin@n50", worse="plain@n50", n=1
         ),
     ),
     figures=(FIGURE,),
@@ -569,15 +562,7 @@ INPUTS: dict[str, BaseModel] = {
         differences=(
             DIFFERENCE,
             DIFFERENCE.model_copy(
-                update={
-                    "name": "log_loss",
-                    "mean": -0.1,
-                    "sd": 0.05,
-                    "values": (0.0,) * 2,
-                    "low": None,
-                    "high": None,
-                    "significance": "unknown",
-                }
+                update={"name": "log_loss", "mean": -0.1, "sd": 0.05, "values": (0.0,) * 2, "low": None, "high": None}
             ),
         ),
     ),
@@ -677,7 +662,7 @@ INPUTS: dict[str, BaseModel] = {
     ),
 }
 INPUTS["reader"] = ReaderInputs(
-    texts=(PrintedText(where="abstract", text="Margins help (undecided)."),),
+    texts=(PrintedText(where="abstract", text="Margins help (open)."),),
     questions=(ClaimQuestion(id="gain", statement="Margins raise the accuracy."),),
 )
 INPUTS["scope"] = ScopeInputs(
@@ -687,7 +672,11 @@ INPUTS["scope"] = ScopeInputs(
     comparisons=("the accuracy of margin minus that of plain is open",),
     decided=(
         DecidedHypothesis(
-            key="hypothesis/gain", statement="Margins help.", verdict="smaller", clause="they help little"
+            key="hypothesis/gain",
+            statement="Margins help.",
+            verdict="refuted",
+            outcome="positive; at least 0.02: refuted",
+            clause="they help little",
         ),
     ),
     texts=(PrintedText(where="title", text="Margins"), PrintedText(where="abstract", text="Margins always help.")),
@@ -721,8 +710,9 @@ INPUTS["judge"] = JudgeInputs(
         conditions=6,
         for_method=4,
         for_other=1,
-        no_difference=3,
-        undecided=0,
+        unclear=3,
+        supported=1,
+        open=2,
         grades=(("computed", 30),),
         bound_values=17,
         references=8,

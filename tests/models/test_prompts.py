@@ -297,7 +297,6 @@ def huge() -> dict[str, BaseModel]:
             "values": (0.0,),
             "low": None,
             "high": None,
-            "significance": "unknown",
             "better": "c",
         }
     )

@@ -230,14 +230,13 @@ def make_evidence(run: RunState) -> Evidence:
                 metric="log_loss",
                 better="method@noise20",
                 worse="baseline@noise20",
-                verdict="improved",
                 n=5,
             ),
         ),
         plan=PLAN,
         facts=FACTS,
         verdicts=format_verdict_clauses(run, (), paired),
-        hypothesis_verdicts={one.key: one.significance for one in paired},
+        outcome_words={one.key: ("exploratory",) for one in paired},
     )
 
 

@@ -28,23 +28,14 @@ from labwright.stages.paper.outline import (
     repair_outline,
 )
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
-from tests.models.offline.role_inputs import Verdict, make_write_inputs
+from tests.models.offline.role_inputs import make_write_inputs
 from tests.paper.synthetic_paper import DRAFT
 
 ABLATIONS = ("without-smoothing",)
 
 
-def inputs_of(verdict: Verdict = "not significant", better: bool = True, **changes: Any) -> WriteInputs:
-    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
-        return verdict, better
-
-    given = make_write_inputs(called, ABLATIONS)
-    keys = tuple(
-        line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"})
-        for line in given.results
-        if line.key.startswith("diff/") and line.key.endswith(".ci")
-    )
-    given = given.model_copy(update={"results": (*given.results, *keys)})
+def inputs_of(better: bool = True, **changes: Any) -> WriteInputs:
+    given = make_write_inputs(lambda *_: better, ABLATIONS)
     told = list_reportable_outcomes(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
@@ -53,7 +44,7 @@ INPUTS = inputs_of()
 DECIDED = (
     DecidedHypothesis(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
     DecidedHypothesis(
-        key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is", confirmatory=False
+        key="hypothesis/grows", statement="It grows.", verdict="open", clause="it is", confirmatory=False
     ),
 )
 GOOD = answer_outline(OutlineInputs(inputs=INPUTS))
@@ -175,13 +166,13 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
     told = {one.id: one for one in INPUTS.statements}
     assert {one.partition("-")[0] for one in told} == {"primary", "told"}
     one = told["primary-digits-method-baseline"]
-    assert "noise20: not significant, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    assert "noise20: exploratory, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
     held = list_reportable_outcomes(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
     assert [(one.id, one.keys, one.abstract) for one in held] == [
         ("hypothesis-calmer", ("hypothesis/calmer",), True),
         ("hypothesis-grows", ("hypothesis/grows",), False),
     ]
-    assert held[1].text == "It grows. Undecided, exploratory: \\verdict{hypothesis/grows}"
+    assert held[1].text == "It grows. Open, exploratory: \\verdict{hypothesis/grows}"
 
 
 def test_without_comparisons_that_is_told() -> None:

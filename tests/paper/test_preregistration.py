@@ -59,9 +59,9 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
         update={"hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)}
     )
     [found], text = decide_hypotheses(run), " ".join(render_in_full(run).split())
-    assert [part.verdict for part in found.others] == ["supported", "smaller"] and found.holds == 1
-    assert text.count("Declared alternatives:") == 1 and r"(supported at \rec{0.02});" in text
-    assert "(smaller at " in text and "It came to" in text and "others" not in found.model_dump()
+    assert [part.verdict for part in found.others] == ["supported", "refuted"] and found.holds == 1
+    assert text.count("Declared alternatives:") == 1 and r"(positive; at least \rec{0.02:} supported);" in text
+    assert r"; at least \rec{9:} refuted)" in text and "It came to" in text and "others" not in found.model_dump()
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
     claims = compute_test_claims(log.state)
     assert all(one.is_constant and (one.sd, one.low, one.high) == (None, None, None) for one in claims)
     [difference] = compute_differences(log.state, claims)
-    assert difference.is_constant and difference.significance == "unknown"
+    assert difference.is_constant and not difference.excludes_zero
     texts = {key: value.tex for key, value in format_claims([*claims, difference]).items()}
     assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
     assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
@@ -125,7 +125,7 @@ def test_a_method_that_varies_beside_a_deterministic_baseline_does_not_ignore_it
     claims = {claim.condition: claim for claim in compute_test_claims(log.state)}
     assert claims["baseline"].is_constant and not claims["method"].is_constant
     [difference] = compute_differences(log.state, list(claims.values()))
-    assert difference.sd is not None and difference.significance == "improved"
+    assert difference.sd is not None and difference.excludes_zero
 
 
 def test_one_good_replicate_or_none_shows_nothing_about_the_seed() -> None:
@@ -143,21 +143,21 @@ def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_ch
 
 
 @pytest.mark.parametrize(
-    ("method", "baseline", "called"),
+    ("method", "baseline", "apart"),
     [
-        ([0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5], "improved"),
-        ([0.1, 0.6, 0.2, 0.7, 0.4], [0.4, 0.3, 0.3, 0.6, 0.4], "not significant"),
-        ([0.1, 0.2, 0.1], [0.5, 0.6, 0.5], "unknown"),
-        ([0.1] * 5, [0.5] * 5, "unknown"),
+        ([0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5], True),
+        ([0.1, 0.6, 0.2, 0.7, 0.4], [0.4, 0.3, 0.3, 0.6, 0.4], False),
+        ([0.1, 0.2, 0.1], [0.5, 0.6, 0.5], False),
+        ([0.1] * 5, [0.5] * 5, False),
     ],
 )
-def test_improved_needs_five_seeds_that_differ_and_an_interval_without_zero(
-    method: list[float], baseline: list[float], called: str
+def test_an_interval_excludes_zero_only_where_seeds_differ(
+    method: list[float], baseline: list[float], apart: bool
 ) -> None:
     log = recorded(method, baseline)
     found = compute_differences(log.state, compute_test_claims(log.state))
-    assert [(d.key, d.significance) for d in found] == [("diff/digits/log_loss/method~baseline", called)]
-    if called == "improved":
+    assert [(d.key, d.excludes_zero) for d in found] == [("diff/digits/log_loss/method~baseline", apart)]
+    if apart:
         assert found[0].better == "method" and found[0].mean < 0
 
 

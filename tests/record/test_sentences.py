@@ -1,17 +1,17 @@
-r"""What `\verdict` prints: estimate, interval, n and unit, then the verdict against the smallest effect."""
+r"""What `\verdict` prints: estimate, interval, n and unit, then the direction and whether the claim holds."""
 
 from __future__ import annotations
 
 import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_from_runs
-from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.claims.sentences import describe_need, format_verdict_clauses
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.result_macros import ResultMacroUse, parse_results, render_results, to_plain_text
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis
 from labwright.record.schema.idea import Idea
 from tests.record.test_decisions import DIFFERENCE, runs_of, without
 from tests.record.test_estimands import hypothesis, plan
@@ -49,26 +49,24 @@ def test_a_supported_hypothesis_is_told_in_the_fixed_order() -> None:
     text = clause(hypothesis(DIFFERENCE), GAINS)
     assert text.endswith(
         ", in accuracy on Fashion & more, is 0.066 [0.052, 0.080] (95% interval, n = 5 seeds, "
-        "test data), which is above the smallest effect of interest, 0.03 (supported)"
+        "test data), which is positive; at least 0.03: supported"
     )
 
 
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([(b, a) for a, b in GAINS], "below zero, where more than 0.03 was expected (opposite)"),
+        ([(b, a) for a, b in GAINS], "which is negative; at least 0.03: refuted"),
+        ([(0.9, 0.89), (0.9, 0.88), (0.9, 0.895), (0.9, 0.885)], "which is positive; at least 0.03: refuted"),
         (
-            [(0.9, 0.89), (0.9, 0.88), (0.9, 0.895), (0.9, 0.885)],
-            "above zero but below the smallest effect of interest",
+            [(0.9, 0.901), (0.9, 0.899), (0.9, 0.9005)],
+            "which is equivalent to zero within plus and minus 0.03; at least 0.03: refuted",
         ),
-        ([(0.9, 0.901), (0.9, 0.899), (0.9, 0.9005)], "within plus and minus the smallest effect of interest"),
-        ([(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)], "(undecided; about "),
-        (
-            [(0.9, 0.92), (0.9, 0.94), (0.9, 0.89), (0.9, 0.93)],
-            "is below the smallest effect of interest, 0.03, and leaves open whether there is any (undecided",
-        ),
-        ([(0.9, 0.8)] * 3, "(undecided; every seed gave the same: the spread is unknown)"),
-        ([], "was not measured (nothing was measured), which leaves it open (undecided)"),
+        ([(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)], "which is open in sign; at least 0.03: open (about "),
+        ([(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)], " seeds would measure it to plus and minus 0.01)"),
+        ([(0.9, 0.92), (0.9, 0.94), (0.9, 0.89), (0.9, 0.93)], "which is open in sign; at least 0.03: refuted"),
+        ([(0.9, 0.8)] * 3, "at least 0.03: open (every seed gave the same: the spread is unknown)"),
+        ([], "was not measured (nothing was measured); at least 0.03: open"),
     ],
 )
 def test_every_verdict_has_its_words(pairs: list[tuple[float, float]], said: str) -> None:
@@ -81,18 +79,24 @@ def test_both_parts_alternatives_and_a_preview_are_told() -> None:
         alternatives=(Effect(estimand=DIFFERENCE, smallest=0.01), Effect(estimand=DIFFERENCE, smallest=0.5)),
     )
     text = clause(both, GAINS, confirmed=False)
-    assert "(supported), and " in text and "a preview" in text
-    assert text.endswith("(opposite), so that both together are opposite (holds in 1 of 2 declared alternatives)")
-
-
-def test_while_a_part_is_open_all_together_are_not_called_what_another_is() -> None:
-    pairs = [(0.80 + 0.03 + e, 0.80) for e in (0.004, -0.006, 0.0, 0.006, -0.004)]
-    both = hypothesis(
-        effects=(Effect(estimand=DIFFERENCE, smallest=0.028), Effect(estimand=f"{DIFFERENCE} - 0.03", smallest=0.01))
+    assert "at least 0.03: supported, and " in text and "a preview" in text
+    assert text.endswith(
+        "which is negative; at least 0.03: refuted, so that both together are refuted "
+        "(holds in 1 of 2 declared alternatives)"
     )
-    text = clause(both, pairs)
-    assert "(undecided; about " in text and "would decide it as it stands)" in text and "(negligible)" in text
-    assert text.endswith("so that both together are not supported, whatever is true of what is open (undecided)")
+
+
+def test_a_share_has_no_direction_but_its_claim() -> None:
+    share = hypothesis(effects=(Effect(estimand="adam@a0 / sgd@a0", smallest=0.1, claim="at most", bound=0.5),))
+    assert clause(share, [(0.3, 0.8), (0.31, 0.82), (0.29, 0.79)]).endswith("test data); at most 0.5: supported")
+    assert clause(share, [(0.3, 0.8), (0.31, 0.82)], short=True).endswith("(at most 0.5: supported)")
+
+
+def test_what_the_test_examples_leave_open_is_told_in_place_of_a_number_of_seeds() -> None:
+    part = EffectDecision(
+        effect=Effect(estimand=DIFFERENCE, smallest=0.03), values=(0.0, 0.1), mean=0.05, low=0.0, high=0.1, floor=0.02
+    )
+    assert describe_need(part) == "the test examples alone leave plus and minus 0.02, whatever the number of seeds"
 
 
 @pytest.mark.parametrize(
@@ -101,12 +105,12 @@ def test_while_a_part_is_open_all_together_are_not_called_what_another_is() -> N
         (
             "left out",
             "(95% interval, n = 5 seeds, test data; of 6 that ran, training diverged with 0 of sgd and 1 of adam, "
-            "left out), which is above",
+            "left out), which is positive; at least 0.03: supported",
         ),
         (
             "worst value",
             "test data; of 6 that ran, training diverged with 0 of sgd and 1 of adam, counted as the worst "
-            "value), which leaves it open",
+            "value), which is open in sign; at least 0.03: open",
         ),
     ],
 )
@@ -132,7 +136,7 @@ def test_the_rate_of_divergence_of_each_arm_stands_beside_the_estimate(diverged:
     )
     texts = format_verdict_clauses(state, [found], ())
     assert said in to_plain_text(texts[f"hypothesis/{one.id}"])
-    assert "where training diverged with some seeds)" in to_plain_text(texts[f"hypothesis/{one.id}.short"])
+    assert "; training diverged with some seeds)" in to_plain_text(texts[f"hypothesis/{one.id}.short"])
 
 
 def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
@@ -142,11 +146,11 @@ def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
 
 def test_the_short_form_has_the_estimate_and_the_verdict_alone() -> None:
     assert clause(hypothesis(DIFFERENCE), GAINS, short=True) == (
-        "the effect on Fashion & more in accuracy is 0.066 (supported)"
+        "the effect on Fashion & more in accuracy is 0.066 (positive; at least 0.03: supported)"
     )
-    assert clause(hypothesis(DIFFERENCE), GAINS, short=True, confirmed=False).endswith("(supported, a preview)")
-    assert clause(hypothesis(DIFFERENCE), [], short=True).endswith("was not measured, which leaves it open (undecided)")
+    assert clause(hypothesis(DIFFERENCE), GAINS, short=True, confirmed=False).endswith("supported; a preview)")
+    assert clause(hypothesis(DIFFERENCE), [], short=True).endswith("was not measured (at least 0.03: open)")
     both = hypothesis(
         effects=(Effect(estimand=DIFFERENCE, smallest=0.03), Effect(estimand="sgd@a0 - adam@a0", smallest=0.03))
     )
-    assert clause(both, GAINS, short=True).endswith("(opposite), so that both together are opposite")
+    assert clause(both, GAINS, short=True).endswith("refuted), so that both together are refuted")

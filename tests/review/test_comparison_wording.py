@@ -15,10 +15,8 @@ EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
 MEAN = r"\result{test/digits/log_loss/%s@noise20.mean}"
 
 
-def refused(text: str, called: str = "improved") -> list[str]:
-    return [
-        one.why for one in find_unbound_comparisons(scan(text), replace(EVIDENCE, hypothesis_verdicts={KEY: called}))
-    ]
+def refused(text: str, outcome: str = "positive") -> list[str]:
+    return [one.why for one in find_unbound_comparisons(scan(text), replace(EVIDENCE, outcome_words={KEY: (outcome,)}))]
 
 
 @pytest.mark.parametrize(
@@ -71,23 +69,25 @@ def test_designs_questions_and_the_findings_of_others_are_left_alone(text: str) 
 
 
 @pytest.mark.parametrize(
-    ("text", "called", "fine"),
+    ("text", "outcome", "fine"),
     [
-        (rf"Under noise, we find that \verdict{{{KEY}}}.", "improved", True),
-        (rf"Without noise, we find that \verdict{{{KEY}}}.", "not significant", True),
-        (rf"It is not the case that \verdict{{{KEY}}}.", "improved", False),
-        (rf"It is not true, by any seed, that \verdict{{{KEY}}}.", "improved", False),
-        (rf"It is open whether \verdict{{{KEY}}}.", "improved", False),
-        (rf"Although no seed diverged, we find that \verdict{{{KEY}}}.", "improved", True),
-        (rf"We find that \verdict{{{KEY}}}, which is wrong.", "improved", False),
-        (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "improved", True),
-        (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "unknown", False),
-        (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "unknown", False),
-        (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "not significant", True),
+        (rf"Under noise, we find that \verdict{{{KEY}}}.", "positive", True),
+        (rf"Without noise, we find that \verdict{{{KEY}}}.", "equivalent", True),
+        (rf"It is not the case that \verdict{{{KEY}}}.", "positive", False),
+        (rf"It is not true, by any seed, that \verdict{{{KEY}}}.", "positive", False),
+        (rf"It is open whether \verdict{{{KEY}}}.", "positive", False),
+        (rf"Although no seed diverged, we find that \verdict{{{KEY}}}.", "positive", True),
+        (rf"We find that \verdict{{{KEY}}}, which is wrong.", "positive", False),
+        (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "positive", True),
+        (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "open", False),
+        (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "exploratory", False),
+        (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "open", False),
+        (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "exploratory", False),
+        (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "equivalent", True),
     ],
 )
-def test_words_beside_a_verdict_say_no_more_than_it_does(text: str, called: str, fine: bool) -> None:
-    assert (refused(text, called) == []) is fine
+def test_words_beside_a_verdict_say_no_more_than_it_does(text: str, outcome: str, fine: bool) -> None:
+    assert (refused(text, outcome) == []) is fine
 
 
 def test_what_is_found_covers_the_whole_sentence_and_nothing_else() -> None:

@@ -124,7 +124,7 @@ def test_a_planted_violation_is_caught(text: str, kind: str):
         "With $\\epsilon \\in [0, 1]$, $1-\\epsilon$, $x_{1}$, $x^2$, $K-1$, $1/K$, $\\{0,1\\}$, $\\frac{1}{2}$.",
         "Over $\\sum_{i=1}^{K}$, $i = 1, \\dots, K$, $\\{1, \\dots, K\\}$.",
         "On Optical digits with 40\\% noise, and in Section and figure words: one dataset, two datasets, three arms.",
-        "It is $\\result{" + KEY + "} \\pm \\setup{code.EPOCHS}$, \\textbf{\\result{" + KEY + "}}.",
+        "It is $\\result{" + KEY + "} \\pm \\setup{code.EPOCHS}$, \\emph{\\result{" + KEY + "}}.",
         "``Quoted'' --- and – “unicode” with α ± β, naïve Müller, $\\mathbb{R}^{K}$.",
         "\\begin{align*} a &= b \\\\ c &= d \\end{align*}\n\n\\begin{enumerate}\\item A.\\end{enumerate}",
         "The half-width, double-blind review, a manifold and a threshold.",

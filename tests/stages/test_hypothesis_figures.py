@@ -69,7 +69,9 @@ def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> No
     with_curves(run, folder)
     data = build_figure_data(run, folder)
     found = [part for one in decide_hypotheses(run) for part in one.parts]
-    assert [(one["mean"], one["verdict"]) for one in data["parts"]] == [(one.mean, one.verdict) for one in found]
+    assert [(one["mean"], one["outcome"]) for one in data["parts"]] == [
+        (one.mean, f"{one.direction}, {one.verdict}") for one in found
+    ]
     assert [one["label"] for one in data["parts"]] == ["gain", "grows (1)", "grows (2)"]
     slope, mean = data["levels"]
     assert slope["smallest"] is None and mean["smallest"] == 0.02, "a slope is in another unit than its points"

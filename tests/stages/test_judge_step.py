@@ -118,7 +118,7 @@ async def test_the_judge_is_shown_the_paper_and_the_facts_of_the_record(tmp_path
     facts = request.inputs.facts
     assert (facts.nodes, facts.failed, facts.replicates, facts.replicates_failed) == (8, 1, 5, 0)
     assert (facts.ablations, facts.datasets, facts.fewest_seeds, facts.released) == (1, 2, 5, True)
-    assert facts.for_method + facts.for_other + facts.no_difference > 0 and facts.undecided == 0
+    assert facts.for_method + facts.for_other + facts.unclear > 0
     assert dict(facts.grades).keys() == {"computed"} and facts.bound_values > 5 and facts.figures == 3
 
 

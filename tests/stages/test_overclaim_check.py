@@ -155,24 +155,24 @@ def test_what_a_reader_of_the_paper_alone_takes_from_it_is_held_against_what_was
                 ClaimReading(id="one", says="supported", quote="It  helps."),
                 ClaimReading(id="two", says="nothing"),
                 ClaimReading(id="three", says="nothing"),
-                ClaimReading(id="four", says="smaller"),
+                ClaimReading(id="four", says="refuted"),
             ),
         ),
     )
     lines = find_misreadings(
         found,
         (
-            decided("one", "undecided"),
-            decided("two", "smaller"),
-            decided("three", "smaller", confirmatory=False),
-            decided("four", "smaller"),
+            decided("one", "open"),
+            decided("two", "refuted"),
+            decided("three", "refuted", confirmatory=False),
+            decided("four", "refuted"),
         ),
     )
     assert [line.partition(" ")[0] for line in lines] == ["one", "two"]
-    assert "decided as undecided" in lines[0] and "understood supported ('It helps.')" in lines[0]
+    assert "decided as open" in lines[0] and "understood supported ('It helps.')" in lines[0]
     assert (
-        find_misreadings(None, (decided("one", "smaller"),))
-        == find_misreadings(ScopeChecked(round=0), (decided("one", "smaller"),))
+        find_misreadings(None, (decided("one", "refuted"),))
+        == find_misreadings(ScopeChecked(round=0), (decided("one", "refuted"),))
         == ()
     )
 

@@ -83,7 +83,7 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
 
 def bodies(inputs: SectionInputs) -> Sections:
     """Sections that print every comparison; the conclusion holds an untied number."""
-    shown = " ".join(f"\\result{{{one.key}}}" for one in inputs.results if one.key.endswith((".ci", ".mde")))
+    shown = " ".join(f"\\result{{{one.key}}}" for one in inputs.results if one.key.endswith(".ci"))
     said = {
         "Results": f"We list {shown}.\n\n\\papertable{{main}}\n\n\\paperfigure{{loss}}",
         "Conclusion": f"It is open. {UNTIED} That is all.",

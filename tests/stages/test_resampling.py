@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,9 @@ from labwright.models.client import Models
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import compute_test_claims
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_test_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
+from labwright.record.claims.looks import build_look_sizes
 from labwright.record.estimands import CellRef
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunBranched
@@ -23,6 +25,7 @@ from labwright.record.events.search_events import (
     AttemptExecuted,
     ConfirmationLocked,
     DecisionMade,
+    LookTaken,
     NodeJudged,
     PlanPrepared,
     SealedTestResampled,
@@ -140,7 +143,7 @@ def test_every_difference_has_an_interval_around_its_mean_and_the_same_one_again
     for one, over in found.values():
         assert over.low is not None and over.high is not None and over.low < one.mean < over.high
         assert (over.examples, over.draws, over.nodes) == (EXAMPLES, MAX_DRAWS, tuple(f"n{k:04d}" for k in range(2, 7)))
-    assert found["log_loss"][0].significance == "improved"
+    assert found["log_loss"][0].examples and found["log_loss"][0].excludes_zero
 
 
 def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None:
@@ -163,6 +166,25 @@ def _costs(folder: RunFolder, node: str, truth: Any, file: str) -> Any:
     return -np.log(p[np.arange(len(truth)), truth])
 
 
+def test_what_seeds_share_of_the_examples_is_their_covariance(tmp_path: Path) -> None:
+    """Half of the gain is that of an example, whatever the seed; the other half is drawn with every seed."""
+
+    def gain(truth: Any, rng: Any, condition: str) -> Any:
+        of_example = np.random.default_rng(5).normal(0, 0.3, len(truth))
+        logits = np.zeros((len(truth), CLASSES))
+        if condition == "method":
+            logits[np.arange(len(truth)), truth] = 0.5 + of_example + rng.normal(0, 0.3, len(truth))
+        return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+    log, folder = run_of(tmp_path, gain)
+    one, over = found_in(log, folder)["log_loss"]
+    truth = np.load(folder.labels / "digits.npz")["test_y"]
+    each = np.array([_costs(folder, node, truth, "0.npz") - _costs(folder, node, truth, "1.npz") for node in one.nodes])
+    covariance = np.cov(each) / EXAMPLES
+    expected = covariance[~np.eye(5, dtype=bool)].mean()
+    assert over.shared == pytest.approx((expected,), rel=0.1) and over.sd is not None and over.sd**2 > 1.1 * expected
+
+
 def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
     plan = log.state.data_plan
@@ -180,11 +202,12 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     effect, difference = by_key["hypothesis/gain/0"], by_key["diff/digits/log_loss/method~baseline"]
     assert effect.low is not None and effect.high is not None and difference.low is not None
     assert (effect.low, effect.high) == pytest.approx((-(difference.high or 0.0), -difference.low))
+    assert effect.shared == pytest.approx(difference.shared) and 0 <= effect.shared[0] < (effect.sd or 0.0) ** 2
     assert "hypothesis/alone/0" not in by_key, "seeds are its only unit"
     before = decide_hypotheses(log.state)[0].parts[0]
     log.append(SealedTestResampled(found=(*by_key.values(),)))
     after = decide_hypotheses(log.state)[0].parts[0]
-    assert before.low is not None and after.low is not None and after.low < before.low, "examples count, too"
+    assert after.examples and not before.examples
 
 
 def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_seeds_alone(tmp_path: Path) -> None:
@@ -225,7 +248,7 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     assert "no column 'county'" in over["hypothesis/astray/0"].reason
     found = [one.parts[0] for one in decide_hypotheses(log.state)]
     assert [one.examples for one in found] == [True, True, False]
-    assert found[2].verdict == "undecided" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
+    assert found[2].verdict == "open" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
 
 
 def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(tmp_path: Path) -> None:
@@ -247,7 +270,7 @@ def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(
     over = log.state.resampled_intervals["hypothesis/gain/0"]
     assert over.worth == pytest.approx(120**2 / sum(size**2 for size in sizes)) and over.clusters == 4
     [one] = decide_hypotheses(log.state)
-    assert (one.verdict, one.parts[0].why) == ("undecided", "4 clusters, at least 5 needed")
+    assert (one.verdict, one.parts[0].why) == ("open", "4 clusters, at least 5 needed")
 
 
 ESTIMANDS = (
@@ -333,6 +356,41 @@ def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_noth
     assert not one.confirmed and not one.hypothesis.confirmatory
 
 
+def test_each_look_reads_its_first_seeds_and_the_smallest_p_over_weight_counts(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    assert log.state.data_plan is not None
+    gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
+    log.append(
+        PlanPrepared(
+            datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain,)})
+        )
+    )
+    log.append(
+        ConfirmationLocked(
+            plan=log.state.plan_hash,
+            amendments=0,
+            winner="n0001",
+            source="0",
+            n=5,
+            seeds=(2, 3, 4, 5, 6),
+            looks=build_look_sizes(3, 100),
+        )
+    )
+    assert not decide_hypotheses(log.state)[0].confirmed, "no look was taken"
+    resampled = {one.key: one for one in resample_differences(log.state, folder)}["hypothesis/gain/0"]
+    log.append(LookTaken(look=0, seeds=(2, 3, 4), resampled=(resampled,)))
+    [first] = decide_hypotheses(log.state)
+    assert first.confirmed and first.look == 0 and first.parts[0].seeds == (2, 3, 4) and first.parts[0].examples
+    assert first.level == SIGNIFICANCE_LEVEL and not first.parts[0].optimistic
+    log.append(LookTaken(look=1, seeds=(2, 3, 4, 5, 6), ends="the claim is decided"))
+    [second] = decide_hypotheses(log.state)
+    assert second.look == 1 and second.n == 5 and second.parts[0].optimistic and second.verdict == "supported"
+    alone = replace(log.state, looks=[], locks=[(0, log.state.locks[-1][1].model_copy(update={"looks": ()}))])
+    assert first.p is not None and second.p is not None
+    p_of_second = decide_hypotheses(alone)[0].p
+    assert p_of_second is not None and second.p == pytest.approx(min(first.p, p_of_second / 0.25))
+
+
 def test_arms_that_are_equal_differ_by_nothing_in_every_draw(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, lambda truth, rng, condition: np.full((len(truth), CLASSES), 1 / CLASSES))
     assert all((over.low, over.high) == (0.0, 0.0) for _, over in found_in(log, folder).values())
@@ -353,9 +411,9 @@ def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(
         return p / p.sum(axis=1, keepdims=True)
 
     log, folder = run_of(tmp_path, one_example)
-    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].excludes_zero
     one, over = found_in(log, folder)["log_loss"]
-    assert one.is_limited_by_examples and one.significance == "not significant" and over.high == 0.0
+    assert one.examples and not one.excludes_zero and over.high == 0.0
 
 
 @pytest.mark.parametrize("grade", ["logged", "evaluated"])
@@ -403,7 +461,7 @@ async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(t
     assert len(log.state.test_measurements) == 5 and {one.draws for one in log.state.resampled_intervals.values()} == {
         MAX_DRAWS
     }
-    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].examples
     log.state.finished_decisions.discard(8)  # as after a kill between the last event and the end of the work
     found, events = log.state.resampled_intervals, log.state.event_count
     await score_tests(bench)

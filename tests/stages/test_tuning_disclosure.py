@@ -98,14 +98,14 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
         "smooth and plain are not equal in rows and seconds;",
     ):
         assert words in lines, words
-    assert [one.verdict_text for one in CLAIMS.differences] == ["improved, stale tuning, unanchored"]
+    assert [one.basis_text for one in CLAIMS.differences] == ["exploratory, stale tuning, unanchored"]
     assert STALE.data_plan is not None
     [main] = build_result_tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences)
     assert "Stale tuning: Smooth against Plain. Unanchored: Smooth against Plain. Published of Plain on" in main.caption
     assert typed(main.caption) == []
-    for value, verdict in ((0.3, "improved, unanchored"), (0.52, "improved")):
+    for value, verdict in ((0.3, "exploratory, unanchored"), (0.52, "exploratory")):
         state, claims = anchored(value)
-        assert [one.verdict_text for one in claims.differences] == [verdict]
+        assert [one.basis_text for one in claims.differences] == [verdict]
         said = " ".join(list_disclosures(state, claims.means))
         assert ("unanchored" in said) == (value == 0.3) and "equal effort" not in said and "stale" not in said
         assert "UNEQUAL" not in whole_of(state, claims.all_claims)
@@ -117,7 +117,7 @@ def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: py
     )  # trials of smooth, of which the last is the best
     state = make_tuning_run(stale=False).state
     claims = build_paper_claims(state)
-    assert [one.verdict_text for one in claims.differences] == ["improved, tuning not converged, unanchored"]
+    assert [one.basis_text for one in claims.differences] == ["exploratory, tuning not converged, unanchored"]
     assert "The best setting of smooth came so late" in " ".join(list_disclosures(state, claims.means))
     assert "& the best came late: not converged" in plain(whole_of(state, claims.all_claims))
 

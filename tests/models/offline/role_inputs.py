@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from labwright.models.offline.experiment_code import answer_code
 from labwright.models.offline.study import load_study
@@ -26,9 +26,8 @@ SIZES = (("digits", 64, 10), ("breast_cancer", 30, 2), ("wine", 13, 3))
 METRICS = ("accuracy", "macro_f1", "log_loss", "ece", "brier")
 KEYS = ("guo2017calibration", "muller2019when", "szegedy2016rethinking", "lukasik2020does", "kingma2015adam")
 
-Verdict = Literal["improved", "not significant", "unknown"]
-Called = Callable[[str, str, str], tuple[Verdict, bool]]
-"""(dataset, metric, condition) -> what is called of it against its partner, and whether it is the better one."""
+IsBetter = Callable[[str, str, str], bool]
+"""(dataset, metric, condition) -> whether it is better than its partner."""
 
 
 PLAN = load_study().plan
@@ -105,9 +104,9 @@ def make_statistics(ablations: tuple[str, ...] = ()) -> tuple[Statistic, ...]:
     )
 
 
-def make_write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any) -> WriteInputs:
-    """Inputs of a writer where every comparison is called as `called` says."""
-    comparisons = tuple(_make_comparisons(called, ablations))
+def make_write_inputs(is_better: IsBetter, ablations: tuple[str, ...] = (), **changes: Any) -> WriteInputs:
+    """Inputs of a writer where `is_better` says which side of each comparison is better."""
+    comparisons = tuple(_make_comparisons(is_better, ablations))
     keys = [f"{s.key}.{form}" for s in make_statistics(ablations) for form in ("mean", "pm", "ci", "n")]
     keys += [f"{c.key}.{form}" for c in comparisons for form in ("mean", "ci")]
     setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH")]
@@ -137,7 +136,7 @@ def make_write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes
     ).model_copy(update=changes)
 
 
-def _make_comparisons(called: Called, ablations: tuple[str, ...]) -> list[ExploratoryComparison]:
+def _make_comparisons(is_better: IsBetter, ablations: tuple[str, ...]) -> list[ExploratoryComparison]:
     found: list[ExploratoryComparison] = []
     pairs = [("method", "baseline"), *((arm, "method") for arm in ablations)]
     for dataset, _, _ in SIZES:
@@ -145,7 +144,7 @@ def _make_comparisons(called: Called, ablations: tuple[str, ...]) -> list[Explor
             for level in PLAN.levels:
                 for arm, other in pairs:
                     a, b = f"{arm}@{level.name}", f"{other}@{level.name}"
-                    verdict, better = called(dataset, metric.name, a)
+                    better = is_better(dataset, metric.name, a)
                     found.append(
                         ExploratoryComparison(
                             key=f"diff/{dataset}/{metric.name}/{a}~{b}",
@@ -155,7 +154,6 @@ def _make_comparisons(called: Called, ablations: tuple[str, ...]) -> list[Explor
                             worse=b if better else a,
                             n=6,
                             condition=a,
-                            verdict="worsened" if verdict == "improved" and not better else verdict,
                         )
                     )
     return found
@@ -193,7 +191,10 @@ def make_evidence(inputs: WriteInputs) -> Evidence:
             for one in (*inputs.decided, *inputs.comparisons)
             for form in ("", ".short")
         },
-        hypothesis_verdicts={one.key: one.verdict for one in (*inputs.decided, *inputs.comparisons)},
+        outcome_words={
+            **{one.key: (one.verdict,) for one in inputs.decided},
+            **{one.key: ("exploratory",) for one in inputs.comparisons},
+        },
         names=tuple(level.title for level in inputs.data_plan.levels),
         plan=inputs.data_plan,
         facts=inputs.facts,

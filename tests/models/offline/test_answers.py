@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -130,12 +129,12 @@ REPLOT = PlotInputs(
 )
 
 
-def improved(*_: str) -> tuple[Any, bool]:
-    return "improved", True
+def is_better(*_: str) -> bool:
+    return True
 
 
 def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
-    writing = make_write_inputs(improved)
+    writing = make_write_inputs(is_better)
     planned = answer_outline(OutlineInputs(inputs=writing))
     return [
         ("plan", make_plan_inputs(), DataPlan),

@@ -17,19 +17,15 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence.source_check import check_draft
 from labwright.review.evidence.violations import Evidence
 from labwright.stages.paper.reflection import apply_edits
-from tests.models.offline.role_inputs import Called, Verdict, make_evidence, make_write_inputs
+from tests.models.offline.role_inputs import IsBetter, make_evidence, make_write_inputs
 
 pytestmark = pytest.mark.slow
 
 ABLATIONS = ("without-smoothing", "without-temperature", "without-clean-dev", "without-smoothing-and-weight-decay")
-VERDICTS: tuple[Verdict, ...] = ("improved", "not significant", "unknown")
 
 
-def always(verdict: Verdict, better: bool) -> Called:
-    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
-        return verdict, better
-
-    return called
+def always(better: bool) -> IsBetter:
+    return lambda dataset, metric, condition: better
 
 
 def text_of(draft: PaperDraft) -> str:
@@ -41,11 +37,9 @@ def without_macros(text: str) -> str:
 
 
 @pytest.mark.parametrize("ablations", [pytest.param((), marks=pytest.mark.bench), ABLATIONS])
-@pytest.mark.parametrize(("verdict", "better"), [(v, b) for v in VERDICTS for b in (True, False)])
-def test_the_binder_finds_nothing_whatever_the_outcome(
-    verdict: Verdict, better: bool, ablations: tuple[str, ...]
-) -> None:
-    inputs = make_write_inputs(always(verdict, better), ablations)
+@pytest.mark.parametrize("better", [True, False])
+def test_the_binder_finds_nothing_whatever_the_outcome(better: bool, ablations: tuple[str, ...]) -> None:
+    inputs = make_write_inputs(always(better), ablations)
     draft = write_draft(inputs)
     assert [str(one) for one in check_draft(draft, make_evidence(inputs))] == []
     typed = re.sub(r"K-1\b", "", without_macros(text_of(draft)))
@@ -56,37 +50,34 @@ def test_the_binder_finds_nothing_whatever_the_outcome(
 @given(st.integers(min_value=0))
 @settings(max_examples=4, deadline=None)
 def test_any_mixture_of_outcomes_holds(seed: int) -> None:
-    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
-        drawn = sum(map(ord, dataset + metric + condition)) * 31 + seed
-        return VERDICTS[drawn % 3], bool(drawn // 3 % 2)
+    def is_better(dataset: str, metric: str, condition: str) -> bool:
+        return bool((sum(map(ord, dataset + metric + condition)) * 31 + seed) // 3 % 2)
 
-    inputs = make_write_inputs(called, ABLATIONS)
+    inputs = make_write_inputs(is_better, ABLATIONS)
     assert check_draft(write_draft(inputs), make_evidence(inputs)) == ()
 
 
 def test_what_is_claimed_is_printed_by_verdicts_alone() -> None:
-    decided = (DecidedHypothesis(key="hypothesis/calmer", statement="s", verdict="smaller", clause="c"),)
-    asked, bare = (
-        text_of(write_draft(make_write_inputs(always("improved", True), decided=one))) for one in (decided, ())
-    )
+    decided = (DecidedHypothesis(key="hypothesis/calmer", statement="s", verdict="refuted", clause="c"),)
+    asked, bare = (text_of(write_draft(make_write_inputs(always(True), decided=one))) for one in (decided, ()))
     assert asked.count("\\verdict{hypothesis/calmer}") == 1, "in full in the results alone"
     assert asked.count("\\verdict{hypothesis/calmer.short}") == 3, "in abstract, introduction and conclusion"
     assert "\\verdict{diff/digits/log_loss/method@noise0~baseline@noise0.short}" in bare
-    assert text_of(write_draft(make_write_inputs(always("unknown", True)))) == bare, "whatever the outcome"
+    assert text_of(write_draft(make_write_inputs(always(True)))) == bare, "whatever the outcome"
 
 
 def test_missing_keys_drop_sentences_and_not_the_paper() -> None:
-    inputs = make_write_inputs(always("improved", True), ABLATIONS, setups=(), references=(), comparisons=())
+    inputs = make_write_inputs(always(True), ABLATIONS, setups=(), references=(), comparisons=())
     draft = write_draft(inputs)
     assert check_draft(draft, make_evidence(inputs)) == ()
     assert r"\setup" not in text_of(draft) and r"\cite" not in text_of(draft)
     assert "no effect is claimed" in draft.abstract
-    bare = make_write_inputs(always("improved", True), results=(), comparisons=(), figures=(), tables=())
+    bare = make_write_inputs(always(True), results=(), comparisons=(), figures=(), tables=())
     assert check_draft(write_draft(bare), make_evidence(bare)) == ()
 
 
 def test_validation_results_are_named_as_such() -> None:
-    inputs = make_write_inputs(always("improved", True))
+    inputs = make_write_inputs(always(True))
     results = tuple(
         line.model_copy(update={"key": line.key.replace("test/", "validation/", 1)}) for line in inputs.results
     )
@@ -96,9 +87,7 @@ def test_validation_results_are_named_as_such() -> None:
 
 
 def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
-    inputs = make_write_inputs(
-        always("unknown", True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"), page_limit=20
-    )
+    inputs = make_write_inputs(always(True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"), page_limit=20)
     text = text_of(write_draft(inputs))
     for name in inputs.tables:
         assert text.count(f"\\papertable{{{name}}}") == 1
@@ -133,12 +122,12 @@ def settled(inputs: WriteInputs, draft: PaperDraft, pages: int = 4) -> tuple[Pap
 
 
 def test_a_clean_draft_needs_no_reflection() -> None:
-    inputs = make_write_inputs(always("improved", True), ABLATIONS)
+    inputs = make_write_inputs(always(True), ABLATIONS)
     assert answer_reflect(ReflectInputs(inputs=inputs, draft=write_draft(inputs), pages=4)) == Reflection(done=True)
 
 
 def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> None:
-    inputs = make_write_inputs(always("unknown", True), ABLATIONS)
+    inputs = make_write_inputs(always(True), ABLATIONS)
     draft = write_draft(inputs)
     broken = draft.model_copy(
         update={
@@ -166,7 +155,7 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
 
 @pytest.mark.bench
 def test_a_paper_that_is_too_long_loses_what_is_spared_most_easily_first() -> None:
-    inputs = make_write_inputs(always("improved", True), ABLATIONS, page_limit=20)
+    inputs = make_write_inputs(always(True), ABLATIONS, page_limit=20)
     draft = write_draft(inputs)
     optional = [p for part in build_outline(inputs).sections for p in part.paragraphs if p.spare_rank]
     assert len({p.spare_rank for p in optional}) >= 3

@@ -1,0 +1,145 @@
+"""How many seeds a study needs: planned from a spread, and for a narrow interval from the spread measured.
+
+A claim is planned at the true value that the hypothesis registers (`Effect.design_value`; by default one smallest
+effect beyond the bound): the smallest number of seeds at which the interval supports the claim with a probability of
+80 %. At the bound itself that probability is 2.5 %, whatever the number of seeds. Sampling also ends when the
+half-width is `PRECISE_SHARE` of the smallest effect, whatever the verdict.
+
+Limits: the spread is taken as known. One that was underestimated costs further looks; in a study with a single look it
+costs power.
+
+Source: Chow, Shao, Wang and Lokhnygina 2017, "Sample size calculations in clinical research", chapter 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from math import ceil, inf, log, sqrt
+from typing import Any, NamedTuple
+
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, TARGET_TEST_POWER
+from labwright.record.claims.intervals import Spread
+from labwright.record.schema.hypotheses import PRECISE_SHARE, Effect
+
+MAX_UNITS = 10_000
+"""If more units than this were needed, no number is given."""
+
+
+class PlannedSeeds(NamedTuple):
+    """The number of seeds that a claim needs, and what they would show."""
+
+    n: int | None
+    """None: no number of seeds is enough, since the test examples leave too wide an interval."""
+    power: float
+    """Probability that the claim is supported at its design value, with `n` seeds (`MAX_UNITS` if that is None)."""
+    equivalent: float
+    """Probability that a true zero is called equivalent to zero."""
+    half_width: float
+    """Expected half-width of the interval."""
+    floor: float
+    """Half-width that no number of seeds gets below."""
+
+
+def compute_planned_seeds(
+    effect: Effect,
+    sd: float,
+    *,
+    level: float = SIGNIFICANCE_LEVEL,
+    examples: float = 0.0,
+    examples_freedom: float = inf,
+) -> PlannedSeeds:
+    """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
+
+    `sd` is that of the effect between seeds, `examples` its variance over test examples that all seeds share. `level`
+    is that of the look which should suffice: the level after correction times the weight of the look.
+    """
+    sizes = _list_sample_sizes()
+    place = bisect_left(
+        sizes,
+        True,
+        key=lambda n: predict_seeds(effect, n, sd, level, examples, examples_freedom).power >= TARGET_TEST_POWER,
+    )
+    return (
+        predict_seeds(effect, sizes[place], sd, level, examples, examples_freedom)
+        if place < len(sizes)
+        else (predict_seeds(effect, MAX_UNITS, sd, level, examples, examples_freedom)._replace(n=None))
+    )
+
+
+def predict_seeds(
+    effect: Effect,
+    n: int,
+    sd: float,
+    level: float = SIGNIFICANCE_LEVEL,
+    examples: float = 0.0,
+    examples_freedom: float = inf,
+) -> PlannedSeeds:
+    """Return what `n` seeds would show of an effect; the arguments are those of `compute_planned_seeds`."""
+    special = import_module("scipy.special")
+    spread = Spread(sd**2 / n, n - 1.0, examples, examples_freedom)
+    error = sqrt(spread.units + spread.examples)
+    if not error:
+        return PlannedSeeds(n, 1.0, 1.0, 0.0, 0.0)
+    # the spread that is measured is random: averaged over equally probable values of it
+    halves = [
+        spread._replace(units=spread.units * share).compute_half_width(level) for share in _list_variance_shares(n - 1)
+    ]
+
+    def compute_probability(true: float, low: float, high: float) -> float:
+        """Return the probability that the interval lies between `low` and `high`."""
+        return sum(
+            max(0.0, special.ndtr((high - half - true) / error) - special.ndtr((low + half - true) / error))
+            for half in halves
+        ) / len(halves)
+
+    low, high = {"within": (-effect.limit, effect.limit), "at most": (-inf, effect.limit)}.get(
+        effect.claim, (effect.limit, inf)
+    )
+    return PlannedSeeds(
+        n,
+        float(compute_probability(effect.design_value, low, high)),
+        float(compute_probability(0.0, -effect.smallest, effect.smallest)),
+        sum(halves) / len(halves),
+        spread.compute_floor(level),
+    )
+
+
+def count_precise_units(spread: Spread, now: int, smallest: float, level: float) -> int | None:
+    """Return the units at which the half-width is `PRECISE_SHARE` of the smallest effect; None if no number is enough.
+
+    `spread` is that of `now` units.
+    """
+    sizes = _list_sample_sizes()
+
+    def is_enough(n: int) -> bool:
+        return spread.predict(now, n).compute_half_width(level) <= PRECISE_SHARE * smallest
+
+    return sizes[bisect_left(sizes, True, key=is_enough)] if is_enough(sizes[-1]) else None
+
+
+def compute_divergence_n(harm: float, smallest: float, level: float) -> int:
+    """Return the fresh units that, if none diverges, show that divergence costs at most half of the smallest effect.
+
+    `harm` is the cost of one divergence.
+    """
+    rate = min(1.0, smallest / 2 / harm) if harm > 0 else 1.0
+    return min(MAX_UNITS, ceil(log(level / 2) / log(1 - rate))) if rate < 1 else 1
+
+
+@cache
+def _list_sample_sizes() -> Sequence[int]:
+    """Return the numbers of units to try: each up to 200, then in steps of 5 %."""
+    sizes = [*range(2, 200)]
+    while sizes[-1] < MAX_UNITS:
+        sizes.append(ceil(sizes[-1] * 1.05))
+    return sizes
+
+
+@cache
+def _list_variance_shares(freedom: int) -> Sequence[float]:
+    """Return equally probable values of a variance estimate over the true variance."""
+    special: Any = import_module("scipy.special")
+    return [2 * float(special.gammaincinv(freedom / 2, (place + 0.5) / 64)) / freedom for place in range(64)]
