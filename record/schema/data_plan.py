@@ -70,7 +70,7 @@ class ResourceNeeds(FrozenModel):
         )
 
 
-_RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h a cell"}
+_RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h of wall clock"}
 
 
 class Arm(FrozenModel):

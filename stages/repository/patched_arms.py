@@ -53,25 +53,22 @@ class NothingLeftError(Exception):
     """Raised when the author says that nothing is worth trying, where that is allowed; the message is the reason."""
 
 
-def has_only_word_arms(plan: DataPlan) -> bool:
-    """Return whether command words alone define every arm, so that no patch is written."""
-    return all(arm.words for arm in plan.arms if arm.role != "baseline")
+def has_only_word_arms(plan: DataPlan, *roles: str) -> bool:
+    """Return whether command words alone define the arms of these roles (none given: every arm), so that no patch is
+    written for them."""
+    return all(arm.words for arm in plan.arms if arm.role != "baseline" and (not roles or arm.role in roles))
 
 
 def build_search_settings(plan: DataPlan) -> dict[str, int]:
-    """Return the search settings for a study of a repository, by key. If command words define all arms, one program
-    measures them and none is searched for. Reference models are never added."""
-    if not has_only_word_arms(plan):
+    """Return the search settings for a study of a repository, by key. If command words define all compared arms, one
+    program measures them and none is searched for. Reference models are never added."""
+    if not has_only_word_arms(plan, "method"):
         return {"search.ladder": False}
+    searched = {"search.ladder": False, "search.num_drafts": 1, "search.preliminary.nodes": 2, "search.agenda.nodes": 1}
+    if not has_only_word_arms(plan):
+        return searched
     ablated = any(arm.role == "ablation" for arm in plan.arms)
-    return {
-        "search.ladder": False,
-        "search.num_drafts": 1,
-        "search.planned_ablations": 0,
-        "search.preliminary.nodes": 2,
-        "search.agenda.nodes": 1,
-        "search.ablation.nodes": 2 if ablated else 1,
-    }
+    return searched | {"search.planned_ablations": 0, "search.ablation.nodes": 2 if ablated else 1}
 
 
 async def write_patched_program(

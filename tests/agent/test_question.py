@@ -147,7 +147,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert any(
         "9.87 is neither listed in `numbers` nor part of the question" in one for one in conclusions[1].complaints
     )
-    assert "distance: far is higher against near" in conclusions[0].compared
+    assert "distance: far is higher than near" in conclusions[0].compared
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
     record = json.loads((made / "record.json").read_text())

@@ -88,7 +88,7 @@ def test_a_draft_is_told_what_it_has_what_it_has_not_and_what_to_add(
     out = capsys.readouterr().out
     assert "ablated already: 1\n" in out and "\u201cWithout the mixing gate the error is 9.6\u201d\n" in out
     assert "never ablated: 1\n" in out and "nine billion weeks\u201d (not in the paper)" in out
-    assert "1. No memory: replace memory bank by a running mean (probability of being requested: 0.40)" in out
+    assert "1. No memory: replace memory bank by a running mean (probability that a reviewer asks for it: 0.40)" in out
     assert "tests: it remembers \u201cmixes in what it has seen before\u201d\n" in out and "\x1b" not in out
     [wanted] = read_plan(Path("wanted.jsonl").read_text().splitlines()).entries
     assert wanted.replacement == ("a running mean",) and "Hidden-gate" in asked(model).paper.text
