@@ -72,13 +72,15 @@ class ResourceNeeds(FrozenModel):
 
 _RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h of wall clock"}
 
+ArmRole = Literal["baseline", "method", "ablation"]
+
 
 class Arm(FrozenModel):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` if the plan has levels."""
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
     title: str = Field(default="", description="name in tables")
-    role: Literal["baseline", "method", "ablation"]
+    role: ArmRole
     description: str = ""
     untuned: str = Field(default="", description="reason, if it has no hyperparameters")
     answers: tuple[str, ...] = Field(

@@ -3,6 +3,8 @@ unsealed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
@@ -53,10 +55,10 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
         change=(node.title or node.plan) if node.arms else "",
         files={path: number_lines(text) for path, text in code.items()},
     )
-    try:
-        answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
-    except BudgetSpent:
-        answer = None
+    answer = None
+    if any(text.strip() for text in code.values()):  # of a repository there may be only its command
+        with suppress(BudgetSpent):
+            answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
     if answer is not None and not answer.unread:
         doubts, verdict = keep_verified_doubts(answer.doubts, code), answer.verdict
         dropped = len(answer.doubts) - len(doubts)

@@ -30,7 +30,7 @@ from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program, parse_arm_code
 from labwright.record.run_folder import read_source
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import ArmRole, DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import format_command_line
 from labwright.record.source_edits import replace_text
@@ -53,7 +53,7 @@ class NothingLeftError(Exception):
     """Raised when the author says that nothing is worth trying, where that is allowed; the message is the reason."""
 
 
-def has_only_word_arms(plan: DataPlan, *roles: str) -> bool:
+def has_only_word_arms(plan: DataPlan, *roles: ArmRole) -> bool:
     """Return whether command words alone define the arms of these roles (none given: every arm), so that no patch is
     written for them."""
     return all(arm.words for arm in plan.arms if arm.role != "baseline" and (not roles or arm.role in roles))
