@@ -134,7 +134,7 @@ def _dump_levels(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
 class DatasetUse(FrozenModel):
     """A registered dataset and its role in the study."""
 
-    name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
+    name: str = Field(description="its name in the catalogue")
     reason: str = ""
     answers: tuple[str, ...] = Field(
         default=(), description="datasets of prior work that it corresponds to under another name"
