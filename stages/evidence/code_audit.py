@@ -53,10 +53,10 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
         kind=node.kind,
         ablated=", ".join(node.arms),
         change=(node.title or node.plan) if node.arms else "",
-        files={path: number_lines(text) for path, text in code.items()},
+        files={path: number_lines(text) for path, text in code.items() if text.strip()},
     )
     answer = None
-    if any(text.strip() for text in code.values()):  # of a repository there may be only its command
+    if inputs.files:  # empty if a repository is measured without a patch
         with suppress(BudgetSpent):
             answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
     if answer is not None and not answer.unread:
