@@ -12,7 +12,6 @@ Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the for
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import Sequence
 
 from labwright.models.client import ModelClient
@@ -30,7 +29,7 @@ from labwright.stages.prompt_inputs import (
     list_unreported_stages,
     list_visible_summaries,
 )
-from labwright.stages.repository.patched_arms import show_repository
+from labwright.stages.repository.patched_arms import show_studied_repository
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 
@@ -47,7 +46,6 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
     if view.root is None:
         context.recorder.append(AblationsPlanned(why="no earlier stage selected a node to ablate"))
         return
-    of, baseline = context.repository, context.state.repository_state.baseline
     inputs = AblationPlanInputs(
         idea=context.idea,
         data_plan=context.plan,
@@ -56,7 +54,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         method=build_node_brief(
             context.folder, view.root, settings=list_arm_settings(context.state, view.root, decided)
         ),
-        repository=of and await to_thread(show_repository, of, baseline, metric=context.plan.primary_metric.name),
+        repository=await show_studied_repository(context),
         node_seconds=context.node_seconds,
         rate=context.state.rate,
         earlier=list_visible_summaries(context, view),

@@ -216,6 +216,7 @@ class MissingAblationsInputs(StudyInputs):
     trials: tuple[AblationResult, ...] = Field(description="planned ablations and their outcomes")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
+    repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
     most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")

@@ -250,6 +250,15 @@ def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> Pat
     return PatchingInputs(**same, repository=repository, requests_left=MAX_REQUESTS)
 
 
+async def show_studied_repository(context: RunContext) -> ShownRepository | None:
+    """Return the view of the repository that the run studies; None if it studies none."""
+    of = context.repository
+    if of is None:
+        return None
+    checked = context.state.repository_state.baseline
+    return await to_thread(show_repository, of, checked, metric=context.plan.primary_metric.name)
+
+
 def show_repository(
     repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:

@@ -3,7 +3,8 @@
 import pytest
 
 from labwright.models.prompt_renderer import render
-from labwright.models.roles import ABLATION_PLAN
+from labwright.models.roles import ABLATION_PLAN, MISSING_ABLATIONS
+from labwright.models.roles.role import AnyRole
 from labwright.record.schema.data_plan import Arm, ArmRole, DataPlan
 from labwright.stages.repository.patched_arms import build_search_settings
 from tests.models.examples import INPUTS, PLAN, SHOWN_REPOSITORY
@@ -31,8 +32,9 @@ def test_methods_made_by_words_have_one_draft_even_if_an_ablation_is_patched(
     assert chosen.get("search.planned_ablations") == ablations
 
 
-def test_the_planner_of_ablations_sees_the_repository() -> None:
-    inputs = INPUTS["ablation_plan"]
-    shown = render(ABLATION_PLAN, inputs.model_copy(update={"repository": SHOWN_REPOSITORY})).user
+@pytest.mark.parametrize("role", [ABLATION_PLAN, MISSING_ABLATIONS])
+def test_who_asks_for_ablations_sees_the_repository(role: AnyRole) -> None:
+    inputs = INPUTS[role.name]
+    shown = render(role, inputs.model_copy(update={"repository": SHOWN_REPOSITORY})).user
     assert "# The repository" in shown and "fit(x, y)" in shown
-    assert "# The repository" not in render(ABLATION_PLAN, inputs).user
+    assert "# The repository" not in render(role, inputs).user
