@@ -228,6 +228,13 @@ def test_without_a_measurement_of_what_is_there_nothing_is_designed(
     )
 
 
+def test_a_command_may_name_its_output_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        'question = "How far is it?"\nrun = "python t.py --out {out}"\nmeasure = "{out}/m.json:a"\n'
+    )
+    assert read_question(tmp_path / "a.toml").run == ("python", "t.py", "--out", "out")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
