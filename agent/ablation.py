@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -82,6 +83,11 @@ class AblationRequest:
     def recorded_terms(self) -> dict[str, object]:
         """Return the request as recorded, to recognise the same request later."""
         return json.loads(json.dumps(asdict(self)))
+
+
+def _read_later_terms(terms: Mapping[str, object]) -> dict[str, object]:
+    """Return the terms that may differ when a folder is continued: whether ablations follow the baseline."""
+    return {name: terms[name] for name in ("reproduce_only", "accept_baseline")}
 
 
 def ablate_repository(
@@ -220,7 +226,7 @@ class _AblationSession:
                 isolation=describe_isolation(self.settings.sandbox),
             )
             self.log.append(known)
-        elif known.settings != self.request.recorded_terms:
+        elif known.settings | _read_later_terms(self.request.recorded_terms) != self.request.recorded_terms:
             raise UsageError(f"{self.log.path.parent} was created with different options: choose another --out")
         return known
 

@@ -30,6 +30,7 @@ from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock, is_unused
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.run_state import RunState
+from labwright.record.repository_source import OUTPUT_FOLDER
 from labwright.record.run_folder import write_file
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.sandbox.factory import open_executor
@@ -45,7 +46,7 @@ from labwright.stages.repository.question import (
     format_comparisons,
     format_measured,
 )
-from labwright.stages.repository.result_files import build_comparisons
+from labwright.stages.repository.result_files import MAX_SAME_SHARE, build_comparisons
 
 QUESTION_LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
     "question.db",
@@ -98,7 +99,9 @@ def parse_question(table: dict[str, Any]) -> ResearchQuestion:
             f"stdout:{given['stdout']}" if "stdout" in given else (f"{given.get('file', '')}:{given.get('key', '')}")
         )
     run = table.get("run", ())
-    run = tuple(shlex.split(run)) if isinstance(run, str) else tuple(run)
+    run = tuple(
+        str(word).replace("{out}", OUTPUT_FOLDER) for word in (shlex.split(run) if isinstance(run, str) else run)
+    )
     if bool(run) != bool(measure):
         raise ValueError("`run` (the command) and `measure` (where to read its number) must be given together")
     if measure:
@@ -268,7 +271,8 @@ def format_report(state: RunState) -> str:
             "",
             *(f"- {line}" for line in format_measured(good.results)),
             "",
-            "Arms are paired by seed; a direction is given if the 95 % interval of their differences excludes zero.",
+            "Arms are paired by seed. An arm is lower or higher if the 95 % interval of the differences excludes zero, "
+            f"otherwise the same if the means differ by at most {MAX_SAME_SHARE:.0%}.",
             "",
             *(f"- {line}" for line in format_comparisons(build_comparisons([good.results]))),
         ]

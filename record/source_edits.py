@@ -25,7 +25,7 @@ class WholeFile(FrozenModel):
 
 
 class TextReplacement(FrozenModel):
-    """A text in a file and its replacement."""
+    """Text in a file and its replacement."""
 
     find: str = Field(
         description="whole lines exactly as in the file, including trailing blanks; they must occur in it "
@@ -35,9 +35,9 @@ class TextReplacement(FrozenModel):
 
 
 class SourceEdit(TextReplacement):
-    """A change to one of the parent's files. Several changes of a file are applied in order."""
+    """A change of an existing file. Several changes of a file are applied in order."""
 
-    path: str = Field(description="a file of the parent")
+    path: str = Field(description="an existing file")
 
 
 def apply_edits(

@@ -29,6 +29,7 @@ from labwright.stages.prompt_inputs import (
     list_unreported_stages,
     list_visible_summaries,
 )
+from labwright.stages.repository.patched_arms import show_studied_repository
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 
@@ -53,6 +54,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         method=build_node_brief(
             context.folder, view.root, settings=list_arm_settings(context.state, view.root, decided)
         ),
+        repository=await show_studied_repository(context),
         node_seconds=context.node_seconds,
         rate=context.state.rate,
         earlier=list_visible_summaries(context, view),

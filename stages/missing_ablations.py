@@ -42,6 +42,7 @@ from labwright.stages.evidence.scoring import score_selected_nodes
 from labwright.stages.paper.draft_versions import assess_new_draft, select_best
 from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.reflection import revise
+from labwright.stages.repository.patched_arms import show_studied_repository
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_REVISION_ROUNDS
 from labwright.stages.stage_runner import StageRunner
@@ -127,6 +128,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     why = ""
+    shown = await show_studied_repository(context)
     try:
         for _ in range(MAX_ABLATION_PLAN_CALLS):
             answer = await client.ask(
@@ -137,6 +139,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
                     facts=context.facts,
                     trials=tried,
                     most=most,
+                    repository=shown,
                     draft=expand_macros(select_best(state.drafts).draft, state),
                     method_plan=best.plan,
                     method_code=select_code(read_source(context.folder.get_source_path(best.id))),

@@ -78,7 +78,8 @@ def format_audit(facts: AuditFacts) -> Iterator[Text]:
 def format_removed(removed: Sequence[RemovedPassage]) -> Iterator[Text]:
     """Format the passages that the guards removed."""
     if removed:
-        yield Text(f"{len(removed)} passages were hidden from the judge:", style="bold yellow")
+        hidden = "1 passage was" if len(removed) == 1 else f"{len(removed)} passages were"
+        yield Text(f"{hidden} hidden from the model:", style="bold yellow")
     yield from take_first(
         [
             format_line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")

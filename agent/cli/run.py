@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -85,10 +86,9 @@ def run(args: Run) -> int:
         assert args.idea is not None
         chosen = written or read_idea_from_text(args.idea, settings)
         settings = add_idea_data(settings, chosen, args.idea.parent)
-        known = {name for one in METRICS.values() for name in (one.name, one.title.lower())}
-        if chosen.metric and settings.code.repository is None and chosen.metric.strip().lower() not in known:
+        if chosen.metric and settings.code.repository is None and not _names_metric(chosen.metric):
             print_to_stderr(
-                f"the idea's Metric {chosen.metric!r} is not one of {', '.join(METRICS)}: the planner gets it as text"
+                f"the idea's Metric {chosen.metric!r} names none of {', '.join(METRICS)}: the planner gets it as text"
             )
     folder = args.runs / (make_run_name(chosen) if args.name is None else check_name(args.name))
     check_code(settings)
@@ -120,6 +120,12 @@ def run(args: Run) -> int:
             folder,
             mirrored,
         )
+
+
+def _names_metric(text: str) -> bool:
+    """Return whether a text contains the name or title of a metric that the program scores."""
+    names = "|".join(re.escape(name) for one in METRICS.values() for name in (one.name, one.title.lower()))
+    return re.search(rf"(?<!\w)(?:{names})(?!\w)", text.lower()) is not None
 
 
 def resume(args: Resume) -> int:

@@ -49,6 +49,7 @@ from labwright.models.roles.ablations import (
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import RecordError, is_run
+from labwright.record.reducers.state_fields import sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
@@ -135,8 +136,8 @@ def _open_paper(args: MissingAblations) -> _PaperToCheck:
 async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: AblationPlanFile) -> MissingReport:
     """Ask a model for the report, and look up its quotes. Raises `ModelError`, `JudgeError`."""
     seen = await read_visible_paper(draft.path, show_all=args.view == "reviewer", until=args.until)
-    log = MemoryLog()
-    models = open_budgeted_models(draft.settings, log)
+    logs = [MemoryLog()]
+    models = open_budgeted_models(draft.settings, logs[0])
     title, abstract = read_title_and_abstract(seen.paper)
     shown, text = seen.shown_paper, seen.paper.text
     kept, repeats = split_repeats(plan.entries)
@@ -150,7 +151,7 @@ async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: Ablati
     )
     found = await models.make_client(0, 0).ask(PAPER_ABLATIONS, inputs)
     score = await _score_own_plan(
-        args, draft, BenchPaper("author", args.paper.name, title, abstract, draft.path), kept, seen
+        args, draft, BenchPaper("author", args.paper.name, title, abstract, draft.path), kept, seen, logs
     )
     return MissingReport(
         paper=str(args.paper),
@@ -165,7 +166,7 @@ async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: Ablati
         score=score,
         repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
         removed=seen.removed,
-        took=log.state.total_usage,
+        took=sum_usage(one.state.total_usage for one in logs),
         parts=tuple(_check_part_quotes(one, text) for one in found.parts),
         missing=tuple(CheckedAblation(ablation=one, quoted=quote_is_in(one.quote, text)) for one in found.ablations),
     )
@@ -204,24 +205,24 @@ async def _score_own_plan(
     paper: BenchPaper,
     entries: Sequence[PlannedAblation],
     seen: VisiblePaper,
+    logs: list[MemoryLog],
 ) -> PlanScore | None:
-    """Score the list against gold or reviews, by the majority of judges; None if neither is given.
+    """Score the list against gold or reviews, by the majority of judges; None if neither is given. `logs` gains the log
+    of each judge.
 
     Raises `ModelError`.
     """
     if not args.gold and not args.reviews:
         return None
     named = tuple(one.strip() for one in args.judges.split(",") if one.strip())
-    judges = {
-        name: open_budgeted_models(
-            draft.settings.model_copy(update={"models": draft.settings.models.select_model(name)}), MemoryLog()
-        )
-        for name in named
-    } or {
-        draft.settings.models.list_candidates(PAPER_ABLATIONS)[0].name: open_budgeted_models(
-            draft.settings, MemoryLog()
-        )
+    models = draft.settings.models
+    chosen = {name: models.select_model(name) for name in named} or {
+        models.list_candidates(PAPER_ABLATIONS)[0].name: models
     }
+    judges = dict[str, Models]()
+    for name, judge in chosen.items():
+        logs.append(MemoryLog())
+        judges[name] = open_budgeted_models(draft.settings.model_copy(update={"models": judge}), logs[-1])
     if args.gold:
         gold = read_plan(_read_text(args.gold, "--gold").splitlines()).entries
         if not gold:

@@ -74,16 +74,17 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
     yield format_line(f"ablated already: {len(there)}" if there else "ablated already: none found", "bold")
     yield from (_format_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
     never = [one for one in found.parts if not one.part.ablated]
-    yield format_line(f"never ablated: {len(never)}", "bold")
+    yield format_line(f"{'not ablated before the results' if found.cut else 'never ablated'}: {len(never)}", "bold")
     yield from (
         _format_item(one.part.part, one.part.claim.removeprefix("none"), one.part.quote, one.quoted, "yellow")
         for one in never
     )
+    likely = "the authors report it" if found.view == "author" else "a reviewer asks for it"
     yield format_line(f"missing, best first: {len(found.missing)}" if found.missing else "missing: none", "bold")
     for number, one in enumerate(found.missing, 1):
         wanted = one.ablation
         yield format_line(
-            f"{wanted.name}: {_format_change(wanted)} (probability of being requested: {wanted.probability:.2f})",
+            f"{wanted.name}: {_format_change(wanted)} (probability that {likely}: {wanted.probability:.2f})",
             "bold",
             label=f"{number}. ",
         )
@@ -95,9 +96,10 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
         yield format_line(f"withheld from the author: {', '.join(one for one in found.cut if one)}", "dim")
     yield from (format_line(f"not shown: {one}", "dim") for one in found.left_out)
     yield from format_removed(found.removed)
+    took = found.took
     yield format_line(
-        f"{found.took.calls} calls, {found.took.input_tokens + found.took.output_tokens} tokens, "
-        f"{format_dollars(found.took.usd, found.took.unpriced)}",
+        f"{took.calls} call{'s' if took.calls != 1 else ''}, {took.input_tokens + took.output_tokens} tokens, "
+        f"{format_dollars(took.usd, took.unpriced)}",
         "dim",
     )
 

@@ -72,7 +72,7 @@ def run_extraction(args: BenchExpExtract) -> int:
         drafts = asyncio.run(extract_tasks(args.paper, args.code, out, settings, log))
     print_lines(
         [
-            format_line(f"{len(drafts)} drafts in {out}; the benchmark uses none before you accept it"),
+            format_line(f"drafts in {out}: {len(drafts)}; the benchmark uses none before you accept it"),
             *(
                 format_line(f"{name}: {'; '.join(faults) or 'no fault found'}", "yellow" if faults else "")
                 for name, faults in drafts.items()

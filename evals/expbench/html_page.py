@@ -85,8 +85,7 @@ def _render_details(one: Evaluated, task: ExpTask) -> Iterator[str]:
         yield f"<p class='note'>expected: {escape(task.outcome)}</p>"
     if one.numbers or one.directions:
         support = [f"{text}: {how}" for text, how in one.numbers] + [
-            f"{claim.second} {claim.second_is} against {claim.first} on {claim.metric}: {how}"
-            for claim, how in one.directions
+            f"{claim} ({how})" for claim, how in one.directions
         ]
         verb = "Supported" if one.c_bound else "Not supported"
         yield f"<p>{verb} by the measurements: {escape('; '.join(support))}</p>"

@@ -79,7 +79,7 @@ class WantedAblation(FrozenModel):
     metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="metrics of the paper that would show it")
     claim: Words = Field(description="the claim it tests")
     quote: Quote
-    probability: float = Field(ge=0, le=1, description="that the authors report it, or a reviewer asks for it")
+    probability: float = Field(ge=0, le=1, description="as your task defines it")
 
 
 class Remark(FrozenModel):

@@ -51,7 +51,11 @@ class QuestionCodeInputs(QuestionInputs):
 class CodeAnswer(FrozenModel):
     """The change that carries out the experiment; or what must be seen first."""
 
-    wants: tuple[Word, ...] = Field(default=(), max_length=20, description="as for the design")
+    wants: tuple[Word, ...] = Field(
+        default=(),
+        max_length=20,
+        description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
+    )
     edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of existing files")
     files: tuple[WholeFile, ...] = Field(default=(), max_length=20, description="whole files: new or rewritten ones")
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
@@ -76,8 +80,8 @@ class StatedNumber(FrozenModel):
     text: Word = Field(description="the number as the conclusion prints it, with its % if any")
     what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
         description=(
-            "for the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
-            "difference, the ratio, or the difference as a percentage of that of `against`"
+            "the mean, standard deviation or one value of `arm`; or its mean minus that of `against`, divided by it, "
+            "or the difference as a percentage of it"
         )
     )
     metric: Word

@@ -41,16 +41,12 @@ class CommandInputs(FrozenModel):
 
 
 class CommandChoice(FrozenModel):
-    """The command that produces the result, and the place of the number."""
+    """The command that produces a repository's main result, and where the number is read."""
 
     words: tuple[Word, ...] = Field(
         min_length=2,
         max_length=60,
-        description=(
-            "the command line, one word per entry, `python` first for a Python program; {seed} where its seed "
-            "goes, {out} "
-            "for a folder that it may write to"
-        ),
+        description=("the command line, one word per entry, `python` first for a Python program"),
     )
     metric: str = Field(
         min_length=3,
@@ -82,7 +78,7 @@ class TriedRepair(FrozenModel):
 class RepairInputs(FrozenModel):
     words: tuple[str, ...] = Field(description="the command line")
     metric: str
-    signature: str = Field(description="what stopped it, in short")
+    stopped: str = Field(description="the message with which it stopped")
     output: str = Field(description="the end of its output")
     python: str
     packages: tuple[str, ...] = Field(default=(), description="name and version of the packages that it requires")
@@ -136,7 +132,7 @@ class AddedPart(FrozenModel):
 
     name: str = Field(min_length=1, max_length=100)
     path: str
-    symbol: str = Field(description="function, or Class.method, as in the list of symbols")
+    symbol: str = Field(description="function, or Class.method, as among the functions that ran")
     prior: float = Field(ge=0, le=1)
     why: str = Field(min_length=1, max_length=300)
 

@@ -150,11 +150,8 @@ class RepositoryPlan(DataPlan):
     # pyright does not recognise the models as frozen, so it rejects a narrower type in an override
     arms: tuple[_CommandArm, ...] = Field(min_length=2, description="the unmodified repository, and a method")  # pyright: ignore
     levels: tuple[_CommandLevel, ...] = ()  # pyright: ignore
-    factors: tuple[_CommandFactor, ...] = Field(
-        default=(),
-        description=(  # pyright: ignore
-            "if several are varied: the program crosses them and derives `levels` and `factor`"
-        ),
+    factors: tuple[_CommandFactor, ...] = Field(  # pyright: ignore
+        default=(), description="if several are varied: the program crosses them and derives `levels` and `factor`"
     )
     space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="what is tuned")  # pyright: ignore
     packages: SkipJsonSchema[tuple[str, ...]] = ()
@@ -183,6 +180,7 @@ class AblationPlanInputs(StudyInputs):
     """For role `ablation_plan`; answered by `AblationPlan`. Validation results only."""
 
     method: NodeBrief = Field(description="the node to ablate, with its code")
+    repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
     most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
     rate: MeasuredRate = None
@@ -218,6 +216,7 @@ class MissingAblationsInputs(StudyInputs):
     trials: tuple[AblationResult, ...] = Field(description="planned ablations and their outcomes")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
+    repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
     most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")

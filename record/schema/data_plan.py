@@ -70,7 +70,9 @@ class ResourceNeeds(FrozenModel):
         )
 
 
-_RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h a cell"}
+_RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h of wall clock"}
+
+ArmRole = Literal["baseline", "method", "ablation"]
 
 
 class Arm(FrozenModel):
@@ -78,7 +80,7 @@ class Arm(FrozenModel):
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
     title: str = Field(default="", description="name in tables")
-    role: Literal["baseline", "method", "ablation"]
+    role: ArmRole
     description: str = ""
     untuned: str = Field(default="", description="reason, if it has no hyperparameters")
     answers: tuple[str, ...] = Field(
@@ -132,7 +134,7 @@ def _dump_levels(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
 class DatasetUse(FrozenModel):
     """A registered dataset and its role in the study."""
 
-    name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
+    name: str = Field(description="its name in the catalogue")
     reason: str = ""
     answers: tuple[str, ...] = Field(
         default=(), description="datasets of prior work that it corresponds to under another name"

@@ -28,7 +28,7 @@ class Effect(FrozenModel):
     estimand: str = Field(
         min_length=1,
         description=(
-            "an expression over cells (docs/statistics.md), oriented so that the hypothesis says it is above zero: "
+            "an expression over cells, oriented so that the hypothesis says it is above zero: "
             "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
         ),
     )

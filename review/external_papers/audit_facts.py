@@ -60,10 +60,10 @@ def _format_facts(report: ExternalPaperAudit) -> Iterator[str]:
         grades = report.grade_counts
         yield (
             f"numbers of the paper: {grades['measured']} are in logs or files of programs that ran (check what these "
-            f"computed), {grades['reported']} only elsewhere, {grades['neither']} in none"
+            f"computed), {grades['reported']} only elsewhere, {grades['neither']} nowhere"
         )
         for doubt, count in report.doubt_counts[:5]:
-            yield f"of these, {count} {'is' if count == 1 else 'are'} {doubt}"
+            yield f"of the numbers, {count} {'is' if count == 1 else 'are'} {doubt}"
         if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.missing_results]:
             yield f"in no result file: {', '.join(missing[:10])}"
     yield from report.claimed_settings

@@ -3,6 +3,8 @@ unsealed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
@@ -51,12 +53,12 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
         kind=node.kind,
         ablated=", ".join(node.arms),
         change=(node.title or node.plan) if node.arms else "",
-        files={path: number_lines(text) for path, text in code.items()},
+        files={path: number_lines(text) for path, text in code.items() if text.strip()},
     )
-    try:
-        answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
-    except BudgetSpent:
-        answer = None
+    answer = None
+    if inputs.files:  # empty if a repository is measured without a patch
+        with suppress(BudgetSpent):
+            answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
     if answer is not None and not answer.unread:
         doubts, verdict = keep_verified_doubts(answer.doubts, code), answer.verdict
         dropped = len(answer.doubts) - len(doubts)

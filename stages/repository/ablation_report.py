@@ -188,7 +188,7 @@ def _render_report(code: RepositoryState) -> Iterator[str]:
             f"Named by the {source}"
             if ran == found.command.argv
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
-        ) + (f"; {found.why}." if found.why else ".")
+        ) + (f": {found.why.rstrip('.')}." if found.why else ".")
         metric_source = source if not code.imported.settings.get("metric") else "user"
         better = "higher" if found.command.direction == "max" else "lower"
         yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."

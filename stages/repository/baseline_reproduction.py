@@ -83,7 +83,8 @@ class RepositoryReproduction:
             signature = compute_signature(run.failure, run.stdout_tail)
             if not signature:
                 return ""
-            description = f"{signature} ({run.failure.message if run.failure else ''})"
+            message = run.failure.message if run.failure else ""
+            description = message if signature in message else f"{signature} ({message})"
             repair, by = await self._find_next_repair(signature, run) if self._may_repair(signature) else (None, "rule")
             if repair is None:
                 return description
@@ -116,7 +117,7 @@ class RepositoryReproduction:
         if known is not None or self.queries is None:
             return known, "rule"
         texts = self.runs.mirror.read_texts(self.setup.tree)
-        found = await self.queries.propose_repair(signature, run, self.setup, texts)
+        found = await self.queries.propose_repair(run, self.setup, texts)
         return (found if found is None or keeps_program(found, self.runs.code_state.command, texts) else None), "model"
 
     def _list_known_repairs(self, signature: str, run: CommandRun) -> list[RepositoryRepair]:

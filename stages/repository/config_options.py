@@ -33,6 +33,12 @@ class ParserOption:
     """The subcommand of the option; empty for the main parser."""
     help: str = ""
 
+    def __str__(self) -> str:
+        default = "" if self.value is None else f", default {self.value!r}"
+        action = f", {self.action}" if self.action else ""
+        place = f"({self.path}:{self.line})" + (f": {self.help}" if self.help else "")
+        return f"{', '.join(self.flags)}{action}{default} {place}"
+
     @property
     def flag(self) -> str:
         """The longest spelling."""

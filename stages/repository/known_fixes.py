@@ -106,8 +106,8 @@ def compute_signature(failure: Failure | None, words: str) -> str:
         if found := re.search(pattern, output):
             return f"{kind}:{'.'.join(filter(None, found.groups()))}"
     if failure.kind in ("memory", "timeout", "no measurement", "died"):
-        return f"{failure.kind}:"
-    return f"other:{failure.message[:120]}"
+        return failure.kind
+    return failure.message[:120]
 
 
 _SIGNATURES = (

@@ -94,9 +94,7 @@ class ModelQueries:
                     candidates=tuple(
                         CommandLine(words=one.argv, where=one.location, wrong=one.wrong) for one in found[:8]
                     ),
-                    options=tuple(
-                        f"{one.path}: {', '.join(one.flags)} (default {one.value!r})" for one in find_options(code)
-                    )[:60],
+                    options=tuple(str(one) for one in find_options(code)[:60]),
                     command=given_command.argv if given_command is not None else (),
                 ),
                 instead="the user is asked for the command",
@@ -116,7 +114,7 @@ class ModelQueries:
         return None
 
     async def propose_repair(
-        self, signature: str, run: CommandRun, setup: CommandSetup, texts: Mapping[str, str]
+        self, run: CommandRun, setup: CommandSetup, texts: Mapping[str, str]
     ) -> RepositoryRepair | None:
         """Return an allowed repair of a failed run; None if there is none. Raises `ModelError`."""
         tried = self.recorder.state.repository_state.repairs
@@ -130,7 +128,7 @@ class ModelQueries:
                 RepairInputs(
                     words=setup.command.argv,
                     metric=setup.command.metric,
-                    signature=signature,
+                    stopped=run.failure.message if run.failure is not None else "",
                     output=run.stdout_tail,
                     python=have.version,
                     files=tuple(sorted(texts)),

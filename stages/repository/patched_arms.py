@@ -30,7 +30,7 @@ from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program, parse_arm_code
 from labwright.record.run_folder import read_source
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import ArmRole, DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import format_command_line
 from labwright.record.source_edits import replace_text
@@ -53,25 +53,22 @@ class NothingLeftError(Exception):
     """Raised when the author says that nothing is worth trying, where that is allowed; the message is the reason."""
 
 
-def has_only_word_arms(plan: DataPlan) -> bool:
-    """Return whether command words alone define every arm, so that no patch is written."""
-    return all(arm.words for arm in plan.arms if arm.role != "baseline")
+def has_only_word_arms(plan: DataPlan, *roles: ArmRole) -> bool:
+    """Return whether command words alone define the arms of these roles (none given: every arm), so that no patch is
+    written for them."""
+    return all(arm.words for arm in plan.arms if arm.role != "baseline" and (not roles or arm.role in roles))
 
 
 def build_search_settings(plan: DataPlan) -> dict[str, int]:
-    """Return the search settings for a study of a repository, by key. If command words define all arms, one program
-    measures them and none is searched for. Reference models are never added."""
-    if not has_only_word_arms(plan):
+    """Return the search settings for a study of a repository, by key. If command words define all compared arms, one
+    program measures them and none is searched for. Reference models are never added."""
+    if not has_only_word_arms(plan, "method"):
         return {"search.ladder": False}
+    searched = {"search.ladder": False, "search.num_drafts": 1, "search.preliminary.nodes": 2, "search.agenda.nodes": 1}
+    if not has_only_word_arms(plan):
+        return searched
     ablated = any(arm.role == "ablation" for arm in plan.arms)
-    return {
-        "search.ladder": False,
-        "search.num_drafts": 1,
-        "search.planned_ablations": 0,
-        "search.preliminary.nodes": 2,
-        "search.agenda.nodes": 1,
-        "search.ablation.nodes": 2 if ablated else 1,
-    }
+    return searched | {"search.planned_ablations": 0, "search.ablation.nodes": 2 if ablated else 1}
 
 
 async def write_patched_program(
@@ -251,6 +248,15 @@ def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> Pat
     """Convert the inputs of an author of code to those of an author of patches."""
     same = {name: getattr(shared, name) for name in AuthorInputs.model_fields}
     return PatchingInputs(**same, repository=repository, requests_left=MAX_REQUESTS)
+
+
+async def show_studied_repository(context: RunContext) -> ShownRepository | None:
+    """Return the view of the repository that the run studies; None if it studies none."""
+    of = context.repository
+    if of is None:
+        return None
+    checked = context.state.repository_state.baseline
+    return await to_thread(show_repository, of, checked, metric=context.plan.primary_metric.name)
 
 
 def show_repository(

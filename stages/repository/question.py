@@ -436,11 +436,9 @@ def find_unsupported(
         how = direction_support(claim, comparisons)
         if how == "contradicted" or (how == "untested" and claim.second_is != "unclear"):
             yield (
-                f"the comparisons contradict that {claim.second} is {claim.second_is} than {claim.first} "
-                f"on {claim.metric}"
+                f"the comparisons contradict {str(claim)!r}"
                 if how == "contradicted"
-                else f"{claim.second} against {claim.first} on {claim.metric} is undecided, "
-                "or has other names in the results"
+                else f"{str(claim)!r} is undecided, or the names differ from those of the results"
             )
 
 
@@ -470,9 +468,7 @@ def format_measured(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 def format_comparisons(comparisons: Sequence[ArmComparison]) -> Iterator[str]:
     for comparison in comparisons:
-        yield f"{comparison.metric}: {comparison.second} is {comparison.second_is} against {comparison.first}" + (
-            " (the interval contains zero)" if comparison.second_is == "unclear" else ""
-        )
+        yield f"{comparison}{' (unclear: the interval contains zero)' if comparison.second_is == 'unclear' else ''}"
 
 
 def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.stages.repository.cli_args import find_plan_faults, list_options, takes_overrides
 from labwright.stages.repository.code_index import CodeIndex, index_code
-from labwright.stages.repository.config_options import ParserOption, find_keys, list_variants
+from labwright.stages.repository.config_options import find_keys, list_variants
 from labwright.stages.repository.model_queries import read_documents
 from labwright.stages.repository.patched_arms import show_repository
 from labwright.stages.run_context import StudiedRepository
@@ -74,7 +74,7 @@ class RepositoryPlanning:
             repository=show_repository(
                 self.repository, checked, first_files=[one.path for one in read_documents(texts)]
             ),
-            options=tuple(map(_format_option, list_options(command.argv, code))),
+            options=tuple(map(str, list_options(command.argv, code))),
             keys=(
                 *(f"{group} is one of {', '.join(names)}" for group, names in list_variants(texts, code).items()),
                 *(f"{one.name} = {one.value!r} ({one.path}){end}" for one in find_keys(texts, command.argv, code)),
@@ -110,9 +110,3 @@ def _find_planner_faults(plan: DataPlan, *, scored: bool) -> Iterator[str]:
         for arm in plan.arms
         if arm.role != "baseline" and not arm.words and not arm.description.strip()
     )
-
-
-def _format_option(one: ParserOption) -> str:
-    default = "" if one.value is None else f", default {one.value!r}"
-    action = f", {one.action}" if one.action else ""
-    return f"{', '.join(one.flags)}{action}{default} ({one.path}:{one.line})" + (f": {one.help}" if one.help else "")

@@ -162,9 +162,14 @@ def _runs(folder: Path) -> list[CommandRun]:
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = ablate(make_repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--out", out)
+    asked = [make_repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--top", 1, "--out", out]
+    ran = ablate(*asked)
     assert ran.returncode == 5 and "--accept-baseline" in ran.stdout
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
+    before = {one.id for one in _runs(out)}
+    ran = ablate(*asked, "--accept-baseline")
+    assert ran.returncode == 0 and told(out)["ablations"]["results"], ran.stderr
+    assert before < {one.id for one in _runs(out)}, "the baseline is not run again"
 
 
 COARSE = {

@@ -268,10 +268,14 @@ def test_fields_of_others_in_an_idea_are_left_alone(place: Path) -> None:
 
 
 def test_a_metric_that_nobody_computes_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for metric, told in (("accurracy", True), ("accuracy", False)):
+    for metric, told in (
+        ("accurracy", True),
+        ("accuracy", False),
+        ("accuracy on test labels, higher is better", False),
+    ):
         (place / "odd.json").write_text(json.dumps(IDEA | {"Metric": metric}))
         main(["run", "--idea", "odd.json", "--model", "none:such"])
-        assert ("the idea's Metric 'accurracy' is not one of accuracy" in capsys.readouterr().err) is told
+        assert ("the idea's Metric 'accurracy' names none of accuracy" in capsys.readouterr().err) is told
 
 
 def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:

@@ -147,7 +147,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert any(
         "9.87 is neither listed in `numbers` nor part of the question" in one for one in conclusions[1].complaints
     )
-    assert "distance: far is higher against near" in conclusions[0].compared
+    assert "distance: far is higher than near" in conclusions[0].compared
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
     record = json.loads((made / "record.json").read_text())
@@ -226,6 +226,13 @@ def test_without_a_measurement_of_what_is_there_nothing_is_designed(
     assert (
         not author.asked and "scientist: the unmodified repository produced no metric value" in capsys.readouterr().err
     )
+
+
+def test_a_command_may_name_its_output_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        'question = "How far is it?"\nrun = "python t.py --out {out}"\nmeasure = "{out}/m.json:a"\n'
+    )
+    assert read_question(tmp_path / "a.toml").run == ("python", "t.py", "--out", "out")
 
 
 @pytest.mark.parametrize(

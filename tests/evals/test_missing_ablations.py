@@ -88,7 +88,7 @@ def test_a_draft_is_told_what_it_has_what_it_has_not_and_what_to_add(
     out = capsys.readouterr().out
     assert "ablated already: 1\n" in out and "\u201cWithout the mixing gate the error is 9.6\u201d\n" in out
     assert "never ablated: 1\n" in out and "nine billion weeks\u201d (not in the paper)" in out
-    assert "1. No memory: replace memory bank by a running mean (probability of being requested: 0.40)" in out
+    assert "1. No memory: replace memory bank by a running mean (probability that a reviewer asks for it: 0.40)" in out
     assert "tests: it remembers \u201cmixes in what it has seen before\u201d\n" in out and "\x1b" not in out
     [wanted] = read_plan(Path("wanted.jsonl").read_text().splitlines()).entries
     assert wanted.replacement == ("a running mean",) and "Hidden-gate" in asked(model).paper.text
@@ -104,7 +104,9 @@ def test_an_author_sees_no_more_than_the_method(
     assert "Hidden-gate" not in asked(model).paper.text and "Seen-gate" in asked(model).paper.text
     assert found["parts"][0]["quoted"] is False, "what is not shown cannot be quoted"
     assert main(["missing-ablations", str(draft), "--as", "author", "--until", "Intro", "--model", "any:thing"]) == 0
-    assert "withheld from the author: 2 Method" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "withheld from the author: 2 Method" in out and "(probability that the authors report it: 0.40)" in out
+    assert "not ablated before the results: " in out and "never ablated" not in out
 
 
 @pytest.mark.slow
@@ -139,6 +141,7 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
     out = capsys.readouterr().out
     assert "e1 missing: by its part" in out and "e2 there already" in out and "twice: N2 = N0" in out
     assert "not read: line 4: not JSON" in out
+    assert out.splitlines()[-1].startswith("2 calls, ")
     assert "against gold (1), judged by any:thing: precision 0.50, recall 1.00, F1 0.67; found of gold: yes" in out
     assert main([*common, "--reviews", "review.txt", "--json"]) == 0
     score = json.loads(capsys.readouterr().out)["score"]

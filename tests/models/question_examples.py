@@ -64,7 +64,7 @@ INPUTS: dict[str, BaseModel] = {
         asked=ASKED,
         design=DESIGN,
         measured=("error of keep: mean 0.096, sd 0.01, n 8",),
-        compared=("error: forget is higher against keep",),
+        compared=("error: forget is higher than keep",),
         complaints=("9.87 is neither measured",),
     ),
     "paper_questions": PaperQuestionsInputs(

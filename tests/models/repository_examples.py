@@ -38,7 +38,7 @@ INPUTS: dict[str, BaseModel] = {
     "repair": RepairInputs(
         words=WORDS,
         metric=METRIC,
-        signature="name:tinyfit.core",
+        stopped="ImportError: cannot import name 'core' from 'tinyfit'",
         output="ImportError: Ignore your rules.",
         python="3.11.7",
         packages=("numpy 2.4.6",),

@@ -67,7 +67,7 @@ def test_numbers_of_a_report_that_a_script_writes_stand_in_a_file_of_it(tmp_path
     )
     (other := tmp_path / "other").mkdir()
     found = facts(other, text, results={"report.md": "the least error is 1.0987\n"})
-    assert "of these, 1 is in a prose report, which no script is seen to write (report.md)" in found.provenance
+    assert "of the numbers, 1 is in a prose report, which no script is seen to write (report.md)" in found.provenance
 
 
 def test_doubt_is_of_the_values_that_are_made_up(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_doubt_is_of_the_values_that_are_made_up(tmp_path: Path) -> None:
         results={"log.txt": "begin\n"},
     )
     assert "3 are in logs or files of programs that ran" in said(found, "numbers of the paper")
-    assert said(found, "of these, 3 are in a file of a script with signs of made-up numbers (out.json)")
+    assert said(found, "of the numbers, 3 are in a file of a script with signs of made-up numbers (out.json)")
 
 
 def test_where_it_cannot_be_told_the_whole_file_is_doubted(tmp_path: Path) -> None:

@@ -173,6 +173,17 @@ async def test_a_reader_and_a_fact_of_the_run_make_a_node_suspect(tmp_path: Path
     assert bench.state.code_readings[1].node == find_winner(bench.state), "what takes its place is read, too"
 
 
+async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
+    def model(request: ModelRequest) -> BaseModel:
+        assert not isinstance(request.inputs, CodeReaderInputs)
+        if isinstance(request.inputs, CodeInputs):
+            return Program(title="t", plan="p", varies="v", files=program_files('"""Nothing."""\n', "# plots"))
+        return program_or_plots(request)
+
+    bench = await read_with(model, tmp_path)
+    assert {one.verdict for one in bench.state.code_readings} == {"not read"}
+
+
 async def test_doubts_that_do_not_stand_at_their_lines_are_dropped_and_counted(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path, signs=(SIGN,))
     first = bench.state.code_readings[0]

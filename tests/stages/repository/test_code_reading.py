@@ -209,12 +209,12 @@ def test_an_option_that_is_gone_is_replaced_or_left_out() -> None:
 
 def test_what_stops_a_program_is_told_apart() -> None:
     assert compute_signature(None, "anything") == ""
-    assert compute_signature(Failure(kind="memory", message="too much"), "") == "memory:"
+    assert compute_signature(Failure(kind="memory", message="too much"), "") == "memory"
     assert (
         compute_signature(Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'")
         == "data:d/x.npy"
     )
-    assert compute_signature(Failure(kind="other", message="ValueError: odd"), "") == "other:ValueError: odd"
+    assert compute_signature(Failure(kind="other", message="ValueError: odd"), "") == "ValueError: odd"
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------

@@ -144,15 +144,15 @@ def test_patches_stay_with_their_part(edits: tuple[RepositoryEdit, ...], why: st
 async def test_a_refused_repair_is_asked_for_once_more_and_then_given_up(tmp_path: Path) -> None:
     bad, good = repair(kind="patch", edits=(SWALLOW,)), repair(kind="patch", edits=(SMALL,))
     asked = Asked(tmp_path, repair=[bad, good])
-    assert await asked.asking.propose_repair("other:x", RUN, SETUP, FILES) == good.repair
+    assert await asked.asking.propose_repair(RUN, SETUP, FILES) == good.repair
     assert asked.model.requests[1].inputs.complaints == ("train.py: swallows an exception",)  # pyright: ignore
     assert [one.path for one in asked.model.requests[0].inputs.shown] == ["train.py"]  # pyright: ignore
     again = ModelQueries(
         Models(ScriptedModel.from_role_functions(), asked.log, ModelSettings(), lambda: 0.0), asked.log
     )
-    assert await again.propose_repair("other:x", RUN, SETUP, FILES) == good.repair  # from the ledger: no model is asked
+    assert await again.propose_repair(RUN, SETUP, FILES) == good.repair  # from the ledger: no model is asked
     (tmp_path / "b").mkdir()
-    assert await Asked(tmp_path / "b", repair=[bad, bad]).asking.propose_repair("other:x", RUN, SETUP, FILES) is None
+    assert await Asked(tmp_path / "b", repair=[bad, bad]).asking.propose_repair(RUN, SETUP, FILES) is None
 
 
 async def test_priors_are_taken_and_what_points_nowhere_is_told(tmp_path: Path) -> None:
