@@ -187,7 +187,7 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
-    """Yield what is replicated, for which stage and with which seeds: the tuned node, the winner, each working ablation.
+    """Yield what is replicated, for which stage and with which seeds: the tuned node, the winner, each ablation.
 
     Ablations use the seeds of the node they are ablated from, so that differences are paired; as many as a comparison
     requires, if that node has as many.

@@ -97,7 +97,8 @@ class RunContext:
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)
     work_in_progress: WorkInProgress = field(default_factory=WorkInProgress)
-    """Cells being measured, by key, and figures being reviewed, by the sha256 of their file."""
+    """Cells being measured, by key, figures being reviewed, by the sha256 of their file, and code being written, by
+    node."""
     sources: DatasetSources = field(default_factory=build_registry)
     """Every available dataset, by name."""
     scorers: Mapping[str, str] = field(default_factory=dict[str, str])

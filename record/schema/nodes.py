@@ -186,7 +186,8 @@ class PlotRun(FrozenModel):
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
     taken: dict[str, str] = Field(
-        default={}, description="figure -> node whose review of the identical image is reused"
+        default={},
+        description="figure -> node whose review of the identical image, or of a figure of the same script, is reused",
     )
 
 
