@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import log
 
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import WidenDimension
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
@@ -15,13 +16,44 @@ MAX_LISTED_SETTINGS = 1000
 """Number of settings above which a space counts as infinite."""
 
 
+class WidenedHyperparameter(Hyperparameter):
+    """A hyperparameter whose range was widened during tuning."""
+
+    planned: str
+    """The range of the plan, as text."""
+    arm: str
+    """The arm whose chosen setting lay at the edge of the planned range."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; planned {self.planned}, widened since the best of {self.arm} lay at its edge"
+
+
+def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan:
+    """Return the plan as prompts show it: with the ranges widened by the decisions before `before` (None: all)."""
+    assert state.data_plan is not None
+    widened = {
+        one.action.dimension: one.action
+        for k, one in state.decisions.items()
+        if isinstance(one.action, WidenDimension) and (before is None or k < before)
+    }
+    space = _widen(state.data_plan.space, widened)
+    return state.data_plan.model_copy(update={"space": space}) if widened else state.data_plan
+
+
 def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
     """Return the dimensions of an arm with their current ranges."""
+    return _widen(plan.find_space(arm), extended)
+
+
+def _widen(space: Iterable[Hyperparameter], extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
     return tuple(
         one
-        if one.name not in extended
-        else one.model_copy(update={"low": extended[one.name].low, "high": extended[one.name].high})
-        for one in plan.find_space(arm)
+        if (wider := extended.get(one.name)) is None
+        else WidenedHyperparameter.model_validate(
+            one.model_dump()
+            | {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
+        )
+        for one in space
     )
 
 

@@ -57,7 +57,7 @@ class SearchSettings(FrozenModel):
     num_drafts: int = Field(
         default=3,
         ge=1,
-        description="first drafts in the preliminary stage, each of another design; one if the plan leaves nothing open",
+        description="first drafts in the preliminary stage, of different designs; one if the plan leaves nothing open",
     )
     max_debug_depth: int = Field(
         default=3, ge=0, description="maximum consecutive debug attempts; AI-Scientist-v2, table 3"

@@ -86,7 +86,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     }
     return CodeInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         stage=action.stage,
         kind=action.kind,
@@ -160,7 +160,7 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
     others = view.good_nodes if view.stage == "ablation" else ()
     return FeedbackInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         stage=node.stage,
         kind=node.kind,

@@ -220,7 +220,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     )
     return SummaryInputs(
         idea=context.idea,
-        data_plan=plan,
+        data_plan=context.find_effective_plan(decision_id),
         facts=context.facts,
         stage=stage,
         ended=last[1].ended if last is not None else "",

@@ -144,7 +144,7 @@ async def _request_replot(
     answer = await client.ask(
         PLOT,
         PlotInputs(
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(client.decision),
             purpose="replot",
             arrays=await canvas.read_briefs(),
             plan=subject.plan,
@@ -323,7 +323,7 @@ async def _ask_vision_model(
     answer = await client.ask_or_none(
         VISION,
         VisionInputs(
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(client.decision),
             subject=about.kind,
             seeds=about.seeds,
             plan=about.plan,

@@ -457,8 +457,8 @@ class NodeRunner:
         self.record_verdict("buggy" if failure else "good", failure)
 
     async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
-        """Return the script that plots the replicates together: that of an earlier aggregate from the same node's script,
-        or one from the model; in a repository study, the built-in one."""
+        """Return the script that plots the replicates together: the built-in one in a repository study, that of an
+        earlier aggregate of the same figures, or the model's."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
         known = (
             read_plot_script()
@@ -471,7 +471,7 @@ class NodeRunner:
         answer = await self.client.ask(
             PLOT,
             PlotInputs(
-                data_plan=context.plan,
+                data_plan=context.find_effective_plan(self.decided.k),
                 purpose="aggregate",
                 arrays=await canvas.read_briefs(),
                 plan=self.parent.plan,

@@ -161,7 +161,7 @@ async def _run_turn(
         FIGURES,
         FiguresInputs(
             idea=context.idea,
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(),
             facts=context.facts,
             arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,
