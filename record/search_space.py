@@ -36,24 +36,27 @@ def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan
         for k, one in state.decisions.items()
         if isinstance(one.action, WidenDimension) and (before is None or k < before)
     }
-    space = _widen(state.data_plan.space, widened)
-    return state.data_plan.model_copy(update={"space": space}) if widened else state.data_plan
-
-
-def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
-    """Return the dimensions of an arm with their current ranges."""
-    return _widen(plan.find_space(arm), extended)
-
-
-def _widen(space: Iterable[Hyperparameter], extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
-    return tuple(
+    if not widened:
+        return state.data_plan
+    space = tuple(
         one
-        if (wider := extended.get(one.name)) is None
+        if (wider := widened.get(one.name)) is None
         else WidenedHyperparameter.model_validate(
             one.model_dump()
             | {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
         )
-        for one in space
+        for one in state.data_plan.space
+    )
+    return state.data_plan.model_copy(update={"space": space})
+
+
+def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
+    """Return the dimensions of an arm with their current ranges."""
+    return tuple(
+        one
+        if one.name not in extended
+        else one.model_copy(update={"low": extended[one.name].low, "high": extended[one.name].high})
+        for one in plan.find_space(arm)
     )
 
 

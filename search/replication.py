@@ -5,6 +5,9 @@ A stage settles again on its next best node if the best becomes suspect, but onl
 Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
 tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
 that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
+Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
+tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
+that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
 plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the main experiments end, that number is
 locked, and the winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as
 soon as a result looks good would bias it.
@@ -33,7 +36,7 @@ from labwright.record.estimands import EstimandError, MissingCell, has_extreme
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree, RunTask, VisibleDecisions, build_summary_task
-from labwright.record.schema.nodes import STAGES, Node, StageName
+from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.search.tuning import FINALIST_SEED_OFFSET
@@ -83,7 +86,7 @@ def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTr
 
 def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     """Return the replicates of the tuned node with planning seeds; the finished ones show the spread."""
-    tuned = view.winner_by_stage.get("tuning")
+    tuned = view.winner_by_stage.get("tuning") or view.winner_by_stage.get("preliminary")
     return (
         tuple(one for one in view.list_replicates(tuned.id) if one.seed < view.seed + FRESH_SEED_OFFSET)
         if tuned is not None
@@ -192,9 +195,10 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
     Ablations use the seeds of the node they are ablated from, so that differences are paired; as many as a comparison
     requires, if that node has as many.
     """
-    if (tuned := view.winner_by_stage.get("tuning")) is not None:
-        first = view.seed + FINALIST_SEED_OFFSET
-        yield "tuning", tuned, range(first, first + settings.count_seeds("tuning"))
+    first = view.seed + FINALIST_SEED_OFFSET
+    for stage in PLANNING_STAGES:
+        if (best := view.winner_by_stage.get(stage)) is not None:
+            yield stage, best, range(first, first + settings.count_seeds(stage))
     if view.lock is not None and view.lock.winner in view.nodes:
         yield "agenda", view.nodes[view.lock.winner], list_confirming_seeds(view)
         if view.stage == "ablation":

@@ -32,8 +32,8 @@ class StageLimits(FrozenModel):
     num_seeds: int | None = Field(
         default=None,
         ge=0,
-        description="replicates per target; None: search.num_seeds; tuning: paired seeds from which the number of "
-        "fresh ones is planned, None: three at most; preliminary: none, since its code is still changed",
+        description="replicates per target; None: search.num_seeds; of a node that is still changed, seeds from which "
+        "the number of fresh ones is planned (tuning, None: three at most; preliminary, None: none)",
     )
 
 
@@ -103,12 +103,9 @@ class SearchSettings(FrozenModel):
 
     def count_seeds(self, stage: StageName) -> int:
         """Return the minimum number of replicates of a target in this stage."""
-        if stage == "preliminary":
-            return 0
         own = self.find_limits(stage).num_seeds
-        if own is not None:
-            return own
-        return min(NUM_PLANNING_SEEDS, self.num_seeds) if stage == "tuning" else self.num_seeds
+        usual = {"preliminary": 0, "tuning": min(NUM_PLANNING_SEEDS, self.num_seeds)}.get(stage, self.num_seeds)
+        return usual if own is None else own
 
     def count_drafts(self, choices: Sequence[str]) -> int:
         """Return the number of first drafts of a plan that leaves these choices open: further ones would be copies."""

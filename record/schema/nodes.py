@@ -40,6 +40,9 @@ four."""
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against the node limit of a stage; others are additional."""
 
+PLANNING_STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
+"""Stages whose best node is still changed: its replicates serve to plan the number of fresh seeds, and measure only the
+cells that confirmatory hypotheses read."""
 SELECTION_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "trial", "tune"})
 """Nodes whose validation values are used for selection."""
 

@@ -27,7 +27,7 @@ from labwright.record.run_folder import hash_texts, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import CellRun, Node, format_node_id
+from labwright.record.schema.nodes import PLANNING_STAGES, CellRun, Node, format_node_id
 from labwright.record.schema.tuning import Trial
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
 from labwright.record.tuning_results import list_trial_cells
@@ -57,7 +57,7 @@ def required_cells(
 ) -> tuple[Cell, ...]:
     """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
-    A replicate measures the cells of its parent, one that serves to plan the number of seeds (of the tuned node) only
+    A replicate measures the cells of its parent, one that serves to plan the number of seeds only
     those that confirmatory hypotheses read; an ablation, or a fix of one, only its own arms, with the setting of the
     method; a node that tries settings measures those of each trial. Arms whose results these read are added.
     """
@@ -79,7 +79,7 @@ def required_cells(
         arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
-        return tuple(_select_registered(cells, plan, reads) or cells if node.stage == "tuning" else cells)
+        return tuple(_select_registered(cells, plan, reads) or cells if node.stage in PLANNING_STAGES else cells)
     return tuple(
         Cell(
             dataset=dataset,
