@@ -20,6 +20,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import PRECISE_SHARE
 from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeKind
 from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.search_space import find_edges, list_settings, widen_space
@@ -324,8 +325,6 @@ LATE_SHARE = 1 / 3
 """A study whose best trial is in this last share of its trials is still gaining."""
 MIN_TRIALS_FOR_TREND = 8
 """Minimum number of trials for judging whether a study is still gaining."""
-MARGIN_STEPS = 3
-"""Gains are compared with this part of a margin: the half-width at which sampling of fresh seeds ends, too."""
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
@@ -342,8 +341,8 @@ def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 
 
 def find_decisive_gain(plan: DataPlan) -> float | None:
-    """Return the gain of an arm below which tuning cannot change a conclusion: a third of the smallest margin of the
-    confirmatory effects on the tuning metric; None if none is in its unit (ratios and slopes are not)."""
+    """Return the gain of an arm below which tuning cannot change a conclusion: the half-width at which sampling of
+    fresh seeds ends, for the smallest margin of the confirmatory effects on the tuning metric; None if none is in its unit (ratios and slopes are not)."""
     metric = find_tuning_metric(plan).name
     margins = [
         effect.smallest
@@ -353,7 +352,7 @@ def find_decisive_gain(plan: DataPlan) -> float | None:
         if (effect.metric or plan.primary_metric.name) == metric
         and not any(sign in effect.estimand for sign in ("/", "change(", "slope("))
     ]
-    return min(margins) / MARGIN_STEPS if margins else None
+    return PRECISE_SHARE * min(margins) if margins else None
 
 
 def find_tuning_metric(plan: DataPlan) -> MetricSpec:
