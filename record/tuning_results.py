@@ -341,8 +341,11 @@ def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 
 
 def find_decisive_gain(plan: DataPlan) -> float | None:
-    """Return the gain of an arm below which tuning cannot change a conclusion: the half-width at which sampling of
-    fresh seeds ends, for the smallest margin of the confirmatory effects on the tuning metric; None if none is in its unit (ratios and slopes are not)."""
+    """Return the gain of an arm below which tuning cannot change a conclusion; None if no margin is in its unit.
+
+    It is the half-width at which sampling of fresh seeds ends, for the smallest margin of the confirmatory effects on
+    the tuning metric, except ratios and slopes.
+    """
     metric = find_tuning_metric(plan).name
     margins = [
         effect.smallest
