@@ -64,6 +64,7 @@ from labwright.record.schema.decisions import Cost
 from labwright.record.schema.idea import Idea, IdeaError, read_ideas
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.search.replication import forecast_decision
+from labwright.search.settings import NUM_PLANNING_SEEDS
 from labwright.stages.ideation.idea_import import is_text_path, read_text
 
 POLL_SECONDS = 0.2
@@ -254,7 +255,12 @@ class CampaignRuns:
                 *self._config_options(entry),
                 *limits,
             ]
-        limits += ["--set", f"until={STAGE_BEFORE_CHOICE if self.stops_before_choice and not entry.chosen else 'null'}"]
+        stops = self.stops_before_choice and not entry.chosen
+        for name, value in (
+            ("until", STAGE_BEFORE_CHOICE),
+            (f"search.{STAGE_BEFORE_CHOICE}.num_seeds", NUM_PLANNING_SEEDS),  # whose spread decides the choice
+        ):
+            limits += ["--set", f"{name}={value if stops else 'null'}"]
         if not is_run(run):
             idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # a proposal, read by the run's model

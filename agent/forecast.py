@@ -149,15 +149,15 @@ def count_trials(plan: DataPlan) -> float:
 def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
     """Estimate model calls by role and executions of code: likely numbers, or the maximum that the limits allow.
 
-    Replicates and trials need no calls, since they run their parent's code. Each stage's best node and every working
-    ablation are replicated; the replicates of the main experiments are the fresh seeds for confirmation. Arms are tuned
-    in stage 2, and again if the main experiments changed their code. In the maximum, each execution has a second
-    attempt.
+    Replicates and trials need no calls, since they run their parent's code. The tuned node, the winner and every
+    working ablation are replicated; the replicates of the winner are the fresh seeds for confirmation, drawn by one
+    aggregate. No model reviews the figures of drafts. Arms are tuned in stage 2, and again if the main experiments
+    changed their code. In the maximum, each execution has a second attempt.
     """
     search, paper = settings.search, settings.effective_paper
     nodes = {stage: search.find_limits(stage).nodes for stage in STAGES}
     seeds = {stage: search.count_seeds(stage) for stage in STAGES}
-    aggregates, planned = sum(number > 0 for number in seeds.values()), search.planned_ablations
+    aggregates, planned = int(seeds["agenda"] > 0), search.planned_ablations
     if most:
         missing, failed, replots, tries = paper.missing_ablations, 0.0, paper.replots, paper.replots + 1
         seeds["agenda"] = max(seeds["agenda"], search.max_seeds)
@@ -168,7 +168,7 @@ def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[
             min(USUAL_REPLOTS, paper.replots),
         )
         tries = min(2, paper.replots + 1)
-        nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_PER_DRAFT) * search.num_drafts))
+        nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_PER_DRAFT) * search.count_drafts(plan.open)))
         if planned:
             nodes["ablation"] = min(nodes["ablation"], round((1 + FAILURE_RATE) * planned))
     tuned = (1 + most) * bool(plan.tuned_arms)  # nodes with the chosen settings need no new code
@@ -197,7 +197,7 @@ def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[
         "protocol_review": MAX_REVIEW_CALLS,
         "code": written,
         "plot": plots,
-        "vision": works + plots + tries,
+        "vision": works - nodes["preliminary"] * (1 - failed) + plots + tries,
         "feedback": works,
         "compare": MAX_COMPARISONS * (len(STAGES) - 1) if most else 1,
         "summary": len(STAGES),

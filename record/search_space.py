@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import log
 
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import WidenDimension
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
@@ -13,6 +14,40 @@ EDGE_SHARE = 0.1
 """A value lies at the edge of a range if it is closer to its end than this share of the range."""
 MAX_LISTED_SETTINGS = 1000
 """Number of settings above which a space counts as infinite."""
+
+
+class WidenedHyperparameter(Hyperparameter):
+    """A hyperparameter whose range was widened during tuning."""
+
+    planned: str
+    """The range of the plan, as text."""
+    arm: str
+    """The arm whose chosen setting lay at the edge of the planned range."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; planned {self.planned}, widened since the best of {self.arm} lay at its edge"
+
+
+def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan:
+    """Return the plan as prompts show it: with the ranges widened by the decisions before `before` (None: all)."""
+    assert state.data_plan is not None
+    widened = {
+        one.action.dimension: one.action
+        for k, one in state.decisions.items()
+        if isinstance(one.action, WidenDimension) and (before is None or k < before)
+    }
+    if not widened:
+        return state.data_plan
+    space = tuple(
+        one
+        if (wider := widened.get(one.name)) is None
+        else WidenedHyperparameter.model_validate(
+            one.model_dump()
+            | {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
+        )
+        for one in state.data_plan.space
+    )
+    return state.data_plan.model_copy(update={"space": space})
 
 
 def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:

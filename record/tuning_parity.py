@@ -28,6 +28,7 @@ from labwright.record.tuning_results import (
     compute_efforts,
     compute_expected_best,
     find_chosen,
+    find_tuning_metric,
 )
 
 
@@ -82,7 +83,7 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
     found, best = collect_trial_results(state), find_winner(state)
     given = compute_efforts(state, found)
     settings = find_chosen(state, best, found) if best in state.required_cells else {}
-    metric = next((one for one in plan.metrics if one.name == plan.tuning.metric), plan.primary_metric)
+    metric = find_tuning_metric(plan)
     main = plan.datasets[0].name
     dataset = main if main in (plan.tuning.datasets or (main,)) else plan.tuning.datasets[0]
     arms: list[ArmTuningReport] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import ceil
 from statistics import fmean, median
 from typing import Literal
 
@@ -16,9 +17,10 @@ from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.memo import Memo
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import PRECISE_SHARE
 from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeKind
 from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.search_space import find_edges, list_settings, widen_space
@@ -195,8 +197,7 @@ def _compute_node_results(
 
 
 def _compute_cell_values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
-    name = plan.tuning.metric or plan.primary_metric.name
-    worst = next((metric.worst for metric in plan.metrics if metric.name == name), None)
+    name, worst = (metric := find_tuning_metric(plan)).name, metric.worst
     found: dict[Cell, float] = {}
     for one in lines:
         if one.has_diverged and worst is not None:
@@ -232,8 +233,7 @@ def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[i
     ADTM), with the median instead of its range, as in the output warping of Song et al. 2024, The Vizier Gaussian
     Process Bandit Algorithm.
     """
-    name = plan.tuning.metric or plan.primary_metric.name
-    sign = next((1.0 if metric.higher_is_better else -1.0 for metric in plan.metrics if metric.name == name), 1.0)
+    sign = 1.0 if find_tuning_metric(plan).higher_is_better else -1.0
     measured = [one for one in study if one.outcome == "measured"]
     found: dict[tuple[int, float], list[float]] = {(one.number, one.share): [] for one in measured}
     for dataset in dict.fromkeys(dataset for one in measured for dataset in one.values):
@@ -328,13 +328,39 @@ MIN_TRIALS_FOR_TREND = 8
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
-    """Return whether a study found its best so late that more trials may find a better one."""
-    best, numbers = find_best(study, plan), [one.number for one in select_full_trials(study)]
-    return (
-        best is not None
-        and len(numbers) >= MIN_TRIALS_FOR_TREND
-        and numbers.index(best.number) >= len(numbers) * (1 - LATE_SHARE)
-    )
+    """Return whether more trials may find a setting that matters: the last share of the trials found the best, and
+    gained more by it than `find_decisive_gain`, if that is known. Luck of a seed counts as gain."""
+    best, full, decisive = find_best(study, plan), select_full_trials(study), find_decisive_gain(plan)
+    earlier = full[: ceil(len(full) * (1 - LATE_SHARE))]
+    if best is None or len(full) < MIN_TRIALS_FOR_TREND or best in earlier:
+        return False
+    sign = 1.0 if find_tuning_metric(plan).higher_is_better else -1.0
+    peers = [one for one in earlier if one.seeds == best.seeds] or earlier
+    gains = [sign * value - max(sign * one.values[dataset] for one in peers) for dataset, value in best.values.items()]
+    return decisive is None or max(gains) > decisive
+
+
+def find_decisive_gain(plan: DataPlan) -> float | None:
+    """Return the gain of an arm below which tuning cannot change a conclusion; None if no margin is in its unit.
+
+    It is the half-width at which sampling of fresh seeds ends, for the smallest margin of the confirmatory effects on
+    the tuning metric, except ratios and slopes.
+    """
+    metric = find_tuning_metric(plan).name
+    margins = [
+        effect.smallest
+        for one in plan.hypotheses
+        if one.confirmatory
+        for effect in one.effects
+        if (effect.metric or plan.primary_metric.name) == metric
+        and not any(sign in effect.estimand for sign in ("/", "change(", "slope("))
+    ]
+    return PRECISE_SHARE * min(margins) if margins else None
+
+
+def find_tuning_metric(plan: DataPlan) -> MetricSpec:
+    """Return the metric by which trials are compared."""
+    return next((metric for metric in plan.metrics if metric.name == plan.tuning.metric), plan.primary_metric)
 
 
 def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:

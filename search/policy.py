@@ -52,7 +52,7 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
         return f"limit of {limit} nodes"
     followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings.max_debug_depth)
     if view.stage == "preliminary":
-        drafted = len(view.list_nodes_of_kind("draft")) >= settings.num_drafts
+        drafted = len(view.list_nodes_of_kind("draft")) >= settings.count_drafts(view.plan.open)
         return (
             "a prototype works, and every draft was followed up"
             if (drafted and view.open_nodes and followed_up)
@@ -187,7 +187,7 @@ class BestFirstPolicy(StagedPolicy):
                 if view.best_node.id not in view.shared_failures.nodes_under_repair
                 else None
             )
-        wanted = len(view.list_nodes_of_kind("draft")) < self.settings.num_drafts or not (
+        wanted = len(view.list_nodes_of_kind("draft")) < self.settings.count_drafts(view.plan.open) or not (
             view.open_nodes or view.unfinished_search_nodes
         )
         return build_expansion(view, "draft", None) if wanted else debug

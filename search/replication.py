@@ -1,12 +1,16 @@
-"""Follow-up work of settled stages: replicates of their best node, an aggregate of those, a summary.
+"""Follow-up work of settled stages: replicates of the nodes that the study rests on, an aggregate, a summary.
 
 A stage settles again on its next best node if the best becomes suspect, but only while later stages are searched.
 
-Replicates run the same code with other seeds. Those of the tuned node are the pilot: only their spread, never their
-results, determines how many fresh seeds decide the plan's hypotheses
-(`record.claims.planned_seeds.compute_planned_seeds`). When the main experiments end, that number is locked, and the
-winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as soon as a result
-looks good would bias it.
+Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
+tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
+that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
+Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
+tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
+that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
+plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the main experiments end, that number is
+locked, and the winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as
+soon as a result looks good would bias it.
 
 A seed that was cancelled because time or budget ran out is run again once there is more. One that failed, or that the
 user ended, is replaced by the next fresh one, whatever it had shown, for at most a quarter of the seeds. Diverged
@@ -32,9 +36,10 @@ from labwright.record.estimands import EstimandError, MissingCell, has_extreme
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree, RunTask, VisibleDecisions, build_summary_task
-from labwright.record.schema.nodes import STAGES, Node, StageName
+from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.tuning import FINALIST_SEED_OFFSET
 
 
 def view_at_stage_end(
@@ -80,7 +85,7 @@ def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTr
 
 
 def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
-    """Return the replicates of the tuned node; the finished ones show the spread."""
+    """Return the replicates of the tuned node with planning seeds; the finished ones show the spread."""
     tuned = view.winner_by_stage.get("tuning") or view.winner_by_stage.get("preliminary")
     return (
         tuple(one for one in view.list_replicates(tuned.id) if one.seed < view.seed + FRESH_SEED_OFFSET)
@@ -185,14 +190,15 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
-    """Yield what is replicated, for which stage and with which seeds: every stage's best, and each working ablation.
+    """Yield what is replicated, for which stage and with which seeds: the tuned node, the winner, each ablation.
 
     Ablations use the seeds of the node they are ablated from, so that differences are paired; as many as a comparison
     requires, if that node has as many.
     """
-    for stage, best in view.winner_by_stage.items():
-        if best is not None and stage != "agenda":
-            yield stage, best, range(view.seed + 1, view.seed + 1 + settings.count_seeds(stage))
+    first = view.seed + FINALIST_SEED_OFFSET
+    for stage in PLANNING_STAGES:
+        if (best := view.winner_by_stage.get(stage)) is not None:
+            yield stage, best, range(first, first + settings.count_seeds(stage))
     if view.lock is not None and view.lock.winner in view.nodes:
         yield "agenda", view.nodes[view.lock.winner], list_confirming_seeds(view)
         if view.stage == "ablation":
@@ -232,7 +238,7 @@ def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequen
 
 
 def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
-    """Return the next run for two nodes that noise makes indistinguishable, with the seeds right after the run's own.
+    """Return the next run for two nodes that noise makes indistinguishable, with the first planning seeds.
 
     These runs carry no claim. None if there is no such pair, or enough of them ran.
     """
@@ -242,7 +248,8 @@ def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
     for node in (
         view.contested_nodes if len(ran | {one.id for one in view.contested_nodes}) <= MAX_CONTESTED_NODES else ()
     ):
-        if due := next(next_replicate(view, view.stage, node, range(view.seed + 1, view.seed + MIN_FRESH_SEEDS)), None):
+        seeds = range(first := view.seed + FINALIST_SEED_OFFSET, first + MIN_FRESH_SEEDS - 1)
+        if due := next(next_replicate(view, view.stage, node, seeds), None):
             return due
     return None
 
@@ -266,10 +273,10 @@ def find_concluding_replicates(view: StageSnapshot, node: str, stage: StageName)
 
 
 def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Iterator[ExpandTree | RunTask]:
-    """Yield the aggregate, then the summary, of each settled stage whose replicates are finished.
+    """Yield the summary of each settled stage whose replicates are finished; after the main experiments, first the
+    aggregate of the fresh ones, since the paper shows no others.
 
-    One aggregate serves two stages that settled on the same node with the same replicates. A stage without any valid
-    node only gets a report, while other stages have one.
+    A stage without any valid node only gets a report, while other stages have one.
     """
     for stage, best in view.winner_by_stage.items():
         replicates = find_concluding_replicates(view, best.id, stage) if best is not None else ()
@@ -284,7 +291,11 @@ def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Itera
             ),
             None,
         )
-        due = "aggregate" not in view.skipped_kinds and any(one.status == "good" for one in replicates)
+        due = (
+            stage == "agenda"
+            and "aggregate" not in view.skipped_kinds
+            and any(one.status == "good" for one in replicates)
+        )
         if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
             yield ExpandTree(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)

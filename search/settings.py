@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -11,6 +12,9 @@ from labwright.record.schema.nodes import StageName
 
 RETRY_FACTOR = 1.5
 """Factor on the time limit of a retry after a timeout; 2 would double the longest wait of a run."""
+NUM_PLANNING_SEEDS = 3
+"""Number of paired seeds of the tuned node from which the number of fresh seeds is planned: the fewest that show a
+spread. A wrong guess costs a look at the results, not the study."""
 STAGE_TIME_SHARE = 0.4
 """Share of the run's time limit for a stage without its own limit; so one slow stage leaves the others more
 than half."""
@@ -25,7 +29,12 @@ class StageLimits(FrozenModel):
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit"
     )
-    num_seeds: int | None = Field(default=None, ge=0, description="replicates per target; None: search.num_seeds")
+    num_seeds: int | None = Field(
+        default=None,
+        ge=0,
+        description="replicates per target; None: search.num_seeds; of a node that is still changed, seeds from which "
+        "the number of fresh ones is planned (tuning, None: three at most; preliminary, None: none)",
+    )
 
 
 class SearchSettings(FrozenModel):
@@ -45,7 +54,11 @@ class SearchSettings(FrozenModel):
     window: int | None = Field(
         default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers"
     )
-    num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
+    num_drafts: int = Field(
+        default=3,
+        ge=1,
+        description="first drafts in the preliminary stage, of different designs; one if the plan leaves nothing open",
+    )
     max_debug_depth: int = Field(
         default=3, ge=0, description="maximum consecutive debug attempts; AI-Scientist-v2, table 3"
     )
@@ -53,14 +66,12 @@ class SearchSettings(FrozenModel):
         default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; AI-Scientist-v2, table 3"
     )
     num_seeds: int = Field(
-        default=5,
-        ge=0,
-        description="replicates of a stage's best node, each with its own seed; in the tuning stage, the pilot",
+        default=5, ge=0, description="replicates of a reported node, each with its own seed, and of each ablation"
     )
     max_seeds: int = Field(
         default=20,
         ge=0,
-        description="maximum fresh seeds of reported results, if the variance of the pilot requires "
+        description="maximum fresh seeds of reported results, if the spread between planning seeds requires "
         "more than agenda.num_seeds",
     )
     planned_ablations: int = Field(
@@ -93,7 +104,12 @@ class SearchSettings(FrozenModel):
     def count_seeds(self, stage: StageName) -> int:
         """Return the minimum number of replicates of a target in this stage."""
         own = self.find_limits(stage).num_seeds
-        return self.num_seeds if own is None else own
+        usual = {"preliminary": 0, "tuning": min(NUM_PLANNING_SEEDS, self.num_seeds)}.get(stage, self.num_seeds)
+        return usual if own is None else own
+
+    def count_drafts(self, choices: Sequence[str]) -> int:
+        """Return the number of first drafts of a plan that leaves these choices open: further ones would be copies."""
+        return self.num_drafts if choices else 1
 
     @property
     def effective_window(self) -> int:

@@ -100,7 +100,7 @@ class StageSnapshot:
     improved_arm_by_node: dict[str, str] = field(default_factory=dict[str, str])
     """Node -> the arm that it should improve."""
     seed: int = 0
-    """The run's seed, used by search nodes; replicates use the seeds after it."""
+    """The run's seed, used by search nodes."""
     limit_reason: str | None = None
     """The limit that was reached, of the run or of this stage."""
     run_limit_reason: str | None = None
@@ -241,9 +241,8 @@ class StageSnapshot:
     def is_distinguishable(self, node: Node) -> bool:
         """Return whether the top is better than a node by more than noise: by common seeds if there are enough, else by
         the spread of the latest best node."""
-        found = compute_paired_differences(
-            self.list_good_runs(self.top_node), self.list_good_runs(node), self.shared_panel
-        )
+        ours, theirs = self.list_good_runs(self.top_node), self.list_good_runs(node)
+        found = compute_paired_differences(ours, theirs, restrict_to_common((*ours, *theirs), self.shared_panel))
         sign = 1.0 if self.shared_panel.metric.higher_is_better else -1.0
         if found:
             return any(sign * mean > CLOSE_CALL_STANDARD_ERRORS * error for mean, error in found.values())

@@ -20,6 +20,7 @@ from labwright.record.tuning_results import (
     TrialResult,
     compute_study_cost,
     find_best,
+    find_decisive_gain,
     find_tuned_study,
     is_still_gaining,
     rank_trials,
@@ -195,7 +196,7 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
 
 def _compute_budget(view: StageSnapshot, node: Node) -> float:
     """Return the effort due to every arm in the tuning stage: the budget, more for each widened dimension, and more for
-    all while one arm is still gaining, up to `MAX_BUDGET_FACTOR` times the budget."""
+    all while one arm is still gaining enough to matter for a claim, up to `MAX_BUDGET_FACTOR` times the budget."""
     plan, budget = view.plan, view.plan.tuning.budget
     amount = budget * (
         1 + WIDENED_BUDGET_SHARE * sum(one.stage == view.stage for one in view.widened_dimensions.values())
@@ -206,7 +207,7 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
         if (study := _find_study(view, node, arm))
         and not ((every := list_settings(view.find_space(arm))) and len(every) <= len(study))
     }
-    while amount < MAX_BUDGET_FACTOR * budget:
+    while find_decisive_gain(plan) is not None and amount < MAX_BUDGET_FACTOR * budget:
         parts = [
             _take_spent_part(study, plan, amount - NEGLIGIBLE_TRIAL_SHARE * _estimate_trial_cost(view, arm))
             for arm, study in studies.items()

@@ -48,7 +48,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         return
     inputs = AblationPlanInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         most=most,
         method=build_node_brief(

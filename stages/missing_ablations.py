@@ -135,7 +135,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
                 roles.MISSING_ABLATIONS,
                 MissingAblationsInputs(
                     idea=context.idea,
-                    data_plan=context.plan,
+                    data_plan=context.find_effective_plan(),
                     facts=context.facts,
                     trials=tried,
                     most=most,

@@ -56,7 +56,8 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     """Build the inputs of role `code` for an expansion.
 
     `spare` is set for nodes of the main experiments only, and not in `ticket` order, where time decides nothing. Of
-    nodes in flight, only the contents of their decisions are shown.
+    nodes in flight, only the contents of their decisions are shown, and the designs of drafts, which are written one
+    after the other.
     """
     action = decided.action
     assert isinstance(action, ExpandTree)
@@ -85,7 +86,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     }
     return CodeInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         stage=action.stage,
         kind=action.kind,
@@ -111,7 +112,13 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         rest=rest,
         spare=spare if spare is not None and spare < SHORT_RUN_SHARE else None,
         in_flight=tuple(
-            NodeInFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.unfinished_search_nodes
+            NodeInFlight(
+                id=node.id,
+                kind=node.kind,
+                item=items[node.decision],
+                varies=state.nodes[node.id].varies if node.kind == "draft" else "",
+            )
+            for node in view.unfinished_search_nodes
         ),
         notes=state.list_notes(decided.k, action.stage),
         node_seconds=context.node_seconds,
@@ -153,7 +160,7 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
     others = view.good_nodes if view.stage == "ablation" else ()
     return FeedbackInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         stage=node.stage,
         kind=node.kind,
@@ -228,14 +235,26 @@ def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tup
     return tuple(find_chosen(state, node.id, collect_trial_results(state, decided.seen, before=decided.k)).values())
 
 
+def read_plots(folder: RunFolder, node: Node) -> str:
+    """Return the script of a node's last figures; empty if nothing was drawn."""
+    path = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
+    return path.read_text() if node.plot_count and path.is_file() else ""
+
+
+def find_aggregate_script(folder: RunFolder, nodes: Iterable[Node], script: str) -> str:
+    """Return the script of the last good aggregate that was made from a node's script; empty: there is none."""
+    known = {node.id: node for node in nodes}
+    made = (one for one in reversed(known.values()) if one.kind == "aggregate" and one.status == "good" and one.parent)
+    return next((read_plots(folder, one) for one in made if read_plots(folder, known[one.parent or ""]) == script), "")
+
+
 def build_node_brief(
     folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[ChosenSetting, ...] = ()
 ) -> NodeBrief:
     """Build the brief of a node for the prompt of a child, with the last accepted plots."""
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
-    plots = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
-    if node.plot_count and plots.is_file():
-        files[PLOTS_FILE] = plots.read_text()
+    if plots := read_plots(folder, node):
+        files[PLOTS_FILE] = plots
     last = node.attempts[-1] if node.attempts else None
     return NodeBrief(
         id=node.id,

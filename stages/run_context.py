@@ -26,6 +26,7 @@ from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Failure, NodeStep
 from labwright.record.schema.repository import ExpectedResult
+from labwright.record.search_space import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
@@ -97,7 +98,8 @@ class RunContext:
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)
     work_in_progress: WorkInProgress = field(default_factory=WorkInProgress)
-    """Cells being measured, by key, and figures being reviewed, by the sha256 of their file."""
+    """Cells being measured, by key, figures being reviewed, by the sha256 of their file, and code being written, by
+    node."""
     sources: DatasetSources = field(default_factory=build_registry)
     """Every available dataset, by name."""
     scorers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -121,6 +123,10 @@ class RunContext:
     def plan(self) -> DataPlan:
         assert self.state.data_plan is not None
         return self.state.data_plan
+
+    def find_effective_plan(self, decision_id: int | None = None) -> DataPlan:
+        """Return the plan as the prompts of a decision show it, with the ranges widened before it (None: by now)."""
+        return build_effective_plan(self.state, decision_id)
 
     @property
     def importable_packages(self) -> tuple[str, ...]:

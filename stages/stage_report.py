@@ -25,7 +25,7 @@ from labwright.record.claims.hypothesis_tests import decide_from_runs, read_repl
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, StageName, StageSummary
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName, StageSummary
 from labwright.search.node_ranking import collect_values, compute_gain, count_coverage, find_diverged
 from labwright.search.replication import view_at_stage_end
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, nodes_before_marks
@@ -212,6 +212,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     ):
         by_key.setdefault(claim.key, claim)
     claims = sorted(by_key.values(), key=lambda claim: planned[claim.name])
+    limit = state.with_decision_context(decision_id).limit_reason
     shown = tuple(
         to_statistic(claim)
         if claim.n >= MIN_INTERVAL_REPLICATES
@@ -220,10 +221,16 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     )
     return SummaryInputs(
         idea=context.idea,
-        data_plan=plan,
+        data_plan=context.find_effective_plan(decision_id),
         facts=context.facts,
         stage=stage,
         ended=last[1].ended if last is not None else "",
+        limit=limit or "",
+        unstarted=tuple(
+            later
+            for later in STAGES[STAGES.index(stage) + 1 :]
+            if limit and not any(node.kind in SEARCH_KINDS for node in state.list_stage_nodes(later))
+        ),
         best=best.id if best else None,
         nodes=tuple(build_node_line(node, plan) for node in state.list_stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "",
@@ -241,7 +248,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
             [read_replicate_values(one) for one in find_trusted_replicates(state, best.id) if one.status == "good"],
             confirmed=False,
         )
-        if best is not None and stage != "ablation"
+        if best is not None and shown and stage != "ablation"
         else (),
         tables=build_mean_tables(shown, (*tops[1:], *tops[:1]), plan),
         seedless=tuple(top.id for top in tops if is_seed_ignored(state, top.id)),

@@ -233,7 +233,7 @@ def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareI
     )
     return CompareInputs(
         idea=context.idea,
-        data_plan=context.plan,
+        data_plan=context.find_effective_plan(decided.k),
         facts=context.facts,
         stage=action.stage,
         a=a,

@@ -1,7 +1,9 @@
-"""Work that a node is doing and that other nodes need as well (cells being measured, figures being reviewed).
+"""Work that a node is doing and that other nodes need as well: cells being measured, figures being reviewed, code being
+written.
 
 Other nodes wait for it. Nothing is recorded here: reused work is in the record, and a resumed process starts empty. In
-`ticket` order no node waits, because what a node does must not depend on time.
+`ticket` order no node waits for cells and figures, because what a node does must not depend on time; drafts always wait
+for the code of all drafts decided before them.
 
 Limits: work may be done more than once. If the first node fails, each of the others does it itself.
 """

@@ -143,11 +143,12 @@ class OmittedNodes(FrozenModel):
 
 
 class NodeInFlight(FrozenModel):
-    """A node decided before this one whose plan and result may not be known yet."""
+    """A node decided before this one whose result may not be known yet."""
 
     id: str
     kind: NodeKind
     item: str = Field(default="", description="the agenda item or risk that it works on, if any")
+    varies: str = Field(default="", description="of a draft: the design that it chose")
 
 
 class UnreportedStage(FrozenModel):

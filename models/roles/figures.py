@@ -128,7 +128,9 @@ class FiguresInputs(StudyInputs):
     tables: Tables = Field(
         default=Tables(), description="tables of these means; self-reported values of the winning node"
     )
-    example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
+    example_plots: str = Field(
+        description="plots.py of the winning node or of its aggregate, which shows what the arrays hold"
+    )
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
     synthetic: tuple[str, ...] = Field(default=(), description="datasets with generated examples")
     style: FigureStyle = FigureStyle(text_width=5.5, column_width=5.5)

@@ -115,6 +115,10 @@ class SummaryInputs(StudyInputs):
 
     stage: StageName
     ended: str
+    limit: str = Field(default="", description="the limit of the run after which no new experiment starts, if reached")
+    unstarted: tuple[StageName, ...] = Field(
+        default=(), description="after such a limit: later stages without any experiment, which will not run"
+    )
     nodes: tuple[NodeLine, ...]
     best: str | None
     best_plan: str = ""

@@ -108,7 +108,8 @@ class PlotsReviewed(FrozenModel):
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
     taken: dict[str, str] = Field(
-        default={}, description="figure -> node whose review of the identical image is reused"
+        default={},
+        description="figure -> node whose review of the identical image, or of a figure of the same script, is reused",
     )
 
 

@@ -40,6 +40,9 @@ four."""
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against the node limit of a stage; others are additional."""
 
+PLANNING_STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
+"""Stages whose best node is still changed: its replicates serve to plan the number of fresh seeds, and measure only the
+cells that confirmatory hypotheses read."""
 SELECTION_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "trial", "tune"})
 """Nodes whose validation values are used for selection."""
 
@@ -186,7 +189,8 @@ class PlotRun(FrozenModel):
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
     taken: dict[str, str] = Field(
-        default={}, description="figure -> node whose review of the identical image is reused"
+        default={},
+        description="figure -> node whose review of the identical image, or of a figure of the same script, is reused",
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from labwright.models.settings import SubjectSettings
-from labwright.record.estimands import list_main_arms
+from labwright.record.estimands import list_main_arms, list_registered_cells
 from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
@@ -27,7 +27,7 @@ from labwright.record.run_folder import hash_texts, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import CellRun, Node, format_node_id
+from labwright.record.schema.nodes import PLANNING_STAGES, CellRun, Node, format_node_id
 from labwright.record.schema.tuning import Trial
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
 from labwright.record.tuning_results import list_trial_cells
@@ -57,11 +57,13 @@ def required_cells(
 ) -> tuple[Cell, ...]:
     """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
-    A replicate measures the cells of its parent; an ablation, or a fix of one, only its own arms, with the setting of
-    the method; a node that tries settings measures those of each trial and of the arms that they read.
+    A replicate measures the cells of its parent, one that serves to plan the number of seeds only
+    those that confirmatory hypotheses read; an ablation, or a fix of one, only its own arms, with the setting of the
+    method; a node that tries settings measures those of each trial. Arms whose results these read are added.
     """
+    reads = reads or {}
     if trials:
-        read = dict.fromkeys(arm for one in trials if (arm := (reads or {}).get(one.arm)) is not None)
+        read = dict.fromkeys(arm for one in trials if (arm := reads.get(one.arm)) is not None)
         known = (Trial(arm=arm, number=node.trials.get(arm, 0), setting={}) for arm in read)
         return tuple(
             cell
@@ -76,8 +78,8 @@ def required_cells(
         main = list_main_arms(plan)
         arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
     if node.kind == "replicate" and parent is not None and parent.attempts:
-        cells = (one.cell for one in parent.attempts[-1].cells)
-        return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
+        cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
+        return tuple(_select_registered(cells, plan, reads) or cells if node.stage in PLANNING_STAGES else cells)
     return tuple(
         Cell(
             dataset=dataset,
@@ -91,6 +93,18 @@ def required_cells(
         for arm in arms
         if plan.has_cell(dataset, arm, level)
     )
+
+
+def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:
+    """Return the cells that confirmatory hypotheses read, and those whose results these read in turn."""
+    places = {(one.dataset, one.arm, one.level) for one in list_registered_cells(plan)}
+    pending = list(places)
+    while pending:
+        dataset, arm, level = pending.pop()
+        if (read := (dataset, reads.get(arm, arm), level)) not in places:
+            places.add(read)
+            pending.append(read)
+    return [cell for cell in cells if (cell.dataset, cell.arm, cell.level) in places]
 
 
 def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labwright.models.backend import Image
@@ -22,7 +23,7 @@ from labwright.review.honesty import check_program
 from labwright.sandbox.job import Job
 from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, list_names, make_folder
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays, build_figure_subject
-from labwright.stages.prompt_inputs import format_advice, read_plotting_reference
+from labwright.stages.prompt_inputs import format_advice, read_plots, read_plotting_reference
 from labwright.stages.run_context import RunContext, enter_step
 
 SCORES_FILE = "scores.json"
@@ -42,7 +43,7 @@ async def draw_plots(context: RunContext, client: ModelClient, arrays: PlotArray
         if failure is not None:
             script = await _request_replot(context, client, arrays, n, script=script, failure=failure)
         failure = await _run_plot_script(context, arrays, n, script)
-        failure = failure or await _review_plots(context, client, arrays, n)
+        failure = failure or await _review_plots(context, client, arrays, n, script)
         if failure is None:
             return None
     return failure
@@ -143,7 +144,7 @@ async def _request_replot(
     answer = await client.ask(
         PLOT,
         PlotInputs(
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(client.decision),
             purpose="replot",
             arrays=await canvas.read_briefs(),
             plan=subject.plan,
@@ -157,8 +158,13 @@ async def _request_replot(
     return answer.apply_to(script)
 
 
-async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotArrays, n: int) -> Failure | None:
-    """Have the n-th figures reviewed; return None if all are readable."""
+async def _review_plots(
+    context: RunContext, client: ModelClient, canvas: PlotArrays, n: int, script: str
+) -> Failure | None:
+    """Have the n-th figures, drawn by `script`, reviewed; return None if all are readable.
+
+    Of drafts only the linter reviews them.
+    """
     plotting = _find_plotting(context, canvas.node, n)
     assert plotting is not None
     gallery_before = FigureGallery(
@@ -172,14 +178,20 @@ async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotAr
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
+    about = build_figure_subject(context, canvas)
+    if context.state.nodes[canvas.node].stage == "preliminary":  # later nodes draw with the scripts that go on
+        outcome = await review_figures(context, client, gallery_before, about=about, ask=False)
+        context.recorder.append(PlotsReviewed(node=canvas.node, n=n, reviews=outcome.reviews, looked=False))
+        return build_refusal(outcome.reviews)
     wanted = {figure.sha256 for figure in gallery_before.new_figures}
-    while context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(wanted)):
+    keys = {*wanted, hashlib.sha256(script.encode()).hexdigest()}
+    while context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(keys)):
         for event in pending:
             await event.wait()
-    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, wanted)
+    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, gallery_before.new_figures, script)
     gallery = replace(gallery_before, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
-    with context.work_in_progress.acquire(wanted - earlier.keys()):
-        outcome = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas))
+    with context.work_in_progress.acquire(keys if wanted - earlier.keys() else ()):
+        outcome = await review_figures(context, client, gallery, about=about)
         context.recorder.append(
             PlotsReviewed(
                 node=canvas.node,
@@ -197,24 +209,37 @@ async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotAr
 
 
 def find_reviews_elsewhere(
-    context: RunContext, decision_id: int, node: str, wanted: Collection[str]
+    context: RunContext, decision_id: int, node: str, figures: Sequence[Figure], script: str
 ) -> dict[str, tuple[str, FigureReview]]:
-    """Return picture sha256 -> (other node that drew it, review by a model that accepted it).
+    """Return picture sha256 -> (other node, review by a model that accepted its figure).
 
-    In `ticket` order, only nodes that decision `decision_id` may see are considered.
+    That figure is the identical picture, or has the same name, script and form, with other values. In `ticket` order,
+    only nodes that decision `decision_id` may see are considered.
     """
     seen = context.state.decisions[decision_id].seen
-    nodes = [
-        one
-        for one in context.state.nodes.values()
-        if wanted and one.plottings and one.id != node and (context.search.order == "arrival" or one.decision in seen)
-    ]
-    reviews = {
-        digest: (one.id, review)
-        for one in nodes
-        for digest, review in FigureGallery(context.folder.root, (), previous=one.plottings).accepted_reviews.items()
-    }
-    return {digest: reviews[digest] for digest in wanted if digest in reviews}
+    found: dict[str, tuple[str, FigureReview]] = {}
+    for one in context.state.nodes.values():
+        if not one.plottings or one.id == node or not (context.search.order == "arrival" or one.decision in seen):
+            continue
+        accepted = FigureGallery(context.folder.root, (), previous=one.plottings).accepted_reviews
+        found |= {figure.sha256: (one.id, accepted[figure.sha256]) for figure in figures if figure.sha256 in accepted}
+        last = one.plottings[-1]
+        if last.looked and read_plots(context.folder, one) == script:
+            forms = {figure.name: (_describe_form(figure), accepted.get(figure.sha256)) for figure in last.figures}
+            for figure in figures:
+                form, review = forms.get(figure.name, ((), None))
+                if review is not None and figure.name not in last.taken and form == _describe_form(figure):
+                    text = f"As reviewed for {one.id}, drawn by the same script from other values: {review.description}"
+                    found.setdefault(figure.sha256, (one.id, review.model_copy(update={"description": text})))
+    return found
+
+
+def _describe_form(figure: Figure) -> tuple[object, ...]:
+    """Return what a reviewer's verdict on a figure rests on besides its values: axes, series and legends."""
+    return tuple(
+        (one.title, one.xlabel, one.ylabel, one.series, one.labelled_series, one.legend, one.empty, one.spread)
+        for one in figure.facts.axes
+    )
 
 
 @dataclass(frozen=True)
@@ -229,12 +254,12 @@ LINT_ONLY_NOTE = "Not reviewed by a model; a program checked labels, legends and
 
 
 async def review_figures(
-    context: RunContext, client: ModelClient, gallery: FigureGallery, *, about: FigureSubject
+    context: RunContext, client: ModelClient, gallery: FigureGallery, *, about: FigureSubject, ask: bool = True
 ) -> GalleryReview:
     """Review every PNG figure: the linter can reject a figure, and the vision model's verdict is added.
 
-    Figures whose exact bytes were accepted before keep that review. If the model accepts no images, the linter decides
-    alone.
+    Figures that were accepted before keep that review. If the model accepts no images, or is not to be asked, the
+    linter decides alone.
     """
     accepted, new = gallery.accepted_reviews, gallery.new_figures
     lint_findings = await asyncio.to_thread(
@@ -249,7 +274,7 @@ async def review_figures(
         ),
     )
     answers: dict[str, FigureReview] = {}
-    by_model = context.models.accepts_images or not new
+    by_model = ask and (context.models.accepts_images or not new)
     try:
         if new and by_model:
             answer = await _ask_vision_model(
@@ -298,7 +323,7 @@ async def _ask_vision_model(
     answer = await client.ask_or_none(
         VISION,
         VisionInputs(
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(client.decision),
             subject=about.kind,
             seeds=about.seeds,
             plan=about.plan,

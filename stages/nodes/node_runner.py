@@ -66,6 +66,7 @@ from labwright.stages.prompt_inputs import (
     build_decision_view,
     build_feedback_inputs,
     build_node_brief,
+    find_aggregate_script,
     format_advice,
     read_plotting_reference,
 )
@@ -184,7 +185,8 @@ class NodeRunner:
             self.release_slot()
             await self.draw_aggregate()
             return
-        await self.propose()
+        with self.context.work_in_progress.acquire({self.node.id}):
+            await self.propose()
         failure = await self.execute()
         self.release_slot()
         if failure is not None and failure.kind in ("hopeless", "budget"):
@@ -246,6 +248,7 @@ class NodeRunner:
         elif self.context.repository is not None:
             program, files, added = await build_repository_program(self.context, self.decided, self.client, self.view)
         else:
+            await self.wait_for_earlier_drafts()
             inputs = build_code_inputs(self.context, self.decided)
             program = await self.client.ask(CODE, inputs)
             if program.nothing_left and inputs.covered:
@@ -269,6 +272,12 @@ class NodeRunner:
                 arms=arms or added,
             )
         )
+
+    async def wait_for_earlier_drafts(self) -> None:
+        """Wait until the drafts decided before this one are written, so that it can choose another design."""
+        earlier = self.view.list_nodes_of_kind("draft") if self.action.kind == "draft" else ()
+        for written in self.context.work_in_progress.list_pending(one.id for one in earlier):
+            await written.wait()
 
     async def execute(self) -> Failure | None:
         """Run the code unless it is recorded; run it once more with other limits if it or a cell hit one.
@@ -448,15 +457,21 @@ class NodeRunner:
         self.record_verdict("buggy" if failure else "good", failure)
 
     async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
-        """Return the script that plots the replicates together; in a repository study, the built-in one."""
+        """Return the script that plots the replicates together: the built-in one in a repository study, that of an
+        earlier aggregate of the same figures, or the model's."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
-        if context.repository is not None:
+        known = (
+            read_plot_script()
+            if context.repository is not None
+            else find_aggregate_script(context.folder, self.view.nodes.values(), script)
+        )
+        if known:
             self.client.skip(PLOT)
-            return read_plot_script()
+            return known
         answer = await self.client.ask(
             PLOT,
             PlotInputs(
-                data_plan=context.plan,
+                data_plan=context.find_effective_plan(self.decided.k),
                 purpose="aggregate",
                 arrays=await canvas.read_briefs(),
                 plan=self.parent.plan,

@@ -198,12 +198,10 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
     failures: list[tuple[Node, str]] = []
     for node in state.nodes.values():
         why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
-        why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
+        why += [*(() if node.failure else node.reasons), *node.suspect]
         if why and (node.status != "good" or node.suspect):
             failures.append((node, "; ".join(why)))
-    replicable = {one.best for one in state.stages.values()} | {
-        node.id for node in state.nodes.values() if node.kind == "ablate"
-    }
+    replicable = {find_winner(state), *(node.id for node in state.nodes.values() if node.kind == "ablate")}
     return {
         "state": state,
         "stages": STAGES,
@@ -218,7 +216,7 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         ),
         "compact": bool(limit),
         "listed": partial(_render_list, limit),
-        "item": partial(_render_item, limit),
+        "item": partial(_render_item, limit, state.limit_reason or ""),
         "paid": format_cost,
         "ablation_rows": list_ablation_rows,
         "cells": (cells := compute_all_cells(state)),
@@ -251,7 +249,7 @@ def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
 def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
-        items[most:] = [_render_item(0, "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+        items[most:] = [_render_item(0, "", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
     return (
         f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
         if items
@@ -259,10 +257,15 @@ def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     )
 
 
-def _render_item(most: int, name: str, *, caller: Callable[[], str]) -> str:
-    return (
-        rf"\item[{mark_recorded(name)}] {mark_recorded(shorten(caller(), MAX_LINE_CHARS) if most else caller())}" + "\n"
-    )
+RUN_LABEL = "the whole run"
+"""Label of the item that prints the limit of the run; others refer to it."""
+
+
+def _render_item(most: int, limit_reason: str, name: str, *, caller: Callable[[], str]) -> str:
+    text = caller()
+    if limit_reason and name != RUN_LABEL:
+        text = text.replace(shorten(limit_reason), "the limit of the whole run")
+    return rf"\item[{mark_recorded(name)}] {mark_recorded(shorten(text, MAX_LINE_CHARS) if most else text)}" + "\n"
 
 
 def format_cost(used: RoleUsage, unit: str = "") -> str:

@@ -33,6 +33,7 @@ from labwright.models.roles.figures import (
 from labwright.record.events.paper_events import DraftAssessed, FiguresReviewed
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
 from labwright.record.schema.paper import PaperDraft
+from labwright.record.search_space import build_effective_plan
 from labwright.review.evidence import Evidence, tex_runner
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
@@ -100,7 +101,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
             await client.ask_or_none(
                 FIGURE_REVIEW,
                 FigureReviewInputs(
-                    data_plan=material.plan,
+                    data_plan=build_effective_plan(material.state),
                     title=expand_macros(draft.draft.title, material.evidence),
                     figures=tuple(one.figure for one in new),
                     others=tuple(shown[name].figure for name in reviews),

@@ -38,7 +38,12 @@ from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, Plo
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
 from labwright.stages.paper.template import PaperTemplate
-from labwright.stages.prompt_inputs import build_node_brief, read_plotting_reference, to_statistic
+from labwright.stages.prompt_inputs import (
+    build_node_brief,
+    find_aggregate_script,
+    read_plotting_reference,
+    to_statistic,
+)
 from labwright.stages.run_context import RunContext, as_node_failure, run_once
 from labwright.stages.stage_runner import find_trusted_winner
 
@@ -156,12 +161,15 @@ async def _run_turn(
         FIGURES,
         FiguresInputs(
             idea=context.idea,
-            data_plan=context.plan,
+            data_plan=context.find_effective_plan(),
             facts=context.facts,
             arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,
             tables=build_mean_tables(studio.statistics, [node], context.plan),
-            example_plots=build_node_brief(context.folder, node).plots,
+            example_plots=find_aggregate_script(
+                context.folder, context.state.nodes.values(), plots := build_node_brief(context.folder, node).plots
+            )
+            or plots,
             ablations=find_ablation_conditions(context.state),
             synthetic=tuple(sorted(find_synthetic_datasets(context.state.datasets))),
             style=studio.style,

@@ -32,6 +32,7 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft
+from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
 from labwright.review.evidence import ALLOWED_LITERALS, Evidence, collect_used_keys, find_printed_claims
 from labwright.stages.document_summaries import format_statements
@@ -206,7 +207,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
     sentences = (material.isolation, *list_disclosures(state, material.claims.means))
     return WriteInputs(
         idea=state.started.idea,
-        data_plan=plan,
+        data_plan=build_effective_plan(state),
         facts=state.datasets,
         results=results,
         summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),

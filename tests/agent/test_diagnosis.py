@@ -238,12 +238,6 @@ def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> N
         "end the tuning search: nothing can be tuned: no arm has hyperparameters"
     )
     one.finish_good("n0003", 0.42)
-    assert find_next_steps(one.state).actions[0] == "aggregate of n0001 in preliminary"
-    one.k += 1
-    one.add(
-        DecisionMade(k=one.k, action=ExpandTree(stage="preliminary", kind="aggregate", parent="n0001", seed=1)),
-        NodeJudged(node=f"n{one.k:04d}", status="good"),
-    )
     assert find_next_steps(one.state).actions[0] == "summary of preliminary"
 
 

@@ -43,10 +43,12 @@ class Took(NamedTuple):
 TOOK = Took(
     DEMO,
     {
+        "prior_search": 1,
         "plan": 1,
+        "protocol_review": 1,
         "code": 11,
-        "plot": 5,
-        "vision": 17,
+        "plot": 3,
+        "vision": 10,
         "feedback": 11,
         "summary": 4,
         "ablation_plan": 1,
@@ -54,18 +56,18 @@ TOOK = Took(
         "outline": 1,
         "write": 2,
         "cite_ask": 1,
-        "figure_review": 4,
+        "figure_review": 5,
         "reflect": 5,
         "missing_ablations": 1,
         "judge": 1,
-        "scope": 5,
-        "reader": 5,
+        "scope": 6,
+        "reader": 6,
+        "influence": 2,
         "code_reader": 5,
-    },  # scope and reader: once a look at the figures, and at release;
-    # code_reader came later: one a reported node
-    49,
-    384.0,
-    60121611,
+    },
+    42,
+    211.0,
+    57285115,
 )
 """On a busy machine. Ten trials of a cell each count as what they are of an experiment."""
 
@@ -78,6 +80,7 @@ PLAN = DataPlan(
     levels=tuple(Level(name=name) for name in ("noise0", "noise20", "noise40")),
     space=(Hyperparameter(name="learning_rate", kind="log", low=0.0003, high=0.03, default=0.003, source="practice"),),
     tuning=TuningPlan(budget=6, levels=("noise20",)),
+    open=("the network",),
 )
 
 

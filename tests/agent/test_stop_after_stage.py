@@ -28,7 +28,7 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = RunWorld(tmp_path, monkeypatch)
-    assert world.run(until="preliminary", search__num_seeds=3) == 130
+    assert world.run(until="preliminary", search__preliminary__num_seeds=3) == 130
     state = world.state
     assert state.phase == "tuning" and "stopped after the preliminary stage" in (
         state.process_end.reason if state.process_end else ""

@@ -152,8 +152,10 @@ def test_code_is_told_whether_it_has_a_network() -> None:
 
 
 def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
-    draft = CODE.model_copy(update={"kind": "draft", "parent": None, "ordinal": 2})
+    chosen = (NodeInFlight(id="n2", kind="draft", varies="a linear model"),)
+    draft = CODE.model_copy(update={"kind": "draft", "parent": None, "ordinal": 2, "in_flight": chosen})
     assert "draft number 3" in render(roles.CODE, draft).user
+    assert "n2 (draft: a linear model)" in render(roles.CODE, draft).user
     assert "draft number" not in render(roles.CODE, draft.model_copy(update={"ordinal": 0})).user
     item = CODE.model_copy(update={"kind": "improve", "item": "Compare both at three sizes."})
     assert "Compare both at three sizes." in render(roles.CODE, item).user
@@ -170,12 +172,12 @@ def test_a_branch_is_told_what_to_put_first_before_the_notes() -> None:
     assert "branches" not in render(roles.CODE, CODE).user
 
 
-@pytest.mark.parametrize(("stage", "kind", "said"), [KINDS[0], *KINDS[2:]])
+@pytest.mark.parametrize(("stage", "kind", "said"), KINDS[2:])
 def test_nodes_that_are_decided_at_the_same_time_take_different_options(
     stage: StageName, kind: NodeKind, said: str
 ) -> None:
     """Each further one takes the next option of the list, counted by the nodes of its kind and task in flight."""
-    base = CODE.model_copy(update={"stage": stage, "kind": kind, "parent": None if kind == "draft" else PARENT})
+    base = CODE.model_copy(update={"stage": stage, "kind": kind, "parent": PARENT})
 
     def asked(*in_flight: NodeInFlight) -> str:
         return " ".join(render(roles.CODE, base.model_copy(update={"in_flight": in_flight})).user.split())

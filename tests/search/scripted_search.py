@@ -49,6 +49,7 @@ PLAN = DataPlan(
         Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",)),
     ),
     tuning=TuningPlan(budget=6, sampler="random"),
+    open=("the model",),
 )
 IDEA = Idea.model_validate(
     {"Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]}

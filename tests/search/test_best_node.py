@@ -277,7 +277,7 @@ def test_a_search_in_noise_compares_within_its_bound() -> None:
             found = super().draw_measurements(action, rng)
             return tuple(one.model_copy(update={"value": 0.5 + one.value / 100}) for one in found)
 
-    log, _ = run_whole_search(buggy=0.0, world=Noisy, num_seeds=4, max_seeds=4, order="arrival")
+    log, _ = run_whole_search(buggy=0.0, world=Noisy, num_seeds=4, max_seeds=4, order="arrival", seed=2)
     asked = [one.action for one in log.state.decisions.values() if isinstance(one.action, CompareNodes)]
     assert asked and len({(one.a, one.b) for one in asked}) == len(asked)
     assert all(sum(one.stage == stage for one in asked) <= 2 for stage in ("tuning", "agenda"))

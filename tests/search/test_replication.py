@@ -19,8 +19,9 @@ from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import SEARCH_KINDS, Failure, StageName, format_node_id
 from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds
 from labwright.search.scheduler import ReleaseSlot
-from labwright.search.settings import StageLimits
+from labwright.search.settings import NUM_PLANNING_SEEDS, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
+from labwright.search.tuning import FINALIST_SEED_OFFSET
 from tests.search.scripted_search import PLAN, SearchWorld, make_settings, run_whole_search
 
 
@@ -246,8 +247,8 @@ def test_replicates_and_summaries_overlap_the_search_of_the_next_stage(order: st
         if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"}:
             first.setdefault(action.stage, i)
     done = {event.node: i for i, event in enumerate(events) if isinstance(event, NodeJudged)}
-    replicates = [node for node in log.state.list_stage_nodes("preliminary") if node.kind == "replicate"]
-    assert replicates and any(done[node.id] > first["tuning"] for node in replicates)
+    replicates = [node for node in log.state.list_stage_nodes("tuning") if node.kind == "replicate"]
+    assert replicates and any(done[node.id] > first["agenda"] for node in replicates)
     assert all(log.state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
 
 
@@ -274,19 +275,23 @@ def test_nothing_is_cancelled_when_a_stage_ends() -> None:
     assert len(executed) == len(set(executed))
 
 
-def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggregate() -> None:
-    log, _ = run_whole_search(
-        buggy=0.0,
-        tuning=StageLimits(num_seeds=3),
-        preliminary=StageLimits(num_seeds=3),
-        plan=PLAN.model_copy(update={"space": ()}),
-    )
+def test_the_best_draft_is_not_replicated_and_only_the_confirmation_is_drawn_together() -> None:
+    log, _ = run_whole_search(buggy=0.0, num_seeds=5, tuning=StageLimits(nodes=4))
     state = log.state
-    best = state.stages["preliminary"].best
-    assert best == state.stages["tuning"].best
-    made = [one for one in state.nodes.values() if one.kind == "aggregate" and one.stage in ("preliminary", "tuning")]
-    assert len(made) == 1 and made[0].parent == best
-    assert all(state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning"))
+    replicates = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed < FRESH_SEED_OFFSET]
+    tuned, first = state.stages["tuning"].best, FINALIST_SEED_OFFSET
+    assert [(one.parent, one.seed) for one in replicates if one.stage == "tuning"] == [
+        (tuned, seed) for seed in range(first, first + NUM_PLANNING_SEEDS)
+    ], "with the seeds of the finalists, whose measurements they reuse"
+    assert not any(one.stage == "preliminary" for one in replicates)
+    assert [one.stage for one in state.nodes.values() if one.kind == "aggregate"] == ["agenda"]
+    assert all(state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
+
+
+@pytest.mark.parametrize(("open_choices", "count"), [((), 1), (("the model",), 3)])
+def test_a_plan_that_leaves_nothing_open_gets_one_draft(open_choices: tuple[str, ...], count: int) -> None:
+    log, _ = run_whole_search(buggy=0.0, num_drafts=3, plan=PLAN.model_copy(update={"open": open_choices}))
+    assert sum(one.kind == "draft" for one in log.state.nodes.values()) == count
 
 
 class Shared(SearchWorld):

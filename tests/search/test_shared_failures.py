@@ -231,7 +231,7 @@ def repairs(log: MemoryLog) -> list[tuple[str | None, tuple[str, ...]]]:
 
 
 def test_a_search_makes_one_repair_a_node_in_both_orders_and_one_tree_in_ticket_order() -> None:
-    given: dict[str, Any] = {"tuning": {"nodes": 4}, "agenda": {"nodes": 10}, "max_debug_depth": 1}
+    given: dict[str, Any] = {"tuning": {"nodes": 4}, "agenda": {"nodes": 16}, "max_debug_depth": 1}
     arrival, _ = run_whole_search(world=Alike, buggy=0.0, order="arrival", **given)
     one, _ = run_whole_search(world=Alike, buggy=0.0, num_workers=1, **given)
     four, _ = run_whole_search(world=Alike, buggy=0.0, num_workers=4, timing=3, **given)

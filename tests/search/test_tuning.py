@@ -30,6 +30,7 @@ from labwright.record.tuning_results import (
 )
 from labwright.search import tuning
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from tests.hypotheses import make_hypotheses
 from tests.search import scripted_search
 from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
 
@@ -150,7 +151,11 @@ def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
     assert whole <= {-5, -4, -3, -2} if sampler == "sobol" else whole == {-5, -4, -3, -2}, "spread over all"
 
 
-def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("margin", "trials", "gaining"), [(0.02, 24, True), (0.5, 12, False), (None, 12, True)])
+def test_arms_get_more_while_a_late_best_promises_a_third_of_a_margin(
+    monkeypatch: pytest.MonkeyPatch, margin: float | None, trials: int, gaining: bool
+) -> None:
+    """Without a margin in the metric's unit nothing is added; that the best came late is said all the same."""
     tried: dict[str, int] = {}
 
     def ever_better(_: Bowl, arm: str, setting: HyperparameterSetting) -> float:
@@ -161,11 +166,15 @@ def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Bowl, "compute_value", ever_better)
     plan = dims(budget=12, sampler="random", space=tuple(one.model_copy(update={"closed": True}) for one in PLAN.space))
+    if margin is not None:
+        asked = make_hypotheses("method", "baseline", higher=False, smallest=margin)
+        plan = plan.model_copy(update={"hypotheses": asked})
     log, actions = tuned(monkeypatch, plan)
-    assert {one.arm: one.evaluation_count for one in compute_efforts(log.state)} == {"baseline": 24, "method": 24}
+    counts = {"baseline": trials, "method": trials}
+    assert {one.arm: one.evaluation_count for one in compute_efforts(log.state)} == counts
     assert {arm: one.gaining for arm, one in find_chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
         "baseline": False,
-        "method": True,
+        "method": gaining,
     }
     monkeypatch.setattr(Bowl, "compute_value", even)
     assert {one.evaluation_count for one in compute_efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"

@@ -78,6 +78,7 @@ PLAN = DataPlan(
     ),
     arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")),
     hypotheses=make_hypotheses("shrunk", "plain", higher=False),
+    open=("the shape of the classes",),
 )
 
 # It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.

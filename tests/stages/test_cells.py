@@ -20,9 +20,9 @@ from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.search_events import CellExecuted
 from labwright.record.retention import delete_unreferenced
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import DataPlan, DatasetUse, Level, OmittedCells
-from labwright.record.schema.nodes import Failure, Node, iterate_retries
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, OmittedCells
+from labwright.record.schema.nodes import Failure, Node, StageName, iterate_retries
 from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 from labwright.record.source_edits import WholeFile
 from labwright.sandbox.fake_executor import FakeExecutor
@@ -340,3 +340,33 @@ async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: 
     assert get_panel("agenda", plan).entries == set(left)
     assert plan.conditions == ("baseline@low", "method@low", "method@high")
     assert plan.untested_statements[-1] == "low on wine (it is seen on digits)"
+
+
+async def test_replicates_that_plan_the_number_of_seeds_measure_the_cells_of_hypotheses_and_what_these_read(
+    tmp_path: Path,
+) -> None:
+    levels = (Level(name="low"), Level(name="high"))
+    arms = (*PLAN.arms, Arm(name="source", role="baseline"), Arm(name="other", role="baseline"))
+    hypotheses = make_hypotheses("method", "baseline", higher=True, level="low")
+    plan = PLAN.model_copy(update={"factor": "noise", "levels": levels, "arms": arms, "hypotheses": hypotheses})
+    bench, _ = agenda(tmp_path, nodes=1)
+    (node,) = await searched(bench)
+    lines = tuple(
+        CellOutcomeLine(cell=Cell(dataset="digits", arm=arm.name, level=level.name), outcome="measured")
+        for level in levels
+        for arm in arms
+    )
+    parent = node.model_copy(update={"attempts": (node.attempts[-1].model_copy(update={"cells": lines}),)})
+    view = replace(build_snapshot(bench.state, "agenda", list_all_results(bench.state)), plan=plan)
+    view = replace(view, nodes={**view.nodes, parent.id: parent})
+
+    def measured(stage: StageName, plan: DataPlan = plan) -> list[tuple[str, str, int]]:
+        replicate = Node(
+            id="n9999", decision=9999, stage=stage, kind="replicate", parent=parent.id, seed=1000, status="running"
+        )
+        cells = required_cells(replicate, view, plan=plan, reads={"method": "source"})
+        return [(one.arm, one.level, one.seed) for one in cells]
+
+    assert measured("tuning") == [(arm, "low", 1000) for arm in ("baseline", "method", "source")]
+    assert len(measured("agenda")) == len(lines)
+    assert len(measured("tuning", plan.model_copy(update={"hypotheses": ()}))) == len(lines), "no hypothesis: all"

@@ -29,6 +29,7 @@ def drawing(job: Job) -> tuple[float, JobOutcome]:
     """`plots.py` holds a line a figure: its name, then what its bytes are."""
     figures: list[Figure] = []
     (job.folder / "figures").mkdir(parents=True)
+    (job.folder / "plots.py").write_text(job.source["plots.py"])
     for line in job.source["plots.py"].splitlines():
         name, content = line.split(maxsplit=1)
         (job.folder / "figures" / name).write_bytes(content.encode())
@@ -64,7 +65,7 @@ def bench_of(story: Story) -> tuple[RunContext, ScriptedModel]:
 
 async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    node = story.finish(story.decide("improve", stage="agenda"), cells(0.5, 0.4))
     (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first\nb.png bad")
     bench, model = bench_of(story)
     assert await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node)) is None
@@ -83,6 +84,38 @@ async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
     assert await draw_plots(again, again.models.make_client(1, 0), PlotArrays(node)) is None
     assert silent.requests == []
     assert len(story.log.state.nodes[node].plottings) == 2
+
+
+async def test_one_script_is_reviewed_once_and_drafts_not_at_all(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    bench, model = bench_of(story)
+    scripts = ("a.png first", "a.png first", "a.png first", "a.png other values", "a.png third\nd.png new")
+    asked: list[int] = []
+    nodes: list[str] = []
+    for k, script in enumerate(scripts):
+        decided = story.decide("draft") if k == 0 else story.decide("improve", stage="agenda")
+        node = story.finish(decided, cells(0.5, 0.4))
+        (story.bench.folder.get_source_path(node) / "plots.py").write_text(script.replace(" other values", " first"))
+        changed = dataclasses.replace(bench, executor=FakeExecutor(_redrawn)) if "other" in script else bench
+        assert await draw_plots(changed, changed.models.make_client(decided.k, 0), PlotArrays(node)) is None
+        asked.append(len([request for request in model.requests if request.role.name == "vision"]))
+        nodes.append(node)
+    assert asked == [0, 1, 1, 1, 2]
+    plottings = {node: story.log.state.nodes[node].plottings[-1] for node in nodes}
+    draft, first, same, other, new = (plottings[node] for node in nodes)
+    assert not draft.looked and first.looked and not first.taken and not new.taken
+    assert same.taken == other.taken == {"a.png": nodes[1]}
+    assert [one.description for one in other.reviews or ()] == [
+        f"As reviewed for {nodes[1]}, drawn by the same script from other values: a.png seen"
+    ]
+    assert "not reviewed by a model" not in render_incidents(story.log.state), "drafts are meant to have no review"
+
+
+def _redrawn(job: Job) -> tuple[float, JobOutcome]:
+    """The same script on other values: figures of the same form with other bytes."""
+    seconds, outcome = drawing(job)
+    figures = tuple(one.model_copy(update={"sha256": hashlib.sha256(b"other").hexdigest()}) for one in outcome.figures)
+    return seconds, dataclasses.replace(outcome, figures=figures)
 
 
 class Blind(ScriptedModel):
@@ -114,7 +147,7 @@ def blind_bench(story: Story, facts: FigureFacts) -> tuple[RunContext, Blind]:
 
 async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_looked(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    node = story.finish(story.decide("improve", stage="agenda"), cells(0.5, 0.4))
     (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first\nb.png bad")
     bench, model = blind_bench(story, GOOD)
     assert await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node)) is None
@@ -132,7 +165,7 @@ async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_lo
 
 async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    node = story.finish(story.decide("improve", stage="agenda"), cells(0.5, 0.4))
     (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first")
     bench, model = blind_bench(story, FigureFacts(axes=(AxesFacts(series=1),)))
     failure = await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node))

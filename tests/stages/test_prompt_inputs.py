@@ -178,7 +178,10 @@ def test_a_sibling_whose_result_may_not_be_seen_is_only_known_to_be_in_the_makin
     second = story.decide("draft", seen=VisibleDecisions())
     before = build_code_inputs(story.bench, second)
     story.finish(first, cells(0.5, 0.4))
-    assert build_code_inputs(story.bench, second) == before
+    after = build_code_inputs(story.bench, second)
+    design = story.log.state.nodes["n0001"].varies
+    assert design and [one.varies for one in after.in_flight] == [design], "a second draft is told what the first chose"
+    assert after.model_copy(update={"in_flight": before.in_flight}) == before
     assert before.siblings == () and [one.id for one in before.in_flight] == ["n0001"]
     third = build_code_inputs(story.bench, story.decide("draft", seen=VisibleDecisions(also=(1,))))
     assert [one.id for one in third.siblings] == ["n0001"] and [one.id for one in third.in_flight] == ["n0002"]

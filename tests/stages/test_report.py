@@ -8,9 +8,19 @@ import pytest
 
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
-from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen
-from labwright.record.schema.decisions import CompareNodes, EndStage, VisibleDecisions, build_summary_task
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import LimitReached, RunStarted
+from labwright.record.events.search_events import DecisionMade, NodesCompared, PlanPrepared, StageWinnerChosen
+from labwright.record.schema.decisions import (
+    CompareNodes,
+    EndStage,
+    VisibleDecisions,
+    WidenDimension,
+    build_summary_task,
+)
 from labwright.record.schema.nodes import Failure
+from labwright.record.schema.tuning import Hyperparameter
+from labwright.record.search_space import build_effective_plan
 from labwright.stages.stage_report import (
     build_selection,
     build_stage_view,
@@ -18,7 +28,7 @@ from labwright.stages.stage_report import (
     explain_selection,
     summarise_stage,
 )
-from tests.stages.test_prompt_inputs import LATER, Story, cells
+from tests.stages.test_prompt_inputs import IDEA, LATER, PLAN, Story, cells
 
 
 @pytest.fixture
@@ -171,3 +181,27 @@ async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path:
     await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
     written = story.log.state.stages["tuning"].summary
     assert written is not None and root in written.found and "this stage tried nothing" in written.tried
+
+
+def test_a_report_says_that_no_later_stage_will_run_once_the_run_reached_its_limit(story: Story) -> None:
+    replicated(story, 0.0)
+    story.log.append(LimitReached(reason="the time limit of 60 s: 1 s left"))
+    k = story.log.state.last_decision + 1
+    story.log.append(DecisionMade(k=k, action=build_summary_task("preliminary"), seen=VisibleDecisions(through=k - 1)))
+    inputs = build_summary_inputs(story.bench, "preliminary", k)
+    assert inputs.limit == "the time limit of 60 s: 1 s left" and "agenda" in inputs.unstarted
+    text = render(SUMMARY, inputs).user
+    assert "No new experiment starts any more: the time limit of 60 s" in text and "will not run: " in text
+    assert build_summary_inputs(story.bench, "preliminary", k - 1).limit == "", "an earlier decision did not know it"
+
+
+def test_prompts_show_a_widened_range_next_to_the_planned_one() -> None:
+    log = MemoryLog([RunStarted(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
+    rate = Hyperparameter(name="rate", kind="log", low=0.001, high=0.1, default=0.01, source="practice")
+    log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"space": (rate,)}), datasets=()))
+    log.append(
+        DecisionMade(k=1, action=WidenDimension(stage="tuning", dimension="rate", low=0.001, high=1.0, arm="mixup"))
+    )
+    said = "rate 0.01 (0.001 to 1, log); planned 0.001 to 0.1, widened since the best of mixup lay at its edge"
+    assert [str(one) for one in build_effective_plan(log.state).space] == [said]
+    assert build_effective_plan(log.state, before=1) == log.state.data_plan

@@ -306,7 +306,7 @@ async def test_a_further_draft_is_asked_to_differ_only_where_the_plan_leaves_som
     world = World(tmp_path, plan=PLAN.model_copy(update={"open": left}))
     await world.make("draft", stage="preliminary", parent=None)
     assert ("Rank the designs" in world.prompt("code")) == bool(left)
-    assert ("do not look for a difference" in world.prompt("code")) == (not left)
+    assert ("The drafts before this one did not work" in world.prompt("code")) == (not left)
 
 
 # --- ablations ------------------------------------------------------------------------------------------------------

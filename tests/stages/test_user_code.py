@@ -144,7 +144,7 @@ def test_at_a_node_it_improves_what_works_and_mends_what_does_not(tmp_path: Path
     decided, proposed = begun(tmp_path / "buggy", at(buggy), buggy)
     assert isinstance(decided.action, ExpandTree) and (decided.action.kind, decided.action.parent) == ("debug", buggy)
     assert proposed.varies == at(buggy).nodes[buggy].varies
-    copy = named("replicate", "good", "preliminary")
+    copy = named("replicate", "good", "tuning")
     with pytest.raises(UserCodeError, match=f"{copy} is a replicate.*--from n"):
         begun(tmp_path / "copy", at(copy), copy)
 
