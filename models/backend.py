@@ -52,6 +52,8 @@ class ModelRequest:
     """Number of tokens at which the last answer to this request was truncated; 0: never truncated."""
     cuts: int = 0
     """Number of truncated answers to it."""
+    single: bool = False
+    """Whether to send one request only, without retries: the budget has no room for more."""
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,16 @@ UNUSABLE_ANSWER_ERRORS = (ModelOutputInvalid, ModelRefused)
 
 
 class BudgetSpent(ModelError):
-    """The budget has no room for the maximum cost of the call; nothing was asked."""
+    """The budget has no room for the maximum cost of the call; nothing was asked.
+
+    `optional`: the call is left out, and the run goes on.
+    """
 
     billed = False
+
+    def __init__(self, message: str, *, optional: bool = False) -> None:
+        super().__init__(message)
+        self.optional = optional
 
 
 class CatalogueError(ModelError, UsageError):

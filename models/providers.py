@@ -155,8 +155,11 @@ class ProviderModel(SingleModelBackend):
         """Return the model's answer to a request. Raises `ModelError`."""
         if request.images and self._refuses_images:
             raise ImagesRefused(f"{self.name} accepts no images")
+        limits = self._settings
+        if request.single:
+            limits = limits.model_copy(update={"retries": 0, "output_retries": 0})
         patient = RetryingModel(
-            self._model, self._settings, self._sleep, has_answered=self._has_answered, address=self._address.public_url
+            self._model, limits, self._sleep, has_answered=self._has_answered, address=self._address.public_url
         )
         try:
             async with self._model:  # reference-counted: the last pending answer closes the connections
@@ -250,7 +253,7 @@ class ProviderModel(SingleModelBackend):
         )
 
     async def _run_exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
-        retries = self._settings.output_retries - len(patient.responses)
+        retries = patient.limits.output_retries - len(patient.responses)
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
         agent = Agent(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.agent.budget import build_reservations
+from labwright.agent.budget import build_cost_table
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.budget import Budget
@@ -123,7 +123,7 @@ class World:
         self.log = MemoryLog([*self.events] or [*first])
         folder = RunFolder(self.root)
         folder.create_folders()
-        budget = Budget(self.settings.budget, self.log, build_reservations(self.settings), self.settings.models)
+        budget = Budget(self.settings.budget, self.log, self.settings.models, build_cost_table(self.settings))
         self.bench = RunContext(
             recorder=self.log,
             folder=folder,
@@ -489,7 +489,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
         for event in drafted_once[1]
         if isinstance(event, DecisionMade) and isinstance(event.action, RunTask)
     }
-    paper = sum(one.usd for task, one in build_reservations(hurried).compute_step_costs().items() if task not in begun)
+    paper = sum(one.usd for task, one in build_cost_table(hurried).compute_step_costs().items() if task not in begun)
     capped = compose_settings(flags={**FLAGS, "budget.usd": paper + 0.01}, environment={})
     world = at_draft(
         drafted_once,

@@ -22,18 +22,20 @@ from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims, find_trusted_replicates, find_winner
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeProbed, NodeSuspected, PlanPrepared
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.nodes import HonestyFinding
-from labwright.review.honesty.label_probe import PROBE_FILE, PROBE_TASK, build_probe_script
+from labwright.record.schema.nodes import HonestyFinding, Node
+from labwright.review.honesty.label_probe import PROBE_FILE, build_probe_script
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import compute_chance_level, read_final_predictions
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.search.settings import SearchSettings
+from labwright.stages.cost_table import CostTable
 from labwright.stages.evidence.sanity_probes import probe_winners, select_cells
 from labwright.stages.evidence.scoring import nodes_to_score, score_tests
 from labwright.stages.nodes.node_plots import draw_plots
@@ -42,7 +44,6 @@ from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
-from labwright.stages.worst_case_cost import WorstCaseCosts
 from tests.programs import program_files
 from tests.stages.small_study import experiment_code
 from tests.stages.test_nodes import agenda, program_or_plots, search
@@ -222,15 +223,16 @@ def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> Non
     assert select_cells((b1, a1), {"a": "b", "b": "a"}) == (b1, a1)
 
 
-def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
-    shares = WorstCaseCosts(
+def test_the_search_leaves_gpu_time_for_the_probe_and_the_fresh_seeds() -> None:
+    table = CostTable(
         ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2, grace_seconds=10.0
     )
-    assert (
-        shares.compute_step_costs()[PROBE_TASK].gpu_seconds
-        == shares.compute_attempt_cost(100.0 * RETRY_FACTOR).gpu_seconds
+    state, fresh = RunState(), SearchSettings().count_seeds("agenda")
+    state.nodes["n0001"] = Node(
+        id="n0001", parent=None, decision=1, stage="preliminary", kind="draft", seed=0, status="good"
     )
-    assert shares.total_step_cost.gpu_seconds > 0
+    most = table.compute_attempt_cost(100.0).gpu_seconds
+    assert table.compute_set_aside(state).gpu_seconds == (1 + fresh) * 200.0 + most - 200.0
 
 
 async def test_plots_with_typed_numbers_are_drawn_again_and_refused_where_they_stay(tmp_path: Path) -> None:
