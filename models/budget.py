@@ -91,16 +91,14 @@ class CostEstimates(Protocol):
         """Return the priority of a role's next call in a decision."""
         ...
 
-    def compute_set_aside(self, state: RunState, decision_id: int | None = None, role: str = "") -> Cost:
+    def compute_set_aside(
+        self, state: RunState, decision_id: int | None = None, role: str = "", action: SearchAction | None = None
+    ) -> Cost:
         """Return what the next call of a role in a decision must leave free; without a role, what an experiment must;
-        without a decision, what a new node must."""
+        without a decision, what a new action must."""
         ...
 
     def estimate_action(self, action: SearchAction, state: RunState) -> Cost: ...
-
-    def compute_margin(self, action: SearchAction, state: RunState) -> Cost:
-        """Return what an action must find free beyond its likely cost."""
-        ...
 
     def compute_attempt_cost(self, limit: float) -> Cost:
         """Return the maximum cost of one execution of code with a limit in seconds."""
@@ -174,20 +172,18 @@ class Budget:
         if estimates is None or not (self._caps.usd or self._caps.tokens or self._caps.gpu_hours):
             return None
         share = sum((estimates.estimate_action(one, state) for one in actions), start=Cost())
-        needed = share + estimates.compute_margin(actions[0], state)
-        bound = sum(
-            (*state.settled_costs.values(), *state.lost_costs.values()), start=estimates.compute_set_aside(state)
-        )
+        aside = estimates.compute_set_aside(state, action=actions[0])
+        bound = sum((*state.settled_costs.values(), *state.lost_costs.values()), start=aside)
         for k, decided in state.decisions.items():
             if k not in state.finished_decisions and not settled and not isinstance(decided.action, RunTask):
                 done = state.settled_costs.get(k, Cost()) + state.lost_costs.get(k, Cost())
                 bound += estimates.estimate_action(decided.action, state).subtract_floored(done)
-        cap = self._caps.find_exceeded_cap(bound + needed, share)
+        cap = self._caps.find_exceeded_cap(bound + share, share)
         if cap is None:
             return None
         return (
             f"the budget of {cap}: {self._caps.format_amount(bound)} are spent, expected for work in progress or set "
-            f"aside for the paper, and the next step needs {self._caps.format_amount(needed)}"
+            f"aside, and the next step is likely to cost {self._caps.format_amount(share)}"
         )
 
     async def _reserve_call(self, key: CallKey, name: str, request: ModelRequest) -> ModelRequest:

@@ -321,7 +321,14 @@ class CostTable:
 
     def compute_least_cost(self, role: AnyRole) -> Cost:
         """Return the maximum cost of a single request of a role, which a call needs at least."""
-        return compute_max_call_cost(self.models, role, role.prompt_tokens, single=True)
+        return self._least_costs[role.name]
+
+    @cached_property
+    def _least_costs(self) -> Mapping[str, Cost]:
+        return {
+            name: compute_max_call_cost(self.models, role, role.prompt_tokens, single=True)
+            for name, role in roles.ROLES.items()
+        }
 
     def compute_attempt_cost(self, limit: float) -> Cost:
         """Return the maximum cost of one execution with a time limit in seconds."""
@@ -359,15 +366,6 @@ class CostTable:
             )
         )
 
-    def compute_margin(self, action: SearchAction, state: RunState) -> Cost:
-        """Return what an action must find free beyond its likely cost, since its calls and executions start only if
-        their maximum fits."""
-        if isinstance(action, ExpandTree) and action.kind in ("replicate", "trial", "rung"):
-            return self.compute_attempt_cost(self.node_seconds).subtract_floored(self.estimate_attempt(state))
-        return self.compute_least_cost(roles.CODE) + self.compute_attempt_cost(self.node_seconds).subtract_floored(
-            self.estimate_attempt(state)
-        )
-
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
         """Return the rows of what is still to come, with the likely numbers: without tuning, and only the write-up
         after the run reached a limit. `begun`: calls that are about to start, by phase and role."""
@@ -398,37 +396,46 @@ class CostTable:
         rank = self.find_rank(state, decision_id, role)
         return "needed" if rank == Rank.NEEDED else "search" if rank == Rank.SEARCH else "optional"
 
-    def compute_set_aside(self, state: RunState, decision_id: int | None = None, role: str = "") -> Cost:
+    def compute_set_aside(
+        self, state: RunState, decision_id: int | None = None, role: str = "", action: SearchAction | None = None
+    ) -> Cost:
         """Return what the next call of a role in a decision must leave free: the likely cost of all that is left out
-        later than it, and one request or execution at its maximum, since these start only if their maximum fits.
+        later than it, and one request and execution at its maximum, since these start only if their maximum fits.
 
-        Without a role, what an experiment of the decision must leave; without a decision, what a new node must. Until
-        a node works, the search leaves what the shortest paper needs.
+        Without a role, what an experiment of the decision must leave; without a decision, what a new action must.
+        Until a node works, the search leaves what the shortest paper needs.
         """
         phase = state.phase if decision_id is None else find_phase(state, decision_id)
         rank = Rank.MISSING if phase == "missing" else Rank.SEARCH
-        if decision_id is not None and role:
-            rank = self.find_rank(state, decision_id, role)
+        margin = self._compute_margin(roles.CODE, state) + self._compute_margin(None, state)
+        if decision_id is not None:
+            action, margin = state.decisions[decision_id].action, Cost()
+            rank = self.find_rank(state, decision_id, role) if role else rank
         lowest = Rank.NEEDED if rank == Rank.NEEDED else max(rank, Rank.SEARCH) + 1
         if rank <= Rank.SEARCH and not any(node.status == "good" for node in state.nodes.values()):
             lowest = Rank.NEEDED
         begun: list[tuple[str, str]] = [(phase, role)]
-        if decision_id is not None and _is_replicate(state.decisions[decision_id].action):
+        if action is not None and _is_replicate(action):
             begun += [("agenda", REPLICATES)] * self.search.max_seeds  # no replicate waits for the others
-        total, margin = Cost(), Cost()
+        total = Cost()
         for row, left in self.list_remaining(state, *begun):
-            if row.rank < lowest:
-                continue
-            once, most = (
-                (self.estimate_attempt(state), self.compute_attempt_cost(self.node_seconds))
-                if row.role is None
-                else (self.estimate_call(row.role, state), self.compute_least_cost(row.role))
-            )
-            total += once * left
-            margin = Cost(**{name: max(value, getattr(most, name) - getattr(once, name)) for name, value in margin})
+            if row.rank >= lowest:
+                total += self._estimate_once(row.role, state) * left
+                above = self._compute_margin(row.role, state)
+                margin = Cost(**{name: max(value, getattr(above, name)) for name, value in margin})
+        if rank == Rank.EXTRA and phase in STAGES:
+            total += self.compute_least_cost(roles.FEEDBACK)  # a node that was measured gets its verdict
         if phase == "prepare":
             total += self.estimate_action(ExpandTree(stage="preliminary", kind="draft", seed=0), state)
         return total + margin
+
+    def _estimate_once(self, role: AnyRole | None, state: RunState) -> Cost:
+        return self.estimate_attempt(state) if role is None else self.estimate_call(role, state)
+
+    def _compute_margin(self, role: AnyRole | None, state: RunState) -> Cost:
+        """Return the maximum of a single request or of an execution beyond its likely cost."""
+        most = self.compute_attempt_cost(self.node_seconds) if role is None else self.compute_least_cost(role)
+        return most.subtract_floored(self._estimate_once(role, state))
 
     @cached_property
     def _rows(self) -> list[CostRow]:

@@ -66,14 +66,13 @@ class Equal:
     def find_priority(self, state: RunState, decision_id: int, role: str) -> Priority:
         return self.priority
 
-    def compute_set_aside(self, state: RunState, decision_id: int | None = None, role: str = "") -> Cost:
+    def compute_set_aside(
+        self, state: RunState, decision_id: int | None = None, role: str = "", action: SearchAction | None = None
+    ) -> Cost:
         return self.share
 
     def estimate_action(self, action: SearchAction, state: RunState) -> Cost:
         return self.share
-
-    def compute_margin(self, action: SearchAction, state: RunState) -> Cost:
-        return Cost()
 
     def compute_attempt_cost(self, limit: float) -> Cost:
         return Cost(gpu_seconds=limit)

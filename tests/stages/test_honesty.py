@@ -26,6 +26,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.review.honesty.label_probe import PROBE_FILE, build_probe_script
 from labwright.sandbox.datasets import materialise
@@ -45,7 +46,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
 from tests.programs import program_files
-from tests.stages.small_study import experiment_code
+from tests.stages.small_study import PLAN, experiment_code
 from tests.stages.test_nodes import agenda, program_or_plots, search
 from tests.stages.test_prompt_inputs import Story, cells
 
@@ -228,11 +229,15 @@ def test_the_search_leaves_gpu_time_for_the_probe_and_the_fresh_seeds() -> None:
         ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2, grace_seconds=10.0
     )
     state, fresh = RunState(), SearchSettings().count_seeds("agenda")
+    state.data_plan = PLAN
     state.nodes["n0001"] = Node(
         id="n0001", parent=None, decision=1, stage="preliminary", kind="draft", seed=0, status="good"
     )
     most = table.compute_attempt_cost(100.0).gpu_seconds
-    assert table.compute_set_aside(state).gpu_seconds == (1 + fresh) * 200.0 + most - 200.0
+    probe, ablation, likely = 1, 1 + fresh, 2 * min(PLAN.expected_seconds, 100.0)
+    aside, replicate = table.compute_set_aside(state), ExpandTree(stage="agenda", kind="replicate", seed=9)
+    assert aside.gpu_seconds == pytest.approx((probe + ablation + fresh) * likely + most - likely)
+    assert table.compute_set_aside(state, action=replicate).gpu_seconds < aside.gpu_seconds
 
 
 async def test_plots_with_typed_numbers_are_drawn_again_and_refused_where_they_stay(tmp_path: Path) -> None:
@@ -261,7 +266,6 @@ def unused(job: Job) -> tuple[float, JobOutcome]:
 async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
     from labwright.review.honesty.label_probe import find_arms_ignoring_labels, judge_label_permutation
     from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
-    from tests.stages.small_study import PLAN
 
     views, labels = tmp_path / "views", tmp_path / "labels"
     materialise("iris", views=views, labels=labels, seed=1)
