@@ -247,7 +247,7 @@ class Budget:
 def compute_max_call_cost(
     settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None, single: bool = False
 ) -> Cost:
-    """Return the maximum cost of one call with the most expensive model that may answer; `prompt` in tokens.
+    """Return the maximum cost of one call with all models that may be asked; `prompt` in tokens.
 
     Every try may write `max_tokens`, and the next one reads them. Of the requests that fail in transport, those that
     ran into their time limit may be billed: at most one per try, and no more than `retries`. `single`: one request.
@@ -260,8 +260,8 @@ def compute_max_call_cost(
     if not models:
         return Cost()
     return Cost(
-        usd=max(sum(prices.compute_max_usd(one, size, answer) or 0.0 for size in asked) for one in models),
-        tokens=sum(asked) + len(asked) * answer,
+        usd=sum(prices.compute_max_usd(one, size, answer) or 0.0 for size in asked for one in models),
+        tokens=(sum(asked) + len(asked) * answer) * len(models),
     )
 
 

@@ -36,9 +36,10 @@ class ModelConfigError(ModelError, UsageError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider did not answer within the configured limits."""
+    """The provider did not answer within the configured limits. `lost`: usage that may be billed anyway."""
 
     billed = False
+    lost = TokenUsage(usd=0.0, cached_usd=0.0)
 
 
 class QuotaSpent(ModelUnavailable):

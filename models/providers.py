@@ -38,9 +38,16 @@ from labwright.models.errors import (
     ModelError,
     ModelOutputInvalid,
     ModelRefused,
+    ModelUnavailable,
 )
 from labwright.models.model_address import COMMON_PROVIDERS, PROVIDERS_WITH_BASE_URL, ModelAddress, locate_model
-from labwright.models.prices import compute_usage, find_listed_context_tokens
+from labwright.models.prices import (
+    OVERHEAD_TOKENS,
+    compute_max_usd,
+    compute_usage,
+    estimate_prompt_tokens,
+    find_listed_context_tokens,
+)
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import (
@@ -55,6 +62,7 @@ from labwright.models.transport import (
     describe_error,
 )
 from labwright.record.proxy_environment import format_connection_advice
+from labwright.record.schema.decisions import TokenUsage
 from labwright.record.schema.frozen_model import replace_unencodable
 
 LOG = logging.getLogger(__name__)
@@ -165,6 +173,9 @@ class ProviderModel(SingleModelBackend):
             async with self._model:  # reference-counted: the last pending answer closes the connections
                 request = fit_to_window(request, await self.find_context_tokens(), model=self.name)
                 output = await self._ask_in_modes(request, patient)
+        except ModelUnavailable as error:
+            error.lost = self._count_usage(patient, request)
+            raise
         finally:
             self._has_answered = self._has_answered or bool(patient.responses)
         answered_by = next(
@@ -172,11 +183,21 @@ class ProviderModel(SingleModelBackend):
         )
         return Reply(
             output=output,
-            usage=compute_usage(patient.responses, request, self._settings),
+            usage=self._count_usage(patient, request),
             model=f"{self._address.prefix}:{replace_unencodable(answered_by)[:MAX_MODEL_NAME_CHARACTERS]}",
             left_out=self._omitted_features,
             retries=patient.retries + len(patient.responses) - 1,
         )
+
+    def _count_usage(self, patient: RetryingModel, request: ModelRequest) -> TokenUsage:
+        """Return the usage of all responses, and the maximum of requests that may be billed without one."""
+        used = compute_usage(patient.responses, request, self._settings)
+        if not patient.lost:
+            return used
+        prompt = estimate_prompt_tokens(request) + len(patient.responses) * (request.max_tokens + OVERHEAD_TOKENS)
+        most = compute_max_usd(self._settings, prompt, request.max_tokens)
+        once = TokenUsage(input_tokens=prompt, output_tokens=request.max_tokens, usd=most, cached_usd=0.0)
+        return sum([once] * patient.lost, start=used)
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
         return await self.find_context_tokens()
@@ -248,7 +269,7 @@ class ProviderModel(SingleModelBackend):
         return AnswerCut(
             f"{self.name}: the answer was truncated at {tokens} tokens",
             tokens=tokens,
-            usage=compute_usage(patient.responses, request, self._settings),
+            usage=self._count_usage(patient, request),
             retries=patient.retries + len(patient.responses),
         )
 

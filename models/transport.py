@@ -121,6 +121,8 @@ class RetryingModel(WrapperModel):
         self.max_tokens = 0
         self.may_switch = False
         self.retries = 0
+        self.lost = 0
+        """Number of requests without a response that may be billed."""
         self.responses: list[ModelResponse] = []
 
     async def request(
@@ -139,12 +141,12 @@ class RetryingModel(WrapperModel):
                 async with asyncio.timeout(self.limits.timeout):
                     response = await self.wrapped.request(messages, model_settings, model_request_parameters)
             except (TimeoutError, ai.ModelTimeoutError):
-                doubtful += 1
+                doubtful, self.lost = doubtful + 1, self.lost + 1
                 error = ai.ModelConnectionError(
                     self.model_name, f"no answer within {self.limits.timeout:g} s (models.timeout)"
                 )
             except UNREADABLE_RESPONSE_ERRORS as caught:
-                doubtful += 1
+                doubtful, self.lost = doubtful + 1, self.lost + 1
                 LOG.info("%s: the response is not an answer", self.limits.name, exc_info=caught)
                 error = ai.UnexpectedModelBehavior(
                     f"the server sent something that is not an answer ({describe_error(caught)})"

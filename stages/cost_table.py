@@ -375,7 +375,7 @@ class CostTable:
             left = max(0.0, row.likely - made[row.phase, row.name])
             made[row.phase, row.name] = max(0, made[row.phase, row.name] - round(row.likely))
             over = PHASES.index(row.phase) < at and row.role is not roles.SUMMARY
-            if left and not over and (state.limit_reason is None or row.rank > Rank.SEARCH):
+            if left and not over and (state.limit_reason is None or _is_asked_late(row)):
                 found.append((row, left))
         return found
 
@@ -451,6 +451,11 @@ def _count_made(state: RunState) -> Counter[tuple[str, str]]:
         (find_phase(state, k, late), REPLICATES) for k, one in state.decisions.items() if _is_replicate(one.action)
     )
     return made
+
+
+def _is_asked_late(row: CostRow) -> bool:
+    """Return whether a row is asked after the run reached a limit: no citations, and no ablations of a reviewer."""
+    return row.rank > Rank.SEARCH and row.phase not in ("cite", "missing")
 
 
 def _is_replicate(action: SearchAction) -> bool:
