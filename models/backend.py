@@ -53,7 +53,7 @@ class ModelRequest:
     cuts: int = 0
     """Number of truncated answers to it."""
     single: bool = False
-    """Whether to send one request only, without retries: the budget has no room for more."""
+    """Whether only one request may be billed: the budget has no room for retries."""
 
 
 @dataclass(frozen=True)

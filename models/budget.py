@@ -2,7 +2,7 @@
 
 Before a call or an attempt starts, its maximum cost is reserved, as an event; it is settled with the actual cost.
 Guarantee: what is spent and reserved stays within the cap. A call or attempt that does not fit beside others in
-progress waits for them. A call whose maximum with all retries does not fit is sent as a single request.
+progress waits for them. A call is a single request if there is little room for its retries.
 
 Of the rest of the run, only the likely cost is set aside (`CostEstimates`), for what is left out later than the call;
 a call that is needed (an outline, say) may take what is set aside. What finds no room is refused (`BudgetSpent`).
@@ -32,6 +32,9 @@ from labwright.record.schema.decisions import CallKey, Cost, RunTask, SearchActi
 from labwright.record.schema.frozen_model import FrozenModel
 
 ROUNDING_TOLERANCE = 1e-9
+CALLS_WITH_RETRIES = 10
+"""Calls with all retries for which there must be room; otherwise a call is one request, so that little is reserved, and
+lost if the process dies."""
 POLL_SECONDS = 0.1
 """Seconds between checks whether calls or attempts in progress left room for one that waits."""
 
@@ -207,7 +210,8 @@ class Budget:
             priority = "needed" if estimates is None else estimates.find_priority(state, key.decision, key.role)
             aside = self._compute_set_aside(key.decision, key.role)
             spare = Cost() if priority == "needed" else aside
-            for asked, more, kept in (*((*offer, aside) for offer in offers), (*offers[-1], spare)):
+            all_retries = aside + offers[0][1].spending * (CALLS_WITH_RETRIES - 1)
+            for asked, more, kept in ((*offers[0], all_retries), (*offers[1], aside), (*offers[1], spare)):
                 if self._find_exceeded_cap(more, kept) is None:
                     self._recorder.append(more)
                     return asked

@@ -165,9 +165,14 @@ class ProviderModel(SingleModelBackend):
             raise ImagesRefused(f"{self.name} accepts no images")
         limits = self._settings
         if request.single:
-            limits = limits.model_copy(update={"retries": 0, "output_retries": 0})
+            limits = limits.model_copy(update={"output_retries": 0})
         patient = RetryingModel(
-            self._model, limits, self._sleep, has_answered=self._has_answered, address=self._address.public_url
+            self._model,
+            limits,
+            self._sleep,
+            has_answered=self._has_answered,
+            address=self._address.public_url,
+            max_lost=0 if request.single else 1,
         )
         try:
             async with self._model:  # reference-counted: the last pending answer closes the connections

@@ -108,9 +108,17 @@ class RetryingModel(WrapperModel):
     """A model that retries a request after a transport failure. Make one for each answer."""
 
     def __init__(
-        self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, has_answered: bool = False, address: str = ""
+        self,
+        wrapped: Model,
+        settings: ModelSettings,
+        sleep: Sleep,
+        *,
+        has_answered: bool = False,
+        address: str = "",
+        max_lost: int = 1,
     ) -> None:
-        """`has_answered`: the model has answered in this process; `address`: of a server that is not a provider's."""
+        """`has_answered`: the model has answered in this process; `address`: of a server that is not a provider's;
+        `max_lost`: tries of a request that may be billed without a response and are repeated."""
         super().__init__(wrapped)
         self._address = address
         self.limits = settings
@@ -120,6 +128,7 @@ class RetryingModel(WrapperModel):
         """Features of the request that a server may not support, in the order in which they are left out."""
         self.max_tokens = 0
         self.may_switch = False
+        self._max_lost = max_lost
         self.retries = 0
         self.lost = 0
         """Number of requests without a response that may be billed."""
@@ -185,7 +194,7 @@ class RetryingModel(WrapperModel):
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         if asked is not None and asked > MAX_RETRY_WAIT_SECONDS and is_transient(error):
             raise QuotaSpent(f"{name}: a quota is used up: {describe_error(error)}", asked)
-        if doubtful > 1 or attempt > self.limits.retries or not is_transient(error):
+        if doubtful > self._max_lost or attempt > self.limits.retries or not is_transient(error):
             failed = make_transport_error(
                 error,
                 name,

@@ -26,6 +26,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import MIN_REPLICATES
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
@@ -303,20 +304,17 @@ class CostTable:
     def estimate_call(self, role: AnyRole, state: RunState) -> Cost:
         """Return the likely cost of a call: the mean of the role's calls in this run and of one typical call, which is
         scaled by how the run's calls compare with typical ones."""
-        used, typical = state.usage_by_role, self._typical_costs
-        prior = typical[roles.CODE.name] * PRIOR_CALLS
-        expected = sum_costs((prior, *(typical[name] * one.calls for name, one in used.items() if name in typical)))
-        made = {
-            name: Cost(usd=one.usd, tokens=one.input_tokens + one.output_tokens)
-            for name, one in used.items()
-            if name in typical
-        }
-        actual, own = sum_costs((prior, *made.values())), made.get(role.name, Cost())
-        calls = 1 + (used[role.name].calls if role.name in used else 0)
-        once = typical[role.name]
+        typical, used = self._typical_costs, state.usage_by_role
+        once, own, start = typical[role.name], used.get(role.name, RoleUsage()), typical[roles.CODE.name] * PRIOR_CALLS
+        made = [(typical[name], one) for name, one in used.items() if name in typical]
+        usd = start.usd + sum(one.usd for _, one in made)
+        likely_usd = start.usd + sum(cost.usd * one.calls for cost, one in made)
+        tokens = start.tokens + sum(one.input_tokens + one.output_tokens for _, one in made)
+        likely_tokens = start.tokens + sum(cost.tokens * one.calls for cost, one in made)
+        own_tokens = own.input_tokens + own.output_tokens
         return Cost(
-            usd=(own.usd + once.usd * actual.usd / (expected.usd or 1.0)) / calls,
-            tokens=round((own.tokens + once.tokens * actual.tokens / (expected.tokens or 1)) / calls),
+            usd=(own.usd + once.usd * usd / (likely_usd or 1.0)) / (1 + own.calls),
+            tokens=round((own_tokens + once.tokens * tokens / (likely_tokens or 1)) / (1 + own.calls)),
         )
 
     def compute_least_cost(self, role: AnyRole) -> Cost:
@@ -407,11 +405,15 @@ class CostTable:
         """
         phase = state.phase if decision_id is None else find_phase(state, decision_id)
         rank = Rank.MISSING if phase == "missing" else Rank.SEARCH
-        margin = self._compute_margin(roles.CODE, state) + self._compute_margin(None, state)
+        margin = sum_costs(
+            self._compute_most(one).subtract_floored(self._estimate_once(one, state)) for one in (roles.CODE, None)
+        )
         if decision_id is not None:
             action, margin = state.decisions[decision_id].action, Cost()
             rank = self.find_rank(state, decision_id, role) if role else rank
         lowest = Rank.NEEDED if rank == Rank.NEEDED else max(rank, Rank.SEARCH) + 1
+        if role == roles.FEEDBACK.name:  # a node that was measured gets its verdict
+            lowest = Rank.CHECKS
         if rank <= Rank.SEARCH and not any(node.status == "good" for node in state.nodes.values()):
             lowest = Rank.NEEDED
         begun: list[tuple[str, str]] = [(phase, role)]
@@ -420,11 +422,11 @@ class CostTable:
         total = Cost()
         for row, left in self.list_remaining(state, *begun):
             if row.rank >= lowest:
-                total += self._estimate_once(row.role, state) * left
-                above = self._compute_margin(row.role, state)
+                once, most = self._estimate_once(row.role, state), self._compute_most(row.role)
+                total, above = total + once * left, most.subtract_floored(once)
                 margin = Cost(**{name: max(value, getattr(above, name)) for name, value in margin})
         if rank == Rank.EXTRA and phase in STAGES:
-            total += self.compute_least_cost(roles.FEEDBACK)  # a node that was measured gets its verdict
+            total += self.compute_least_cost(roles.FEEDBACK)
         if phase == "prepare":
             total += self.estimate_action(ExpandTree(stage="preliminary", kind="draft", seed=0), state)
         return total + margin
@@ -432,10 +434,9 @@ class CostTable:
     def _estimate_once(self, role: AnyRole | None, state: RunState) -> Cost:
         return self.estimate_attempt(state) if role is None else self.estimate_call(role, state)
 
-    def _compute_margin(self, role: AnyRole | None, state: RunState) -> Cost:
-        """Return the maximum of a single request or of an execution beyond its likely cost."""
-        most = self.compute_attempt_cost(self.node_seconds) if role is None else self.compute_least_cost(role)
-        return most.subtract_floored(self._estimate_once(role, state))
+    def _compute_most(self, role: AnyRole | None) -> Cost:
+        """Return the maximum of a single request of a role, or of an execution."""
+        return self.compute_attempt_cost(self.node_seconds) if role is None else self.compute_least_cost(role)
 
     @cached_property
     def _rows(self) -> list[CostRow]:
