@@ -24,6 +24,7 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     WriteInputs,
 )
+from labwright.record.printed_value import escape_tex
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
@@ -151,10 +152,10 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
         *(one for one in floats if one not in placed),
     )
     return PaperDraft(
-        title=inputs.idea.title,
+        title=escape_tex(inputs.idea.title),
         abstract="This is a report by the program, since the budget had no room for a paper by a language model.",
         sections=(*sections, Section(title="Recorded results", body="\n\n".join(filter(None, body)))),
-        captions={name.name: name.description for name in inputs.figures},
+        captions={one.name: escape_tex(one.description) for one in inputs.figures},
     )
 
 
