@@ -53,6 +53,7 @@ FLAGS: dict[str, Any] = {
     "sandbox.timeout": 600,
     "sandbox.isolation": "auto",
     "search.num_workers": PLACES,
+    "search.ladder": False,
     "search.num_drafts": 3,
     "search.num_seeds": 2,
     "search.max_seeds": 4,
@@ -81,7 +82,9 @@ class Paid(ScriptedModel):
     async def answer(self, request: ModelRequest) -> Reply:
         for _ in range(self._rng.randrange(6)):
             await asyncio.sleep(0)
-        most = compute_max_call_cost(self._settings, request.role, estimate_prompt_tokens(request))
+        most = compute_max_call_cost(
+            self._settings, request.role, estimate_prompt_tokens(request), single=request.single
+        )
         share = self._rng.choice((1.0, self._rng.uniform(self._least, 1.0)))
         taken = Cost(usd=most.usd * share, tokens=int(most.tokens * share))
         self.bill += taken
