@@ -318,7 +318,7 @@ def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_
 
 def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_not_limited() -> None:
     roomy = log_of()
-    ask(roomy, BudgetSettings(usd=10), TOOK)
+    ask(roomy, BudgetSettings(usd=0.06), TOOK)  # no room for retries
     first = max(one.spending.usd for one in roomy.events if isinstance(one, CostReserved))
     log = log_of()
     with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.roles"):
