@@ -1,9 +1,9 @@
-"""Budget checks before a run, and the worst-case cost of each part."""
+"""Budget checks before a run, and the table of its costs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,8 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog, Recorder
 from labwright.record.jsonl_log import is_on_network
 from labwright.record.llm_calls import EXCHANGES_DB, LLMCallStore
-from labwright.record.schema.decisions import Cost, ExpandTree, SearchAction
-from labwright.stages.settings import MAX_PRIOR_PAPERS
+from labwright.stages.cost_table import CostTable
 from labwright.stages.user_documents import MAX_DOCUMENTS, ContextError, find_documents
-from labwright.stages.worst_case_cost import WorstCaseCosts
 
 if TYPE_CHECKING:
     from labwright.models.studied_llms import StudiedLlms
@@ -30,16 +28,15 @@ KERNEL_GRACE_SECONDS = 10.0
 """Seconds that code may exceed its limit before its kernel is gone, in addition to the sandbox's own grace."""
 
 
-def build_reservations(settings: Settings, gpus: Callable[[], int] | None = None) -> WorstCaseCosts:
-    """Compute the worst-case cost of each part of a run. `gpus` returns the GPUs per experiment, once a plan is
-    known."""
+def build_cost_table(settings: Settings, gpus: Callable[[], int] | None = None) -> CostTable:
+    """Build the table of a run's costs. `gpus` returns the GPUs per experiment, once a plan is known."""
     sandbox, documents = settings.sandbox, 0
     if settings.context is not None:
         try:
             documents = len(find_documents(settings.context)[0])
         except ContextError:  # the folder may be missing when a run is resumed
             documents = MAX_DOCUMENTS
-    return WorstCaseCosts(
+    return CostTable(
         models=settings.models,
         search=settings.search,
         paper=settings.effective_paper,
@@ -48,23 +45,19 @@ def build_reservations(settings: Settings, gpus: Callable[[], int] | None = None
         grace_seconds=sandbox.grace + KERNEL_GRACE_SECONDS,
         documents=documents,
         planner=PLAN if settings.code.repository is None else REPOSITORY_PLAN,
-        prior_papers=MAX_PRIOR_PAPERS if settings.literature.sources else min(MAX_PRIOR_PAPERS, documents),
+        catalogues=bool(settings.literature.sources),
     )
 
 
 def check_budget(settings: Settings) -> None:
-    """Refuse caps that cannot be enforced or are too small for one experiment. Raises `ModelConfigError`."""
+    """Refuse caps that cannot be enforced or are too small for a report. Raises `ModelConfigError`."""
     check_prices_known(settings)
-    shares, caps = build_reservations(settings), settings.budget
-    node = shares.compute_action_cost(ExpandTree(stage="preliminary", kind="draft", seed=0))
-    cap = caps.find_exceeded_cap(shares.total_step_cost + node, shares.total_step_cost + node)
+    least, caps = build_cost_table(settings).least_cost, settings.budget
+    cap = caps.find_exceeded_cap(least, least)
     if cap is not None:
         raise ModelConfigError(
-            f"the budget of {cap} is too small for this configuration: plan, reports and paper reserve "
-            f"{caps.format_amount(shares.total_step_cost)} up front, and one experiment takes up to "
-            f"{caps.format_amount(node)}; "
-            "raise the budget, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
-            "paper.reflections or sandbox.timeout"
+            f"the budget of {cap} cannot hold a report: a plan, one experiment and a short paper need at least "
+            f"{caps.format_amount(least)}; raise the budget, or choose a cheaper model or a lower sandbox.timeout"
         )
 
 
@@ -127,19 +120,6 @@ def open_budgeted_models(settings: Settings, log: Recorder, keep: KeepPrompt | N
         log,
         settings.models,
         time.monotonic,
-        budget=Budget(settings.budget, log, NoReservations(), settings.models),
+        budget=Budget(settings.budget, log, settings.models),
         keep=keep,
     )
-
-
-class NoReservations:
-    """`models.budget.CostReservations` without a run: each call is reserved on its own, and nothing for later."""
-
-    def compute_step_costs(self) -> Mapping[str, Cost]:
-        return {}
-
-    def compute_action_cost(self, action: SearchAction) -> Cost:
-        return Cost()
-
-    def compute_attempt_cost(self, limit: float) -> Cost:
-        return Cost()

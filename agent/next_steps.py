@@ -6,18 +6,18 @@ and a time limit of the stage may prevent a node that is named here.
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
-from labwright.agent.forecast import estimate_usd, forecast_run
+from labwright.agent.budget import build_cost_table
+from labwright.agent.forecast import estimate_phases
 from labwright.agent.settings import Settings, SettingsError, override_settings
 from labwright.inspector.diagnosis import NextSteps
 from labwright.inspector.event_text import format_arm, format_widening
-from labwright.inspector.status import PHASE_TEXT, RemainingEstimate
-from labwright.models.roles import ROLES
+from labwright.inspector.status import PHASE_TEXT, PhaseSpending, RemainingEstimate
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import (
     CompareNodes,
+    Cost,
     EndStage,
     ExpandTree,
     SearchAction,
@@ -30,14 +30,11 @@ from labwright.search.policy import build_policy
 from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
+from labwright.stages.cost_table import compute_spent_by_phase, sum_costs
 
 MAX_NEXT_STEPS = 3
 """Maximum number of next steps that are listed."""
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
-WRITE_UP_ROLES = ("summary", "figures", "outline", "write", "reflect", "influence", "judge")
-"""Roles that are still called when no new nodes are proposed."""
-PREPARATION_ROLES = ("prior_search", "prior_work", "plan", "protocol_review")
-"""Roles that are only called before the data plan."""
 
 
 def find_next_steps(state: RunState) -> NextSteps:
@@ -170,29 +167,25 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     settings = _read_settings(state)
     if settings is None or state.data_plan is None or state.phase == "done":
         return None
-    whole, searching = (
-        forecast_run(state.data_plan, state.datasets, settings),
-        state.limit_reason is None and state.stage,
-    )
-    made = Counter[str]()
-    for usage in (state.usage_by_role, *(one.usage for one in state.ancestry)):  # calls before a branch point count too
-        made.update({role: one.calls for role, one in usage.items()})
-    made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some summaries need no model
-    calls = {
-        one.role: max(0, one.likely - made[one.role])
-        for one in whole.calls
-        if one.role not in PREPARATION_ROLES and (searching or one.role in WRITE_UP_ROLES)
-    }
-    models_by_role = {role: settings.models.list_candidates(ROLES[role])[:1] for role in calls}
-    used = sum(one.gpu_seconds for one in (*state.settled_costs.values(), *(one.spent for one in state.ancestry)))
+    table = build_cost_table(settings, lambda: state.gpus_per_experiment)
+    rows, spent = table.list_rows(state.data_plan), compute_spent_by_phase(state)
+    asked = [(row.role, number) for row, number in table.list_remaining(state) if row.role is not None]
+    cost = sum_costs(table.estimate_call(role, state) * number for role, number in asked)
+    made = sum(len(node.attempts) for node in state.nodes.values())
+    runs = max(0.0, sum(row.likely for row in rows if row.role is None) - made) * (state.limit_reason is None)
+    phases = estimate_phases(table, rows)
+    known = all(one.usd is not None for one in phases)
     return RemainingEstimate(
         design=_describe_design(state, settings),
-        calls=sum(calls.values()),
-        usd=estimate_usd(calls, settings.models),
-        tokens=sum(
-            number * sum(ROLES[role].typical_tokens)
-            for role, number in calls.items()
-            if any(one.name != "offline" for one in models_by_role[role])
+        calls=round(sum(number for _, number in asked)),
+        usd=cost.usd if known else None,
+        tokens=cost.tokens if settings.models.name != "offline" else 0,
+        gpu_hours=table.estimate_attempt(state).gpu_seconds * runs / 3600
+        if settings.sandbox.device == "cuda"
+        else None,
+        phases=tuple(
+            PhaseSpending(phase=one.phase, planned=one.usd.likely, spent=spent.get(one.phase, Cost()).usd)
+            for one in phases
+            if one.usd is not None
         ),
-        gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600),
     )

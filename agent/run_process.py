@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from labwright.agent.budget import build_reservations, open_studied_llms
+from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
 from labwright.agent.repository_setup import open_repository, user_repository
@@ -157,8 +157,8 @@ class RunProcess:
         budget = Budget(
             settings.budget,
             self.log,
-            build_reservations(settings, lambda: self.log.state.gpus_per_experiment),
             settings.models,
+            build_cost_table(settings, lambda: self.log.state.gpus_per_experiment),
         )
         return RunContext(
             recorder=self.log,

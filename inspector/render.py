@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from labwright.inspector.safe_text import (
     shorten,
     to_plain,
 )
-from labwright.inspector.status import BudgetUsage, LlmUsage, RemainingEstimate, RunStatus
+from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
 from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.reducers.state_fields import RoleUsage
@@ -206,6 +207,8 @@ def format_status(status: RunStatus) -> list[Text]:
         ]
     if status.remaining is not None:
         lines.append(_format_pair("forecast", format_remaining_estimate(status.remaining)))
+        if any(one.planned + one.spent for one in status.remaining.phases):
+            lines.append(_format_pair("spent", format_phases(status.remaining.phases)))
         if status.remaining.design:
             lines.append(_format_pair("design", status.remaining.design))
     if status.plan:
@@ -333,6 +336,11 @@ def format_remaining_estimate(ahead: RemainingEstimate) -> str:
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
     return f"about {_format_calls(ahead.calls)}, {format_count(ahead.tokens)} tokens, {price}{gpus} to the end"
+
+
+def format_phases(phases: Sequence[PhaseSpending]) -> str:
+    """Format what was spent by phase, and in parentheses what was planned."""
+    return "; ".join(f"{one.phase} ${one.spent:.2f} (${one.planned:.2f})" for one in phases)
 
 
 def _format_pair(name: str, value: str) -> Text:

@@ -92,6 +92,14 @@ class LlmUsage(FrozenModel):
         return max(of, default=None)
 
 
+class PhaseSpending(FrozenModel):
+    """USD for the model calls of one phase: as the forecast planned, and spent so far."""
+
+    phase: Phase
+    planned: float
+    spent: float
+
+
 class RemainingEstimate(FrozenModel):
     """Estimated cost from now to the end of a run; `usd` is None if a price is unknown."""
 
@@ -99,6 +107,9 @@ class RemainingEstimate(FrozenModel):
     tokens: int
     usd: float | None
     gpu_hours: float | None
+    phases: tuple[PhaseSpending, ...] = Field(
+        default=(), description="planned and spent USD; empty if a price is unknown"
+    )
     design: str = Field(
         default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
     )

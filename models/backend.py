@@ -52,6 +52,8 @@ class ModelRequest:
     """Number of tokens at which the last answer to this request was truncated; 0: never truncated."""
     cuts: int = 0
     """Number of truncated answers to it."""
+    single: bool = False
+    """Whether only one request may be billed: the budget has no room for retries."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from labwright.models.backend import Backend, Image, ModelRequest, Reply, check_reply
 from labwright.models.budget import Budget
 from labwright.models.context_window import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
-from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, ContextTooLong, ImagesRefused, ModelError
+from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused, ModelError
 from labwright.models.ledger import AnswerLedger, KeepPrompt
 from labwright.models.prompt_renderer import render
 from labwright.models.retry import Retry
@@ -130,7 +130,8 @@ class ModelClient:
         instead: str,
         fatal: type[ModelError] = ImagesRefused,
     ) -> Out | None:
-        """Return the answer; None if the model gave no usable one, which is recorded with what is done instead.
+        """Return the answer; None if the model gave no usable one or the budget leaves the call out, which is recorded
+        with what is done instead.
 
         Raises: `fatal`, and every `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """
@@ -142,7 +143,9 @@ class ModelClient:
             return await self._models.answer(key, role, inputs, images)
         except fatal:
             raise
-        except UNUSABLE_ANSWER_ERRORS as error:
+        except (*UNUSABLE_ANSWER_ERRORS, BudgetSpent) as error:
+            if isinstance(error, BudgetSpent) and not error.optional:
+                raise
             recorder.append(CallUnanswered(key=key, why=str(error), then=instead))
             return None
 

@@ -36,9 +36,10 @@ class ModelConfigError(ModelError, UsageError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider did not answer within the configured limits."""
+    """The provider did not answer within the configured limits. `lost`: usage that may be billed anyway."""
 
     billed = False
+    lost = TokenUsage(usd=0.0, cached_usd=0.0)
 
 
 class QuotaSpent(ModelUnavailable):
@@ -92,9 +93,16 @@ UNUSABLE_ANSWER_ERRORS = (ModelOutputInvalid, ModelRefused)
 
 
 class BudgetSpent(ModelError):
-    """The budget has no room for the maximum cost of the call; nothing was asked."""
+    """The budget has no room for the maximum cost of the call; nothing was asked.
+
+    `optional`: the call is left out, and the run goes on.
+    """
 
     billed = False
+
+    def __init__(self, message: str, *, optional: bool = False) -> None:
+        super().__init__(message)
+        self.optional = optional
 
 
 class CatalogueError(ModelError, UsageError):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
 from labwright.models.roles import ROLES, VISION
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
+from labwright.record.schema.decisions import TokenUsage
 
 REST_SECONDS = 60.0
 """Seconds during which a model that was unavailable is asked only if no other is left."""
@@ -61,7 +63,8 @@ class Failover:
         failed: list[ModelUnavailable] = []
         for backend in order:
             try:
-                return await backend.answer(request)
+                reply = await backend.answer(request)
+                return replace(reply, usage=sum((error.lost for error in failed), start=reply.usage))
             except ModelUnavailable as error:
                 self._rest[id(backend)] = self._clock() + REST_SECONDS
                 failed.append(error)
@@ -70,6 +73,7 @@ class Failover:
                     raise
         # Raise the failure with the shortest wait, since its model may recover first; it names the others too.
         soonest = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
+        soonest.lost = sum((error.lost for error in failed), start=TokenUsage(usd=0.0, cached_usd=0.0))
         soonest.billed = any(error.billed for error in failed)
         if others := [str(error) for error in failed if error is not soonest]:
             soonest.args = (f"{soonest}; and {'; and '.join(others)}",)

@@ -38,9 +38,16 @@ from labwright.models.errors import (
     ModelError,
     ModelOutputInvalid,
     ModelRefused,
+    ModelUnavailable,
 )
 from labwright.models.model_address import COMMON_PROVIDERS, PROVIDERS_WITH_BASE_URL, ModelAddress, locate_model
-from labwright.models.prices import compute_usage, find_listed_context_tokens
+from labwright.models.prices import (
+    OVERHEAD_TOKENS,
+    compute_max_usd,
+    compute_usage,
+    estimate_prompt_tokens,
+    find_listed_context_tokens,
+)
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import (
@@ -55,6 +62,7 @@ from labwright.models.transport import (
     describe_error,
 )
 from labwright.record.proxy_environment import format_connection_advice
+from labwright.record.schema.decisions import TokenUsage
 from labwright.record.schema.frozen_model import replace_unencodable
 
 LOG = logging.getLogger(__name__)
@@ -155,13 +163,24 @@ class ProviderModel(SingleModelBackend):
         """Return the model's answer to a request. Raises `ModelError`."""
         if request.images and self._refuses_images:
             raise ImagesRefused(f"{self.name} accepts no images")
+        limits = self._settings
+        if request.single:
+            limits = limits.model_copy(update={"output_retries": 0})
         patient = RetryingModel(
-            self._model, self._settings, self._sleep, has_answered=self._has_answered, address=self._address.public_url
+            self._model,
+            limits,
+            self._sleep,
+            has_answered=self._has_answered,
+            address=self._address.public_url,
+            max_lost=0 if request.single else 1,
         )
         try:
             async with self._model:  # reference-counted: the last pending answer closes the connections
                 request = fit_to_window(request, await self.find_context_tokens(), model=self.name)
                 output = await self._ask_in_modes(request, patient)
+        except ModelUnavailable as error:
+            error.lost = self._count_usage(patient, request)
+            raise
         finally:
             self._has_answered = self._has_answered or bool(patient.responses)
         answered_by = next(
@@ -169,11 +188,21 @@ class ProviderModel(SingleModelBackend):
         )
         return Reply(
             output=output,
-            usage=compute_usage(patient.responses, request, self._settings),
+            usage=self._count_usage(patient, request),
             model=f"{self._address.prefix}:{replace_unencodable(answered_by)[:MAX_MODEL_NAME_CHARACTERS]}",
             left_out=self._omitted_features,
             retries=patient.retries + len(patient.responses) - 1,
         )
+
+    def _count_usage(self, patient: RetryingModel, request: ModelRequest) -> TokenUsage:
+        """Return the usage of all responses, and the maximum of requests that may be billed without one."""
+        used = compute_usage(patient.responses, request, self._settings)
+        if not patient.lost:
+            return used
+        prompt = estimate_prompt_tokens(request) + len(patient.responses) * (request.max_tokens + OVERHEAD_TOKENS)
+        most = compute_max_usd(self._settings, prompt, request.max_tokens)
+        once = TokenUsage(input_tokens=prompt, output_tokens=request.max_tokens, usd=most, cached_usd=0.0)
+        return sum([once] * patient.lost, start=used)
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
         return await self.find_context_tokens()
@@ -245,12 +274,12 @@ class ProviderModel(SingleModelBackend):
         return AnswerCut(
             f"{self.name}: the answer was truncated at {tokens} tokens",
             tokens=tokens,
-            usage=compute_usage(patient.responses, request, self._settings),
+            usage=self._count_usage(patient, request),
             retries=patient.retries + len(patient.responses),
         )
 
     async def _run_exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
-        retries = self._settings.output_retries - len(patient.responses)
+        retries = patient.limits.output_retries - len(patient.responses)
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
         agent = Agent(

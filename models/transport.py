@@ -108,19 +108,30 @@ class RetryingModel(WrapperModel):
     """A model that retries a request after a transport failure. Make one for each answer."""
 
     def __init__(
-        self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, has_answered: bool = False, address: str = ""
+        self,
+        wrapped: Model,
+        settings: ModelSettings,
+        sleep: Sleep,
+        *,
+        has_answered: bool = False,
+        address: str = "",
+        max_lost: int = 1,
     ) -> None:
-        """`has_answered`: the model has answered in this process; `address`: of a server that is not a provider's."""
+        """`has_answered`: the model has answered in this process; `address`: of a server that is not a provider's;
+        `max_lost`: tries of a request that may be billed without a response and are repeated."""
         super().__init__(wrapped)
         self._address = address
-        self._limits = settings
+        self.limits = settings
         self._sleep = sleep
         self._has_answered = has_answered
         self.sent: tuple[Feature, ...] = ()
         """Features of the request that a server may not support, in the order in which they are left out."""
         self.max_tokens = 0
         self.may_switch = False
+        self._max_lost = max_lost
         self.retries = 0
+        self.lost = 0
+        """Number of requests without a response that may be billed."""
         self.responses: list[ModelResponse] = []
 
     async def request(
@@ -134,18 +145,18 @@ class RetryingModel(WrapperModel):
         Raises: `ResponseTruncated`, `TokenLimitTooHigh`, `UnsupportedFeature`; or `ModelError`.
         """
         doubtful = 0
-        for attempt in range(1, self._limits.retries + 2):
+        for attempt in range(1, self.limits.retries + 2):
             try:
-                async with asyncio.timeout(self._limits.timeout):
+                async with asyncio.timeout(self.limits.timeout):
                     response = await self.wrapped.request(messages, model_settings, model_request_parameters)
             except (TimeoutError, ai.ModelTimeoutError):
-                doubtful += 1
+                doubtful, self.lost = doubtful + 1, self.lost + 1
                 error = ai.ModelConnectionError(
-                    self.model_name, f"no answer within {self._limits.timeout:g} s (models.timeout)"
+                    self.model_name, f"no answer within {self.limits.timeout:g} s (models.timeout)"
                 )
             except UNREADABLE_RESPONSE_ERRORS as caught:
-                doubtful += 1
-                LOG.info("%s: the response is not an answer", self._limits.name, exc_info=caught)
+                doubtful, self.lost = doubtful + 1, self.lost + 1
+                LOG.info("%s: the response is not an answer", self.limits.name, exc_info=caught)
                 error = ai.UnexpectedModelBehavior(
                     f"the server sent something that is not an answer ({describe_error(caught)})"
                 )
@@ -169,7 +180,7 @@ class RetryingModel(WrapperModel):
         if response.finish_reason == "length":
             raise ResponseTruncated
         # One try is left to ask in another way, for a model that was given a tool and wrote prose every time.
-        if "tool" in self.sent and self.may_switch and len(self.responses) == self._limits.output_retries:
+        if "tool" in self.sent and self.may_switch and len(self.responses) == self.limits.output_retries:
             parts = [part for one in self.responses for part in one.parts]
             if any(isinstance(part, TextPart) and part.content for part in parts) and not any(
                 isinstance(part, ToolCallPart) for part in parts
@@ -179,11 +190,11 @@ class RetryingModel(WrapperModel):
 
     async def _wait_before_retry(self, error: ai.AgentRunError, attempt: int, doubtful: int) -> None:
         """Wait; raises `ModelError` if no retry makes sense. `doubtful` tries may have to be paid."""
-        name = self._limits.name
+        name = self.limits.name
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         if asked is not None and asked > MAX_RETRY_WAIT_SECONDS and is_transient(error):
             raise QuotaSpent(f"{name}: a quota is used up: {describe_error(error)}", asked)
-        if doubtful > 1 or attempt > self._limits.retries or not is_transient(error):
+        if doubtful > self._max_lost or attempt > self.limits.retries or not is_transient(error):
             failed = make_transport_error(
                 error,
                 name,

@@ -10,7 +10,6 @@ from dataclasses import replace
 from statistics import fmean
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles.node_assessment import SUMMARY, Selection, SelectionCandidate, StageReport, SummaryInputs
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
@@ -157,14 +156,9 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
 async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
     """Record the report on a stage: the model's text, without keys that it was not shown, and the program's parts."""
     inputs = build_summary_inputs(context, stage, client.decision)
-    try:
-        answer = _report_from_record(inputs, "this stage tried nothing") if not inputs.nodes else None
-        answer = answer or await client.ask_or_none(
-            SUMMARY, inputs, instead="the report is built from the record alone"
-        )
-        answer = answer or _report_from_record(inputs, "no model gave a usable answer")
-    except BudgetSpent:
-        answer = _report_from_record(inputs, "the budget did not allow a model call")
+    answer = _report_from_record(inputs, "this stage tried nothing") if not inputs.nodes else None
+    answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is built from the record alone")
+    answer = answer or _report_from_record(inputs, "no model gave a usable answer")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
     context.recorder.append(
         StageSummarised(

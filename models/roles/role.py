@@ -54,6 +54,11 @@ class Role(Generic[In, Out]):
     """Raises `ValueError` if an answer does not fit the inputs; the model sees the message and is asked again, as if it
     had violated the schema."""
 
+    @property
+    def likely_tokens(self) -> tuple[int, int]:
+        """Tokens of a likely prompt and answer; where none were measured, from what a budget reserves."""
+        return self.typical_tokens if any(self.typical_tokens) else (self.prompt_tokens // 3, self.max_tokens // 8)
+
     def get_output_type(self, inputs: In) -> type[Out]:
         """Return the type that an answer to these inputs must have."""
         return self.output if self.choose_output is None else self.choose_output(inputs)

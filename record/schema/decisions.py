@@ -49,8 +49,8 @@ class Cost(FrozenModel):
     def __add__(self, other: Cost) -> Cost:
         return Cost(**{name: value + getattr(other, name) for name, value in self})
 
-    def __mul__(self, factor: int) -> Cost:
-        return Cost(**{name: value * factor for name, value in self})
+    def __mul__(self, factor: float) -> Cost:
+        return Cost(usd=self.usd * factor, tokens=round(self.tokens * factor), gpu_seconds=self.gpu_seconds * factor)
 
     def subtract_floored(self, other: Cost) -> Cost:
         """Return the difference to another cost, at least 0 in each quantity."""

@@ -3,10 +3,7 @@ unsealed."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
 from labwright.record.claims.estimates import find_ablation_nodes, find_winner
 from labwright.record.events.search_events import CodeRead, NodeSuspected
@@ -57,8 +54,7 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
     )
     answer = None
     if inputs.files:  # empty if a repository is measured without a patch
-        with suppress(BudgetSpent):
-            answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
+        answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
     if answer is not None and not answer.unread:
         doubts, verdict = keep_verified_doubts(answer.doubts, code), answer.verdict
         dropped = len(answer.doubts) - len(doubts)

@@ -298,7 +298,7 @@ class _NodeProbes:
             raise ProbeNotRunError(f"not run: {why}")
         try:
             if context.budget is not None:
-                context.budget.reserve_attempt(
+                await context.budget.reserve_attempt(
                     decision_number(context.recorder, RunTask(task=PROBE_TASK)), name, context.retry_seconds
                 )
                 self.reservations.append(name)

@@ -290,7 +290,7 @@ class NodeRunner:
         if len(self.node.attempts) == 1 and (
             first.is_out_of_time if first.failure is None else first.failure.kind in ("memory", "timeout")
         ):
-            with suppress(TooLate):
+            with suppress(TooLate, BudgetSpent):
                 await self.run_attempt(2)
         return self.node.attempts[-1].failure
 
@@ -303,7 +303,7 @@ class NodeRunner:
         earlier, final = self.find_checkpoints(number), context.folder.get_attempt_path(node.id, number)
         draft, node_cells = create_draft_folder(final), await prepare_node_cells(context, self.decided, self.view)
         if context.budget is not None:
-            context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
+            await context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter_step("waiting")
         job = Job(
             name=f"{node.id}/{number}",

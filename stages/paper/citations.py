@@ -27,7 +27,6 @@ from labwright.literature.matching import parse_authors, strip_tex
 from labwright.literature.paper_folder import read_papers
 from labwright.literature.verification import read_verification
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_revision import (
     CITE_ASK,
     CITE_SELECT,
@@ -170,10 +169,7 @@ async def gather_citations(context: RunContext) -> None:
             return
         async with context.literature() as literature:
             for number in range(1, context.paper.citation_rounds + 1):
-                try:
-                    going = await _run_round(context, client, literature, number)
-                except BudgetSpent:
-                    return
+                going = await _run_round(context, client, literature, number)
                 if not going or context.signals.stop_event.is_set() or context.state.limit_reason is not None:
                     return
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from labwright.literature.matching import strip_tex
 from labwright.models.backend import Image
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent, ImagesRefused
+from labwright.models.errors import ImagesRefused
 from labwright.models.roles.figures import (
     FIGURE_REVIEW,
     FigureMention,
@@ -35,10 +35,10 @@ from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain
 from labwright.record.schema.paper import PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.review.evidence import Evidence, tex_runner
+from labwright.stages.cost_table import format_figure_review_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.run_context import RunContext, run_once
-from labwright.stages.worst_case_cost import format_figure_review_task
 
 DPI = 160
 """Resolution of the images for a reviewer: 7-point text is 16 pixels high."""
@@ -120,7 +120,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         else:
             why = "" if answer.looked else "the model saw no images"
             reviews = {one.name: one for one in answer.reviews} | reviews
-    except (BudgetSpent, ImagesRefused) as error:
+    except ImagesRefused as error:
         why = str(error)
     reviews = {name: reviews[name] for name in shown if name in reviews}
     return FiguresReviewed(

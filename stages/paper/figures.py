@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
 from labwright.models.roles.node_assessment import Statistic
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions, find_trusted_replicates
@@ -124,18 +123,19 @@ async def draw_figures(context: RunContext) -> None:
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
         await _draw_hypothesis_figures(context, studio, drawn)
-        lacking = "the model gave no usable figures"
-        try:
-            for turn in range(context.paper.replots + 1):
-                if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
-                    break
-        except BudgetSpent as error:
-            lacking = str(error)
+        for turn in range(context.paper.replots + 1):
+            if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
+                break
         if drawn.kept or drawn.failed:
             _record_figures(context, studio, drawn)
         else:
             context.recorder.append(
-                FiguresDrawn(figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking))
+                FiguresDrawn(
+                    figures={},
+                    descriptions={},
+                    arrays=(),
+                    failure=Failure(kind="no answer", message="the model gave no usable figures"),
+                )
             )
 
     await run_once(context, "figures", work)

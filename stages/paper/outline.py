@@ -24,9 +24,10 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     WriteInputs,
 )
+from labwright.record.printed_value import escape_tex
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
-from labwright.record.schema.paper import Section
+from labwright.record.schema.paper import PaperDraft, Section
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
@@ -133,6 +134,28 @@ def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutlin
                 update={"tells": tuple(dict.fromkeys((*outline.abstract.tells, *required)))}
             ),
         }
+    )
+
+
+def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> PaperDraft:
+    """Return a draft by the program alone, after the sections that a model wrote: tables and figures of the main text,
+    and the verdict of each hypothesis. Required statements are not added."""
+    figures = [one.name for one in inputs.figures if one.placement == "main"]
+    placed = "\n".join(one.body for one in sections)
+    floats = [f"\\papertable{{{name}}}" for name in _list_needed_tables(inputs)]
+    floats += [f"\\paperfigure{{{name}}}" for name in figures]
+    verdicts = [f"We find that \\verdict{{{one.key}}}." for one in inputs.decided]
+    body = (
+        "The program wrote this section from the record, without a language model. Each hypothesis was registered "
+        "before it was tested.",
+        " ".join(verdicts),
+        *(one for one in floats if one not in placed),
+    )
+    return PaperDraft(
+        title=escape_tex(inputs.idea.title),
+        abstract="This is a report by the program, since the budget had no room for a paper by a language model.",
+        sections=(*sections, Section(title="Recorded results", body="\n\n".join(filter(None, body)))),
+        captions={one.name: escape_tex(one.description) for one in inputs.figures},
     )
 
 

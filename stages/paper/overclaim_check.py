@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles import READER, SCOPE
 from labwright.models.roles.paper_revision import ClaimQuestion, PrintedText, ReaderInputs, ScopeInputs
 from labwright.record.events.paper_events import DraftAssessed, ScopeChecked
@@ -24,11 +23,11 @@ from labwright.record.result_macros import find_macro_uses, strip_form
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, PaperReading, ScopeFinding, Section
 from labwright.review.evidence import Evidence, Violation, find_sentence_spans, find_unbound_comparisons, scan
+from labwright.stages.cost_table import format_overclaim_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figure_review import expand_macros
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.run_context import RunContext, run_once
-from labwright.stages.worst_case_cost import format_overclaim_task
 
 CUT_NOTE = "cut by the program, since no verdict bears it out"
 
@@ -56,12 +55,8 @@ async def _review_draft(context: RunContext, client: ModelClient, draft: DraftAs
     material = build_paper_context(context, client.decision)
     every = list_texts(draft.draft)
     texts = {where: expand_macros(text, material.evidence) for where, text in every.items()}
-    found = ScopeChecked(round=draft.round)
-    try:
-        found = await _find_overclaims(client, material, draft.round, every, texts)
-        return found.model_copy(update={"reading": await _read_as_outsider(client, material, texts)})
-    except BudgetSpent as error:
-        return found.model_copy(update={"why": str(error)})
+    found = await _find_overclaims(client, material, draft.round, every, texts)
+    return found.model_copy(update={"reading": await _read_as_outsider(client, material, texts)})
 
 
 async def _find_overclaims(

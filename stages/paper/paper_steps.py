@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 
 from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
@@ -39,9 +40,15 @@ from labwright.stages.paper.draft_versions import (
     select_best,
 )
 from labwright.stages.paper.figures import draw_figures
-from labwright.stages.paper.outline import build_section_inputs, group_sections, match_sections, repair_outline
+from labwright.stages.paper.outline import (
+    build_report,
+    build_section_inputs,
+    group_sections,
+    match_sections,
+    repair_outline,
+)
 from labwright.stages.paper.overclaim_check import check_overclaims, list_overclaims, remove_overclaims
-from labwright.stages.paper.paper_context import build_write_inputs
+from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, reflect
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
@@ -65,7 +72,7 @@ class NoDraftError(Exception):
 
 async def write_draft(context: RunContext) -> None:
     """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. An
-    abstract that is too long is requested once more.
+    abstract that is too long is requested once more. What the budget has no room for, the program writes.
 
     Raises `NoDraftError`.
     """
@@ -73,30 +80,40 @@ async def write_draft(context: RunContext) -> None:
     async def work(client: ModelClient) -> None:
         material = build_paper_context(context, client.decision)
         inputs = build_write_inputs(material)
-        outline = await _write_outline(client, inputs)
-        sections: tuple[Section, ...] = ()
-        captions: dict[str, str] = {}
-        abstract = ""
-        for asked in group_sections(outline, context.paper.sections_per_call):
-            given = build_section_inputs(inputs, outline, asked, sections)
-            answer = await client.ask_or_none(WRITE, given, instead=RETRY_NOTE) or await client.ask_or_none(
-                WRITE, given.model_copy(update={"complaints": (UNUSABLE_ANSWER,)}), instead=RETRY_NOTE
-            )
-            if answer is None:
-                raise NoDraftError(WRITE, client)
-            sections += match_sections(asked, answer.sections)
-            captions |= answer.captions
-            abstract = answer.abstract or abstract
-        if complaints := check_abstract(abstract, material.evidence):
-            given = build_section_inputs(inputs, outline, (), sections).model_copy(update={"complaints": complaints})
-            answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
-            abstract = answer.abstract if answer is not None and answer.abstract else abstract
+        written = list[Section]()
+        try:
+            draft = await _ask_for_draft(context, client, material, inputs, written)
+        except BudgetSpent:
+            draft = build_report(inputs, written)
         if not context.state.drafts:
-            draft = PaperDraft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
             draft = add_missing_statements(draft, inputs.statements, material.evidence.claims_by_table)
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
     await run_once(context, context.state.format_paper_task("write"), work)
+
+
+async def _ask_for_draft(
+    context: RunContext, client: ModelClient, material: PaperContext, inputs: WriteInputs, written: list[Section]
+) -> PaperDraft:
+    """Return the writer's draft; `written` receives its sections as they are written. Raises `BudgetSpent`."""
+    outline = await _write_outline(client, inputs)
+    captions: dict[str, str] = {}
+    abstract = ""
+    for asked in group_sections(outline, context.paper.sections_per_call):
+        given = build_section_inputs(inputs, outline, asked, tuple(written))
+        answer = await client.ask_or_none(WRITE, given, instead=RETRY_NOTE) or await client.ask_or_none(
+            WRITE, given.model_copy(update={"complaints": (UNUSABLE_ANSWER,)}), instead=RETRY_NOTE
+        )
+        if answer is None:
+            raise NoDraftError(WRITE, client)
+        written += match_sections(asked, answer.sections)
+        captions |= answer.captions
+        abstract = answer.abstract or abstract
+    if complaints := check_abstract(abstract, material.evidence):
+        given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
+        answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
+        abstract = answer.abstract if answer is not None and answer.abstract else abstract
+    return PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
 
 
 async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutline:

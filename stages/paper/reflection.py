@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
 from labwright.models.roles import REFLECT
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
@@ -69,14 +68,11 @@ async def revise(
         before = _list_earlier(context.state.drafts, number)
         await review_paper_figures(context, select_best(before))
         await check_overclaims(context, select_best(before))
-        try:
-            answer = await client.ask_or_none(
-                REFLECT,
-                build_reflect_inputs(context, before, client.decision, results=results),
-                instead="the draft stays unchanged",
-            )
-        except BudgetSpent:
-            return
+        answer = await client.ask_or_none(
+            REFLECT,
+            build_reflect_inputs(context, before, client.decision, results=results),
+            instead="the draft stays unchanged",
+        )
         if answer is None or answer.is_empty:
             return
         if not any(one.round == number for one in context.state.drafts):

@@ -308,13 +308,13 @@ def test_a_budget_that_cannot_hold_a_paper_for_each(
         "--out",
         "c",
         "--budget-usd",
-        "120",
+        "1",
         "--model",
         "openai-chat:m",
         "--set",
         'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}',
     )
-    assert "with the budget divided by 2: the budget of $60.00 is too small" in said
+    assert "with the budget divided by 2: the budget of $0.50 cannot hold a report" in said
 
 
 def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,11 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-from labwright.agent.budget import build_reservations
-from labwright.agent.settings import compose_settings
+from labwright.agent.budget import build_cost_table
+from labwright.agent.settings import Settings, compose_settings
 from labwright.models.client import Models
 from labwright.models.offline.ideation import answer_digest
+from labwright.models.roles import DIGEST
 from labwright.models.roles.ideation import DigestInputs
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
@@ -88,18 +89,19 @@ def test_a_run_without_documents_has_no_such_step(tmp_path: Path) -> None:
     assert not log.events and not model.requests and RunState().context is None
 
 
-def test_the_budget_leaves_room_for_the_summaries(tmp_path: Path) -> None:
+def test_the_summaries_are_in_the_table_of_costs(tmp_path: Path) -> None:
     given(tmp_path)
     settings = compose_settings(
         flags={"context": str(tmp_path / "papers"), "models.name": "openai-chat:x"}, environment={}
     )
-    steps = build_reservations(settings).compute_step_costs()
-    assert steps[CONTEXT_TASK].tokens > 0
-    assert (
-        build_reservations(settings.model_copy(update={"context": None})).compute_step_costs()[CONTEXT_TASK].tokens == 0
-    )
+
+    def count_summaries(settings: Settings) -> float:
+        return sum(row.likely for row in build_cost_table(settings).list_rows() if row.role is DIGEST)
+
+    assert count_summaries(settings) > 0
+    assert count_summaries(settings.model_copy(update={"context": None})) == 0
     gone = settings.model_copy(update={"context": tmp_path / "gone"})
-    assert build_reservations(gone).compute_step_costs()[CONTEXT_TASK].tokens == 20 * steps[CONTEXT_TASK].tokens
+    assert count_summaries(gone) == 20 * count_summaries(settings)
 
 
 def test_a_document_is_asked_about_by_its_copy(tmp_path: Path) -> None:

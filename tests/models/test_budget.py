@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pytest
 from pydantic import BaseModel
@@ -15,6 +15,7 @@ from labwright.models.backend import Image, ModelRequest, Reply
 from labwright.models.budget import (
     Budget,
     BudgetSettings,
+    Priority,
     compute_max_call_cost,
     estimate_prompt_tokens,
     list_unpriced_models,
@@ -35,9 +36,17 @@ from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import Alternative, ModelSettings, Price, RoleModel
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.run_events import CostReserved, LimitReached, ReservationReturned, RunResumed, RunStarted
+from labwright.record.events.run_events import (
+    CallUnanswered,
+    CostReserved,
+    LimitReached,
+    ReservationReturned,
+    RunResumed,
+    RunStarted,
+)
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import CallKey, Cost, RunTask, SearchAction, TokenUsage
 from labwright.record.schema.idea import Idea
 from tests.models.examples import INPUTS
@@ -45,19 +54,24 @@ from tests.models.examples import INPUTS
 PRICED = ModelSettings(
     name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, roles={"compare": RoleModel(max_tokens=1000)}
 )
-ROOMY = Cost(usd=1.0, tokens=1_000_000)
 
 
+@dataclass
 class Equal:
-    """Every step may take the same."""
+    """Every call is of the same priority and leaves the same free; every action may take the same."""
 
-    def __init__(self, share: Cost = ROOMY, *tasks: str) -> None:
-        self.share, self.tasks = share, tasks
+    share: Cost = field(default_factory=Cost)
+    priority: Priority = "search"
 
-    def compute_step_costs(self) -> Mapping[str, Cost]:
-        return dict.fromkeys(self.tasks, self.share)
+    def find_priority(self, state: RunState, decision_id: int, role: str) -> Priority:
+        return self.priority
 
-    def compute_action_cost(self, action: SearchAction) -> Cost:
+    def compute_set_aside(
+        self, state: RunState, decision_id: int | None = None, role: str = "", action: SearchAction | None = None
+    ) -> Cost:
+        return self.share
+
+    def estimate_action(self, action: SearchAction, state: RunState) -> Cost:
         return self.share
 
     def compute_attempt_cost(self, limit: float) -> Cost:
@@ -90,7 +104,7 @@ class Answers(ScriptedModel):
 
 
 def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | TokenUsage, shares: Equal | None = None) -> BaseModel:
-    budget = Budget(caps, log, shares or Equal(), PRICED)
+    budget = Budget(caps, log, PRICED, shares or Equal())
     models = Models(Answers(*told), log, PRICED, lambda: 0.0, budget=budget)
     return asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
 
@@ -143,11 +157,63 @@ def test_a_call_that_does_not_fit_is_not_made() -> None:
     assert isinstance(limited, LimitReached) and limited.stage is None and log.state.spent_cost == Cost()
 
 
-def test_what_is_left_free_for_steps_to_come_is_nobody_elses() -> None:
-    share = Cost(usd=0.001)
-    ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(share))
-    with pytest.raises(BudgetSpent):
-        ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(Cost(usd=0.75), "figures", "judge"))
+def test_only_a_needed_call_may_take_what_is_set_aside() -> None:
+    aside = Cost(usd=1.49)
+    with pytest.raises(BudgetSpent, match=r"\$1\.49 are set aside for the paper"):
+        ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(aside))
+    log = log_of()
+    ask(log, BudgetSettings(usd=1.5), TOOK, shares=Equal(aside, "needed"))
+    assert log.state.limit_reason is None and log.state.spent_cost.usd == 0.25
+
+
+def test_an_optional_call_is_left_out_and_the_run_goes_on() -> None:
+    log = log_of()
+    budget = Budget(BudgetSettings(usd=1.5), log, PRICED, Equal(Cost(usd=1.49), "optional"))
+    client = Models(Answers(), log, PRICED, lambda: 0.0, budget=budget).make_client(1, 0)
+    assert asyncio.run(client.ask_or_none(ROLES["compare"], INPUTS["compare"], instead="nothing")) is None
+    left_out = log.events[-1]
+    assert isinstance(left_out, CallUnanswered) and "the budget of $1.50" in left_out.why
+    assert log.state.limit_reason is None
+
+
+def test_a_call_without_room_for_its_retries_is_one_request_and_is_repeated_while_there_is_room() -> None:
+    class OneByOne(Answers):
+        async def answer(self, request: ModelRequest) -> Reply:
+            self.single = (*self.single, request.single)
+            return await super().answer(request)
+
+        single: tuple[bool, ...] = ()
+
+    log, model = log_of(), OneByOne(ModelOutputInvalid("prose"), TOOK)
+    single = compute_max_call_cost(PRICED, COMPARE, 5000, max_tokens=1000, single=True).usd
+    budget = Budget(BudgetSettings(usd=3 * single), log, PRICED, Equal())
+    models = Models(model, log, PRICED, lambda: 0.0, budget=budget)
+    asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
+    (lost,) = log.state.lost_costs.values()
+    assert model.single == (True, True) and 0 < lost.usd <= single
+    assert log.state.spent_cost.usd == pytest.approx(0.25 + lost.usd)
+
+
+async def test_a_call_without_room_beside_others_waits_for_them() -> None:
+    class Slow(Answers):
+        most_at_once = now = 0
+
+        async def answer(self, request: ModelRequest) -> Reply:
+            self.now += 1
+            self.most_at_once = max(self.most_at_once, self.now)
+            await asyncio.sleep(0.01)
+            self.now -= 1
+            return await super().answer(request)
+
+    cheap = TokenUsage(input_tokens=1, usd=0.0)
+    log, model = log_of(), Slow(*[cheap] * 8)
+    single = compute_max_call_cost(PRICED, COMPARE, 5000, max_tokens=1000, single=True).usd
+    models = Models(
+        model, log, PRICED, lambda: 0.0, budget=Budget(BudgetSettings(usd=2 * single), log, PRICED, Equal())
+    )
+    clients = [models.make_client(1, attempt) for attempt in range(8)]
+    await asyncio.gather(*(one.ask(ROLES["compare"], INPUTS["compare"]) for one in clients))
+    assert 1 < model.most_at_once < 8 and len(log.state.answers) == 8 and log.state.limit_reason is None
 
 
 def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
@@ -158,14 +224,14 @@ def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
 # --- the most that a call may take ----------------------------------------------------------------------------------
 
 
-def test_the_most_counts_every_retry_and_the_dearest_model_that_may_answer() -> None:
+def test_the_most_counts_every_retry_of_every_model_that_may_be_asked() -> None:
     once = PRICED.model_copy(update={"output_retries": 0, "retries": 0})
     assert compute_max_call_cost(once, COMPARE, 2000) == Cost(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
     assert compute_max_call_cost(PRICED, COMPARE, 2000).tokens > 5 * 3000
     dear = {**PRICED.prices, "vllm:dear": Price(input=5.0, output=50.0)}
     chain = once.model_copy(update={"prices": dear, "fallbacks": (Alternative(name="vllm:dear"),)})
     assert compute_max_call_cost(chain, COMPARE, 2000).usd == pytest.approx(
-        5 * compute_max_call_cost(once, COMPARE, 2000).usd
+        6 * compute_max_call_cost(once, COMPARE, 2000).usd
     )
 
 
@@ -251,11 +317,13 @@ def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_
 
 
 def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_not_limited() -> None:
+    roomy = log_of()
+    ask(roomy, BudgetSettings(usd=0.06), TOOK)  # no room for retries
+    first = max(one.spending.usd for one in roomy.events if isinstance(one, CostReserved))
     log = log_of()
-    most = compute_max_call_cost(PRICED, COMPARE, 5000).usd
     with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.roles"):
-        ask(log, BudgetSettings(usd=1.5 * most), cut(1000), shares=Equal(Cost(usd=0.001)))
-    assert not any(isinstance(event, LimitReached) for event in log.events) and log.state.spent_cost.usd > 0.05
+        ask(log, BudgetSettings(usd=1.001 * first), cut(1000))
+    assert not any(isinstance(event, LimitReached) for event in log.events) and log.state.spent_cost.usd == first
 
 
 def test_what_fails_after_an_answer_that_was_cut_has_to_be_paid_all_the_same() -> None:

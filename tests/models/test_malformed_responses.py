@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from labwright.agent.budget import NoReservations
 from labwright.models import roles
 from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget, BudgetSettings, compute_max_call_cost
@@ -343,7 +342,7 @@ async def test_a_cap_holds_whatever_a_server_says_that_its_answers_took(what: st
         )
         backend, log = open_backend(settings), MemoryLog()
         most = compute_max_call_cost(settings, QUESTION.role, estimate_prompt_tokens(QUESTION), max_tokens=100).usd
-        budget = Budget(BudgetSettings(usd=3.5 * most), log, NoReservations(), settings)
+        budget = Budget(BudgetSettings(usd=3.5 * most), log, settings)
         with pytest.raises(BudgetSpent):
             for ordinal in range(10):
                 key = CallKey(decision=1, attempt=0, role="code", ordinal=ordinal)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.agent.budget import build_reservations
+from labwright.agent.budget import build_cost_table
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.budget import Budget
@@ -45,6 +45,7 @@ from labwright.record.events.search_events import (
     SealedTestScored,
     TaskDone,
 )
+from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
@@ -123,7 +124,7 @@ class World:
         self.log = MemoryLog([*self.events] or [*first])
         folder = RunFolder(self.root)
         folder.create_folders()
-        budget = Budget(self.settings.budget, self.log, build_reservations(self.settings), self.settings.models)
+        budget = Budget(self.settings.budget, self.log, self.settings.models, build_cost_table(self.settings))
         self.bench = RunContext(
             recorder=self.log,
             folder=folder,
@@ -484,13 +485,10 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     (late,) = (one for one in collect_ablation_results(world.state) if one.by == "reviewer")
     assert late.outcome == "not run" and "the time limit: 4 s remain" in late.why
     assert "was not run" in world.model.inputs["reflect"][0].news[0]
-    begun = {
-        event.action.task
-        for event in drafted_once[1]
-        if isinstance(event, DecisionMade) and isinstance(event.action, RunTask)
-    }
-    paper = sum(one.usd for task, one in build_reservations(hurried).compute_step_costs().items() if task not in begun)
-    capped = compose_settings(flags={**FLAGS, "budget.usd": paper + 0.01}, environment={})
+    state, flags = fold_events((event, 0.0) for event in drafted_once[1]), {**FLAGS, "models.code.max_tokens": 100_000}
+    aside = build_cost_table(compose_settings(flags=flags, environment={})).compute_set_aside(state, 1, "judge")
+    room = {"budget.usd": state.spent_cost.usd + aside.usd + 1.0}  # for the reviewer, but not for code
+    capped = compose_settings(flags={**flags, **room}, environment={})
     world = at_draft(
         drafted_once,
         tmp_path / "usd",

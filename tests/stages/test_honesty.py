@@ -22,18 +22,21 @@ from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims, find_trusted_replicates, find_winner
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeProbed, NodeSuspected, PlanPrepared
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.nodes import HonestyFinding
-from labwright.review.honesty.label_probe import PROBE_FILE, PROBE_TASK, build_probe_script
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import HonestyFinding, Node
+from labwright.review.honesty.label_probe import PROBE_FILE, build_probe_script
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import compute_chance_level, read_final_predictions
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.search.settings import SearchSettings
+from labwright.stages.cost_table import CostTable
 from labwright.stages.evidence.sanity_probes import probe_winners, select_cells
 from labwright.stages.evidence.scoring import nodes_to_score, score_tests
 from labwright.stages.nodes.node_plots import draw_plots
@@ -42,9 +45,8 @@ from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
-from labwright.stages.worst_case_cost import WorstCaseCosts
 from tests.programs import program_files
-from tests.stages.small_study import experiment_code
+from tests.stages.small_study import PLAN, experiment_code
 from tests.stages.test_nodes import agenda, program_or_plots, search
 from tests.stages.test_prompt_inputs import Story, cells
 
@@ -222,15 +224,20 @@ def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> Non
     assert select_cells((b1, a1), {"a": "b", "b": "a"}) == (b1, a1)
 
 
-def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
-    shares = WorstCaseCosts(
+def test_the_search_leaves_gpu_time_for_the_probe_and_the_fresh_seeds() -> None:
+    table = CostTable(
         ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2, grace_seconds=10.0
     )
-    assert (
-        shares.compute_step_costs()[PROBE_TASK].gpu_seconds
-        == shares.compute_attempt_cost(100.0 * RETRY_FACTOR).gpu_seconds
+    state, fresh = RunState(), SearchSettings().count_seeds("agenda")
+    state.data_plan = PLAN
+    state.nodes["n0001"] = Node(
+        id="n0001", parent=None, decision=1, stage="preliminary", kind="draft", seed=0, status="good"
     )
-    assert shares.total_step_cost.gpu_seconds > 0
+    most = table.compute_attempt_cost(100.0).gpu_seconds
+    probe, ablation, likely = 1, 1 + fresh, 2 * min(PLAN.expected_seconds, 100.0)
+    aside, replicate = table.compute_set_aside(state), ExpandTree(stage="agenda", kind="replicate", seed=9)
+    assert aside.gpu_seconds == pytest.approx((probe + ablation + fresh) * likely + most - likely)
+    assert table.compute_set_aside(state, action=replicate).gpu_seconds < aside.gpu_seconds
 
 
 async def test_plots_with_typed_numbers_are_drawn_again_and_refused_where_they_stay(tmp_path: Path) -> None:
@@ -259,7 +266,6 @@ def unused(job: Job) -> tuple[float, JobOutcome]:
 async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
     from labwright.review.honesty.label_probe import find_arms_ignoring_labels, judge_label_permutation
     from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
-    from tests.stages.small_study import PLAN
 
     views, labels = tmp_path / "views", tmp_path / "labels"
     materialise("iris", views=views, labels=labels, seed=1)

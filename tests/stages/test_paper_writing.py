@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
+from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_revision import (
     ReflectInputs,
     Reflection,
@@ -207,6 +209,32 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     after = desk.log.state.drafts[1]
     assert after.draft.sections[1].body == "What was done." and after.complaints == ()
     assert after.refused == ("Introduction, as a whole: it may not be rewritten as a whole: edit its passages",)
+
+
+@pytest.mark.parametrize(("spent_at", "written"), [("outline", ()), ("write", ("Introduction",))])
+async def test_without_room_for_the_writer_the_program_reports_what_is_recorded(
+    tmp_path: Path, spent_at: str, written: tuple[str, ...]
+) -> None:
+    class Broke(ScriptedModel):
+        """Has no room for a role, or for the second group of sections."""
+
+        async def answer(self, request: ModelRequest) -> Reply:
+            late = isinstance(request.inputs, SectionInputs) and bool(request.inputs.written)
+            if request.role.name == spent_at and (spent_at == "outline" or late):
+                raise BudgetSpent("the budget of $2.00: no room")
+            return await model.answer(request)
+
+    model = scripted()
+    desk = Desk(tmp_path, Broke(lambda _: Reflection(done=True)), sections_per_call=1)
+    await write_draft(desk.bench)
+    [version] = desk.log.state.drafts
+    assert [one.title for one in version.draft.sections] == [*written, "Recorded results"]
+    assert version.left_out == () and version.complaints[1:] == ()
+    assert not [one for one in version.violations if "12" not in one], "what the program wrote is bound"
+    body = version.draft.sections[-1].body
+    assert r"\papertable{" in body and r"\paperfigure{loss}" in body
+    await write_draft(desk.bench)
+    assert len(desk.log.state.drafts) == 1
 
 
 @pytest.mark.parametrize(
