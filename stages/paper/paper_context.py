@@ -211,8 +211,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         results=results,
         summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
         setups=tuple(
-            ClaimLine(key=key, printed=to_plain_text(value), meaning=key.replace(".", " "))
-            for key, value in material.evidence.setups.items()
+            ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
         ),
         decided=decided,
         comparisons=comparisons,

@@ -95,7 +95,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
         "not tuned with equal effort: plain got less",
         "hyperparameters of smooth were not tuned on the reported code as far",
         r"plain reaches \result{test/digits/log_loss/plain.mean}",
-        "smooth and plain are not equal in rows and seconds;",
+        "smooth and plain differ in rows and seconds per cell;",
     ):
         assert words in lines, words
     assert [one.basis_text for one in CLAIMS.differences] == ["exploratory, stale tuning, unanchored"]
