@@ -80,7 +80,10 @@ def flatten(text: str) -> str:
 def cut_line(text: str, limit: int = 200) -> str:
     """Return the text on one line of at most `limit` characters, for names and titles (prose: `cut_sentences`)."""
     shown = flatten(text)
-    return shown if len(shown) <= limit else shown[: limit - 4] + " ..."
+    if len(shown) <= limit:
+        return shown
+    space = shown.rfind(" ", max(0, limit - 30), limit - 3)
+    return f"{shown[: space if space > 0 else limit - 4]} ..."
 
 
 def cut_sentences(text: str, limit: int) -> str:
