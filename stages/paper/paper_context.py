@@ -301,7 +301,7 @@ def format_statistics(material: PaperContext, datasets: Sequence[str], limit: in
     texts = material.evidence.results
     return tuple(
         f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n}"
+        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n} seeds"
         for one in found
     )
 
