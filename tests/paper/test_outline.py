@@ -35,7 +35,10 @@ ABLATIONS = ("without-smoothing",)
 
 
 def inputs_of(better: bool = True, **changes: Any) -> WriteInputs:
-    given = make_write_inputs(lambda *_: better, ABLATIONS)
+    def is_better(*_: object) -> bool:
+        return better
+
+    given = make_write_inputs(is_better, ABLATIONS)
     told = list_reportable_outcomes(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
