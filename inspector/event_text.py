@@ -269,7 +269,7 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
             return f"citations, round {event.round}: {len({one.key for one in event.supports})} selected{refused}"
         case paper_events.DraftAssessed():
             pages = f", {event.pages} pages" if event.pages is not None else ""
-            left_out = f", {len(event.left_out)} items left out" if event.left_out else ""
+            left_out = f", {len(event.left_out)} required statements left out" if event.left_out else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
         case paper_events.PaperReleased():
             which = f", text of round {event.round}" if event.round is not None else ""

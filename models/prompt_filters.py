@@ -80,7 +80,10 @@ def flatten(text: str) -> str:
 def cut_line(text: str, limit: int = 200) -> str:
     """Return the text on one line of at most `limit` characters, for names and titles (prose: `cut_sentences`)."""
     shown = flatten(text)
-    return shown if len(shown) <= limit else shown[: limit - 4] + " ..."
+    if len(shown) <= limit:
+        return shown
+    space = shown.rfind(" ", max(0, limit - 30), limit - 3)
+    return f"{shown[: space if space > 0 else limit - 4]} ..."
 
 
 def cut_sentences(text: str, limit: int) -> str:
@@ -94,6 +97,11 @@ def cut_sentences(text: str, limit: int) -> str:
     ends = [match.end() for match in _SENTENCE_END.finditer(shown, 0, limit)]
     cut = ends[-1] if ends else max(shown.rfind(" ", 0, limit), 0) or limit
     return f"{shown[:cut].rstrip()} [... {len(shown) - cut} characters left out]"
+
+
+def join_findings(findings: Iterable[str]) -> str:
+    """Join findings into one text, each as a sentence of its own."""
+    return " ".join(one if one.rstrip().endswith((".", "!", "?")) else f"{one.rstrip()}." for one in findings)
 
 
 def cut_field(text: str, field: str) -> str:
@@ -187,12 +195,13 @@ def format_measurements(
 ) -> str:
     """Format one line per (dataset, condition, split): every value by name, in the order of recording.
 
-    With a plan, scores that it does not name are left out: a submission is scored by all applicable metrics. With
-    `before`, each value has its previous value and the difference; rows measured only before follow.
+    With a plan, scores that it does not name are left out: a submission is scored by all applicable metrics. Values of
+    several runs are listed by name. With `before`, each value has its previous value and the difference; rows measured
+    only before follow.
     """
     shown, old = _group_by_row(measurements, plan), _group_by_row(before, plan)
     lines = [_format_row(row, values, old.get(row, ())) for row, values in shown.items()]
-    lines += [f"{_format_row(row, values)}; before, not now" for row, values in old.items() if row not in shown]
+    lines += [f"{_format_row(row, values)} (parent only)" for row, values in old.items() if row not in shown]
     return cap_lines(lines, limit)
 
 
@@ -206,6 +215,12 @@ def _group_by_row(measurements: Iterable[Measurement], plan: DataPlan | None) ->
 
 
 def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] = ()) -> str:
+    runs = {name: [m for m in values if m.name == name] for name in dict.fromkeys(m.name for m in values)}
+    if any(len(of) > 1 for of in runs.values()):
+        return f"- {row}: " + "; ".join(
+            f"{name} {', '.join(format_number(m.value) for m in of)}{' (self-reported)' * (of[0].grade == 'logged')}"
+            for name, of in runs.items()
+        )
     now, then = ({(m.name, m.value, m.grade == "logged") for m in some} for some in (values, before))
     known = {m.name: m.value for m in before} if now != then else {}
     shown: list[str] = []

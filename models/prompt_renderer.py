@@ -35,6 +35,7 @@ PROMPT_FILTERS = (
     prompt_filters.cut_line,
     prompt_filters.cut_sentences,
     prompt_filters.cut_field,
+    prompt_filters.join_findings,
     prompt_filters.fence,
     prompt_filters.format_number,
     prompt_filters.format_measurements,

@@ -55,6 +55,21 @@ class Ablation(FrozenModel):
         }[self.action]
         return " ".join(f"{self.name}: {change}. {self.why}".split())
 
+    @property
+    def change_text(self) -> str:
+        """The change in sentences, for prompts."""
+        part, replacement = (" ".join(text.split()).rstrip(".") for text in (self.part, self.replacement))
+        return {
+            "remove": f"take out {part}.",
+            "replace": f"replace {part}. Replacement: {replacement}.",
+            "add": f"add to {part}. Addition: {replacement}.",
+        }[self.action]
+
+    @property
+    def summary(self) -> str:
+        """The ablation in sentences, for prompts: name, change and reason."""
+        return f"`{self.name}`: {self.change_text} {' '.join(self.why.split()).rstrip('.')}."
+
 
 class MissingAblation(FrozenModel):
     """An ablation that a reviewer of the draft would request, with the reason if it is not run."""

@@ -720,7 +720,7 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
             }[one.function]
             levels = {each.name for each in plan.all_levels}
             names = [_find_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
-            over = ", ".join(names) or f"all {one.axis}"
+            over = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or f"all {one.axis}"
             return f"{how} over {over} of {_describe_expression(one.operand, plan, inner=True)}"
         case TunedArm():
             return f"{_find_title(plan.arms, one.arm)} at the level that is best on {one.selection_split}"

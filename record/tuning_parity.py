@@ -136,6 +136,8 @@ def _compute_ratios(given: Sequence[float]) -> list[float | None]:
 # --- compute of the compared arms ------------------------------------------------------------------------------------
 
 PARITY_QUANTITIES = ("steps", "rows", "parameters", "seconds")
+MIN_COMPARED_SECONDS = 1.0
+"""Seconds per cell from which the compute time of two arms is compared."""
 
 
 class ArmCompute(FrozenModel):
@@ -191,7 +193,7 @@ def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple
     """Return (method, baseline, quantities that differ by more than `MAX_EQUAL_RATIO`), for pairs with differences."""
     roles = {one.name: one.role for one in state.data_plan.arms} if state.data_plan else {}
     found = (
-        (a.arm, b.arm, tuple(name for name in PARITY_QUANTITIES if _is_unequal(getattr(a, name), getattr(b, name))))
+        (a.arm, b.arm, tuple(name for name in PARITY_QUANTITIES if _is_unequal(a, b, name)))
         for a in rows
         for b in rows
         if (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline")
@@ -199,5 +201,9 @@ def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple
     return tuple(one for one in found if one[2])
 
 
-def _is_unequal(a: float | None, b: float | None) -> bool:
-    return a is not None and b is not None and max(a, b) > MAX_EQUAL_RATIO * min(a, b)
+def _is_unequal(one: ArmCompute, other: ArmCompute, name: str) -> bool:
+    """Return whether a quantity differs; seconds of short cells do not, since starting a process takes most of them."""
+    a, b = getattr(one, name), getattr(other, name)
+    if a is None or b is None or (name == "seconds" and max(a, b) < MIN_COMPARED_SECONDS):
+        return False
+    return max(a, b) > MAX_EQUAL_RATIO * min(a, b)

@@ -11,24 +11,38 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from labwright.models.roles.experiment_code import MetricChange, Tables
 from labwright.models.roles.node_assessment import Statistic
 from labwright.record.float_compare import subtract_rounded
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
 from labwright.record.schema.nodes import Node
 
 Quantity = tuple[str, str, str]
 """(dataset, condition, metric)."""
 
 
-def build_tables(nodes: Iterable[Node], plan: DataPlan) -> Tables:
-    """Build tables from the last attempts of these nodes (one seed each). The first value of a condition counts."""
+def build_tables(nodes: Iterable[Node], plan: DataPlan, *, parent: Node | None = None) -> Tables:
+    """Build tables from the last attempts of these nodes (one seed each). The first value of a condition counts.
+
+    With the parent of an ablation, which measures only the ablated arm, arms are compared with the parent's method.
+    """
     last = [node.attempts[-1] for node in nodes if node.attempts]
-    values: dict[Quantity, float] = {}
-    for measured in (one for attempt in last for one in attempt.measurements):
-        values.setdefault((measured.dataset, measured.condition, measured.name), measured.value)
+    values = _collect_values(one for attempt in last for one in attempt.measurements)
+    if parent is None:
+        arms = _compare_arms(values, plan)
+    else:
+        method = next((arm.name for arm in plan.arms if arm.role == "method"), "")
+        own = {key: value for key, value in _collect_values(parent.measurements).items() if parse_arm(key[1]) == method}
+        arms = _compare_across(own | values, plan, n=1, order=[method], name=parse_arm, within=parse_level)
     return Tables(
-        arms=_compare_arms(values, plan),
+        arms=arms,
         levels=_compare_levels(values, plan),
         self_reported=tuple(one for attempt in last for one in attempt.self_reported),
     )
+
+
+def _collect_values(measurements: Iterable[Measurement]) -> dict[Quantity, float]:
+    values: dict[Quantity, float] = {}
+    for one in measurements:
+        values.setdefault((one.dataset, one.condition, one.name), one.value)
+    return values
 
 
 def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], plan: DataPlan) -> Tables:

@@ -22,12 +22,12 @@ from labwright.models.roles.study_plan import MissingAblationsInputs
 from labwright.record.ablation import Ablation, MissingAblation
 from labwright.record.ablation_results import collect_ablation_results, find_item_nodes
 from labwright.record.claims.estimates import find_winner
-from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import format_verdict_clauses
 from labwright.record.events.search_events import MissingAblationsNamed, TaskDone
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import ResultMacroUse, fill_macros
+from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
 from labwright.record.run_folder import read_source
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, VisibleDecisions
 from labwright.record.schema.paper import PaperDraft
@@ -110,7 +110,7 @@ def describe_results(state: RunState) -> tuple[str, ...]:
         else:
             how = "run and failed" if result.outcome == "failed" else "not run"
             outcome = f"It was {how} ({result.why}): report it as a limitation."
-        lines.append(f"A reviewer requested an ablation. {result.ablation.item_text} {outcome}")
+        lines.append(f"A reviewer requested an ablation. {result.ablation.summary} {outcome}")
     return tuple(lines)
 
 
@@ -167,9 +167,11 @@ def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
     values = format_claims(claims.all_claims) | format_verdict_clauses(
         state, decide_hypotheses(state), claims.differences
     )
+    setups = format_setups(state)
 
     def value(use: ResultMacroUse) -> str:
-        return values[use.key].tex if use.macro != "setup" and use.key in values else str(use)
+        found = (setups if use.macro == "setup" else values).get(use.key)
+        return str(use) if found is None else to_plain_text(found)
 
     def read(text: str) -> str:
         return fill_macros(text, value)

@@ -177,7 +177,7 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
         ablation=find_ablation(context.state, action.item) if node.stage == "ablation" else None,
         duty=find_required_measurements(view),
         figures=node.reviews,
-        tables=build_tables([node], context.plan),
+        tables=build_tables([node], context.plan, parent=parent if node.stage == "ablation" else None),
         ran=node.attempts,
         settings=list_arm_settings(
             context.state, parent if parent is not None and node.stage == "ablation" else node, decided

@@ -39,13 +39,13 @@ MAX_REPORT_KEYS = 12
 """Maximum number of keys in a report."""
 SELECTION_RULE = (
     "the node that measured the most cells of the stage's panel, i.e. the (dataset, condition) cells of baselines and "
-    "methods on the stage's datasets (training that diverged counts as {worst}); among equals, the node with the "
-    "largest gain over the reference node (the earliest of them): the relative difference of the primary metric's "
-    "mean over the cells of the deciding arms that all of them measured, by dataset, averaged over datasets; among "
-    "nodes that cannot be distinguished from it on any dataset because of noise (within one standard error of their "
-    "difference: from runs paired by seed if both have three, otherwise of two runs, from the spread of "
-    "replicates; exactly equal if the noise is unknown), the node whose code a model found sounder, if it "
-    "was asked and named one, otherwise the {tie} one. Validation data, one seed per node"
+    "methods on the stage's datasets (training that diverged counts as {worst}). Among equals, the node with the "
+    "largest gain over the reference node, the earliest of them: the relative difference of the primary metric's mean "
+    "over the cells of the deciding arms that all of them measured, at most 100 % on each dataset, averaged over "
+    "datasets. Where noise does not distinguish nodes from it on any dataset (within one standard error of their "
+    "difference: from runs paired by seed if both have three, otherwise from the spread of replicates; exactly equal "
+    "if the noise is unknown), the node whose code a model found sounder, otherwise the {tie} one. Validation data, "
+    "one seed per node"
 )
 """Description of `search.stage_snapshot.StageSnapshot.best_node` in words."""
 

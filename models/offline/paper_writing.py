@@ -77,7 +77,7 @@ def _assign_statements(statements: Sequence[RequiredStatement], titles: Sequence
     found: dict[str, list[str]] = {}
     for one in statements:
         kind = one.id.partition("-")[0]
-        found.setdefault({"told": titles[-1], "ablation": ablations}.get(kind, results), []).append(one.id)
+        found.setdefault({"disclosure": titles[-1], "ablation": ablations}.get(kind, results), []).append(one.id)
     return found
 
 

@@ -212,6 +212,8 @@ class ReviewRequest(FrozenModel):
 
 
 class ReviewRequests(FrozenModel):
+    """The ablations that reviews of a paper request."""
+
     requests: tuple[ReviewRequest, ...] = Field(default=(), max_length=40)
 
 
@@ -252,6 +254,8 @@ class RequestedEntry(FrozenModel):
 
 
 class RequestMatch(FrozenModel):
+    """The requests that match each entry."""
+
     answers: tuple[RequestedEntry, ...] = Field(max_length=100, description="each entry exactly once")
 
 

@@ -41,6 +41,8 @@ class ItemVerdict(FrozenModel):
 
 
 class DesignVerdicts(FrozenModel):
+    """A verdict on each item of a design."""
+
     verdicts: tuple[ItemVerdict, ...] = Field(max_length=MAX_ITEMS)
 
 
@@ -61,6 +63,8 @@ class RequirementVerdict(FrozenModel):
 
 
 class ChangeVerdicts(FrozenModel):
+    """A verdict on each requirement of a code change."""
+
     verdicts: tuple[RequirementVerdict, ...] = Field(max_length=MAX_ITEMS)
 
 
@@ -82,6 +86,8 @@ class JudgedDirection(FrozenModel):
 
 
 class ConclusionVerdict(FrozenModel):
+    """The verdict on a conclusion, with its reason."""
+
     reason: Words
     verdict: Literal["correct", "incorrect"]
     directions: tuple[JudgedDirection, ...] = Field(default=(), max_length=20)

@@ -99,6 +99,8 @@ class VisionInputs(FrozenModel):
 
 
 class FigureReviews(FrozenModel):
+    """One review for each figure."""
+
     reviews: tuple[FigureReview, ...]
 
 

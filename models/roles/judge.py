@@ -338,7 +338,14 @@ def _build_answer_type(text: str) -> type[JudgeAnswer]:
         )
         more |= {"text_alone": (alone, ...), "results": (ResultsAnswer, ...)}
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
-    return create_model("Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
+    return create_model(
+        "Judgement",
+        __base__=JudgeAnswer,
+        __doc__="The judgement of a paper by the rubric.",
+        scores=(scores, ...),
+        confidence=(confidence, ...),
+        **more,
+    )
 
 
 def _choose_answer_type(inputs: JudgeInputs) -> type[JudgeAnswer]:

@@ -148,7 +148,7 @@ class StageReport(FrozenModel):
     tried: str = Field(description="what was done: how many nodes, how many failed and why")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
-    next: str = Field(default="", description="what the next stage should do with it")
+    next: str = Field(default="", description="what the next stage or the paper should do with it")
     numbers: tuple[str, ...] = Field(
         default=(),
         description="keys of the statistics and paired differences that support "

@@ -20,7 +20,7 @@ class ClaimLine(FrozenModel):
 
     key: str
     printed: str
-    meaning: str
+    meaning: str = ""
     listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
 
 

@@ -40,6 +40,8 @@ class DraftQuestion(FrozenModel):
 
 
 class PaperQuestions(FrozenModel):
+    """Questions that the experiments of a paper answer."""
+
     questions: tuple[DraftQuestion, ...] = Field(max_length=MAX_QUESTIONS)
 
 

@@ -90,6 +90,8 @@ class StatedNumber(FrozenModel):
 
 
 class ConclusionAnswer(FrozenModel):
+    """The conclusion of a study, with the numbers and directions that it states."""
+
     conclusion: str = Field(min_length=1, max_length=2400)
     numbers: tuple[StatedNumber, ...] = Field(
         default=(),

@@ -138,6 +138,8 @@ class AddedPart(FrozenModel):
 
 
 class PartsAnswer(FrozenModel):
+    """The parts of a program that may be ablated."""
+
     parts: tuple[PartNote, ...] = Field(description="one for each part of the list")
     added: tuple[AddedPart, ...] = Field(default=(), max_length=6)
 
@@ -181,6 +183,8 @@ class PatchCheckInputs(FrozenModel):
 
 
 class PatchCheck(FrozenModel):
+    """Whether a patch removes one part and nothing else."""
+
     agrees: bool = Field(description="whether the change removes this part, all of it and nothing else")
     why: str = Field(min_length=1, max_length=400)
 

@@ -204,8 +204,8 @@ def _format_difference(one: ClaimDifference, plan: DataPlan, titles: dict[str, s
 def _format_condition(condition: str, plan: DataPlan) -> tuple[str, str]:
     """Return the arm and level of a condition in words, as TeX."""
     arm, level = parse_arm(condition), parse_level(condition)
-    title = next((each.title for each in plan.arms if each.name == arm and each.title), re.sub("[_-]", " ", arm))
-    return escape_tex(title), escape_tex(
+    planned = next((each.title or re.sub("[_-]", " ", arm) for each in plan.arms if each.name == arm), f"the arm {arm}")
+    return escape_tex(planned), escape_tex(
         next((each.title for each in plan.levels if each.name == level and each.title), level)
     )
 

@@ -84,7 +84,7 @@ class TuningPlan(FrozenModel):
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
         return (
-            f"{self.budget:g} {self.currency} an arm, by {self.metric or 'the primary metric'} on "
+            f"{self.budget:g} {self.currency} per arm, by {self.metric or 'the primary metric'} on "
             f"{', '.join(self.datasets) or 'the main dataset'}"
             f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}"
         )

@@ -103,9 +103,12 @@ def is_same_picture(first: FigureImage, second: FigureImage) -> bool:
 
 
 def is_same_data(first: FigureFacts, second: FigureFacts) -> bool:
-    """Return whether two figures draw the same values in every panel, whatever their style."""
+    """Return whether two figures draw the same values in every panel, whatever their style, over ranges of x that
+    overlap."""
     ours, theirs = _drawn_statistics(first), _drawn_statistics(second)
-    return bool(ours) and ours == theirs
+    ranges = zip(*([axes.xlimits for axes in facts.axes if axes.visible] for facts in (first, second)), strict=False)
+    apart = any(a and b and (max(a) < min(b) or max(b) < min(a)) for a, b in ranges)
+    return bool(ours) and ours == theirs and not apart
 
 
 def _drawn_statistics(facts: FigureFacts) -> list[list[tuple[float | int | None, ...]]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from labwright.models.client import ModelClient
 from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
+from labwright.record.ablation_results import find_ablation
 from labwright.record.claims.estimates import find_ablation_nodes, find_winner
 from labwright.record.events.search_events import CodeRead, NodeSuspected
 from labwright.record.run_folder import read_source
 from labwright.record.schema.code_reading import CodeDoubt, CodeReadingVerdict
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import select_code
 from labwright.review.honesty.strip_comments import keep_verified_doubts, number_lines, strip_comments
@@ -35,6 +37,15 @@ def _is_audited(context: RunContext, node: str) -> bool:
     return any(one.node == node for one in context.state.code_readings)
 
 
+def _describe_change(context: RunContext, node: Node) -> str:
+    """Return the change that an ablation makes, as planned or else by the title of its node; empty for other nodes."""
+    action = context.state.decisions[node.decision].action
+    planned = find_ablation(context.state, action.item) if isinstance(action, ExpandTree) else None
+    if planned is not None:
+        return planned.change_text
+    return (node.title or node.plan) if node.arms else ""
+
+
 async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> None:
     code = {
         path: strip_comments(text)
@@ -49,7 +60,7 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
         datasets=tuple(use.name for use in plan.datasets),
         kind=node.kind,
         ablated=", ".join(node.arms),
-        change=(node.title or node.plan) if node.arms else "",
+        change=_describe_change(context, node),
         files={path: number_lines(text) for path, text in code.items() if text.strip()},
     )
     answer = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from labwright.models.backend import Image
 from labwright.models.client import ModelClient
 from labwright.models.errors import ImagesRefused
+from labwright.models.prompt_filters import join_findings
 from labwright.models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from labwright.record.events.search_events import NodePlotted, PlotsReviewed
 from labwright.record.folder_descriptors import remove_tree
@@ -258,8 +259,8 @@ async def review_figures(
 ) -> GalleryReview:
     """Review every PNG figure: the linter can reject a figure, and the vision model's verdict is added.
 
-    Figures that were accepted before keep that review. If the model accepts no images, or is not to be asked, the
-    linter decides alone.
+    Figures that were accepted before keep that review. The linter's remarks count only where no model could weigh
+    them; if the model accepts no images, or is not to be asked, the linter decides alone.
     """
     accepted, new = gallery.accepted_reviews, gallery.new_figures
     lint_findings = await asyncio.to_thread(
@@ -295,12 +296,14 @@ async def review_figures(
     for figure in gallery.shown_figures:
         refused, name = list_refusals(lint_findings[figure.name]), figure.name
         review = accepted.get(figure.sha256) or answers.get(name) or FigureReview(name=name, readable=True)
+        judged = figure.sha256 in accepted or (by_model and name in answers)  # the model saw the hints
+        hints = () if judged else list_remarks(lint_findings[name])
         reviews.append(
             review.model_copy(
                 update={
                     "name": name,
                     "readable": not refused and review.readable and review.faithful,
-                    "issues": tuple(dict.fromkeys((*refused, *list_remarks(lint_findings[name]), *review.issues))),
+                    "issues": tuple(dict.fromkeys((*refused, *hints, *review.issues))),
                 }
             )
         )
@@ -344,7 +347,7 @@ async def _ask_vision_model(
 def build_refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:
     """Return the failure caused by rejected figures, one line per figure; None if all are readable."""
     refused = [
-        f"{review.name}: {'; '.join(review.issues) or 'rejected without a reason'}"
+        f"{review.name}: {join_findings(review.issues) or 'rejected without a reason'}"
         for review in reviews
         if not review.readable
     ]

@@ -86,7 +86,7 @@ def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, .
         PaperFinding(
             blocks=True,
             text=(
-                f"the main text takes {ceil(pages)} pages, the limit is {template.page_limit}: shorten it by about "
+                f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
                 f"{max(pages - template.page_limit, 0.05):.1f} pages"
             ),
         ),

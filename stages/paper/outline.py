@@ -261,7 +261,7 @@ def list_reportable_outcomes(
         ]
     return (
         *statements,
-        *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text),
+        *(RequiredStatement(id=f"disclosure-{n}", text=text) for n, text in enumerate(disclosures, 1) if text),
     )
 
 

@@ -212,8 +212,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         results=results,
         summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
         setups=tuple(
-            ClaimLine(key=key, printed=to_plain_text(value), meaning=key.replace(".", " "))
-            for key, value in material.evidence.setups.items()
+            ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
         ),
         decided=decided,
         comparisons=comparisons,
@@ -303,7 +302,7 @@ def format_statistics(material: PaperContext, datasets: Sequence[str], limit: in
     texts = material.evidence.results
     return tuple(
         f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n}"
+        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n} seeds"
         for one in found
     )
 

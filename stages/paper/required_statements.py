@@ -89,7 +89,7 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
                 keys=tuple(one.key for one in lost),
                 required_form="shown",
                 text=(
-                    f"{arm} is behind {other} on {dataset}: "
+                    f"{arm} against {other} on {dataset}, where its means are worse: "
                     + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\verdict{{{one.key}}}" for one in lost)
                 ),
             )

@@ -97,7 +97,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
         "wine (sklearn:load_wine; 13 features",
         "train 90, dev",
         "experiments 45, at most 103",
-        "tuning      6 trials an arm",
+        "tuning      6 trials per arm",
         "this dry run made",
         "experiments run on the CPU",
     ):

@@ -19,7 +19,9 @@ PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?
 """Of an arm's row: cells, steps, rows and parameters, seconds, and what is unequal."""
 STAGE = re.compile(rf"^((?:{'|'.join(get_args(StageName))})(?: & \\rec\{{\d+\}}){{4}}) & \\rec\{{\d+\}}(?= & )")
 """Of a stage's row: nodes, good ones, suspect ones and attempts, seconds."""
-UNEQUAL = re.compile(r"^\\item .* are not equal in seconds; .*\n| and seconds(?=; the appendix has what each)", re.M)
+UNEQUAL = re.compile(
+    r"^\\item .* differ in seconds per cell; .*\n| and seconds(?= per cell; the supplement gives both)", re.M
+)
 """That two arms took unequal seconds, where it is told of no other thing, or the word beside others."""
 
 

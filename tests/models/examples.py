@@ -358,7 +358,7 @@ WRITE = WriteInputs(
     facts=FACTS,
     summaries=(SUMMARY,),
     results=(ClaimLine(key="acc.plain.n50", printed="0.800 ± 0.025", meaning="accuracy of plain at n50 on digits"),),
-    setups=(ClaimLine(key="lr", printed="0.01", meaning="learning rate"),),
+    setups=(ClaimLine(key="lr", printed="0.01"),),
     comparisons=(
         ExploratoryComparison(
             key="c1", dataset="digits", metric="accuracy", better="margin@n50", worse="plain@n50", n=1
@@ -388,7 +388,7 @@ WRITE = WriteInputs(
             keys=("c1",),
             abstract=True,
         ),
-        RequiredStatement(id="told-1", text="One replicate failed."),
+        RequiredStatement(id="disclosure-1", text="One replicate failed."),
     ),
 )
 OUTLINE = PaperOutline(
@@ -402,7 +402,7 @@ OUTLINE = PaperOutline(
             keys=("acc.plain.n50", "lr"),
             tables=("main",),
             figures=("accuracy-by-size",),
-            tells=("primary-digits", "told-1"),
+            tells=("primary-digits", "disclosure-1"),
             share=0.6,
         ),
     ),
@@ -613,7 +613,7 @@ INPUTS: dict[str, BaseModel] = {
             ),
         ),
     ),
-    "outline": OutlineInputs(inputs=WRITE, complaints=("'told-1' is told in no section",), previous=OUTLINE),
+    "outline": OutlineInputs(inputs=WRITE, complaints=("'disclosure-1' is reported in no section",), previous=OUTLINE),
     "write": SectionInputs(
         inputs=WRITE,
         outline=OUTLINE,

@@ -88,7 +88,7 @@ def test_values_stand_beside_those_of_the_parent_and_equal_ones_are_told_once() 
     assert lines[1] == (
         "- digits, plain@n500, validation: accuracy 0.951 (before 0.5, +0.451), log_loss 0.21 (unchanged)"
     )
-    assert lines[3] == "- digits, margin@n500, validation: accuracy 0.95, log_loss 0.2; before, not now"
+    assert lines[3] == "- digits, margin@n500, validation: accuracy 0.95, log_loss 0.2 (parent only)"
     feedback = INPUTS["feedback"].model_copy(update={"parent_measurements": MEASUREMENTS})
     assert render(FEEDBACK, feedback).user.count("0.812346") == 1
 

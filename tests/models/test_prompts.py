@@ -330,7 +330,7 @@ def huge() -> dict[str, BaseModel]:
             "disclosures": (LONG,) * 500,
             "summaries": (summary,) * 4,
             "branch": (step,) * 99,
-            "statements": (RequiredStatement(id="told-1", text=LONG[:600]),) * 500,
+            "statements": (RequiredStatement(id="disclosure-1", text=LONG[:600]),) * 500,
             "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
         }
     )
@@ -468,7 +468,7 @@ def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
     ] + [CellOutcomeLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
     ran = (Attempt(number=1, seconds=3, limit=4, cells=tuple(lines)),)
     inputs = CODE.model_copy(update={"kind": "debug", "parent": PARENT.model_copy(update={"ran": ran})})
-    assert "finished (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
+    assert "finished (cells: 1 left out, 2 measured in 1.5 s each on average)" in render(roles.CODE, inputs).user
 
 
 def test_the_rule_on_digits_names_its_exceptions() -> None:
@@ -485,7 +485,7 @@ def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:
 def test_a_reflection_that_did_not_compile_says_so() -> None:
     inputs = INPUTS["reflect"].model_copy(update={"pages": None})
     assert isinstance(inputs, ReflectInputs)
-    assert "unknown, it did not compile of 4" in render(REFLECT, inputs).user
+    assert "Main text: it did not compile." in render(REFLECT, inputs).user
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -533,6 +533,8 @@ def test_a_table_has_one_line_a_condition() -> None:
     assert len(lines) == 4
     assert format_measurements(MEASUREMENTS, limit=1).splitlines()[1] == "[... 3 more lines left out ...]"
     assert format_measurements(()) == "- none"
+    runs = [MEASUREMENTS[0].model_copy(update={"value": value, "seed": seed}) for seed, value in enumerate((0.25, 0.5))]
+    assert format_measurements(runs).endswith(f": {MEASUREMENTS[0].name} 0.25, 0.5")
     plan = PLAN.model_copy(update={"metrics": (MetricSpec(name="accuracy", higher_is_better=True),)})
     assert "log_loss" in format_measurements(MEASUREMENTS) and "log_loss" not in format_measurements(
         MEASUREMENTS, plan=plan
@@ -550,7 +552,7 @@ def test_the_papers_figures_are_asked_for_in_the_house_style_alone() -> None:
 def test_a_verdict_on_an_ablation_knows_what_was_planned() -> None:
     inputs = INPUTS["feedback"]
     assert "planned before" not in render(FEEDBACK, inputs).user
-    assert ABLATION.item_text in render(FEEDBACK, inputs.model_copy(update={"ablation": ABLATION})).user
+    assert ABLATION.summary in render(FEEDBACK, inputs.model_copy(update={"ablation": ABLATION})).user
     asked = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "parent": PARENT})
     assert PARENT.next_step and PARENT.next_step not in render(roles.CODE, asked).user
 

@@ -35,7 +35,10 @@ ABLATIONS = ("without-smoothing",)
 
 
 def inputs_of(better: bool = True, **changes: Any) -> WriteInputs:
-    given = make_write_inputs(lambda *_: better, ABLATIONS)
+    def is_better(*_: object) -> bool:
+        return better
+
+    given = make_write_inputs(is_better, ABLATIONS)
     told = list_reportable_outcomes(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
@@ -72,7 +75,7 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
             GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
             "'primary-digits-method-baseline' is not reported in the abstract",
         ),
-        (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is reported in no section: Two replicates failed."),
+        (changed(len(GOOD.sections) - 1, tells=()), "'disclosure-1' is reported in no section: Two replicates failed."),
         (changed(0, keys=("test/digits/log_los/method@noise20.pm",)), "in keys; the closest are test/digits/log_"),
         (changed(0, references=("me2026",)), "unknown name 'me2026' in references"),
         (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
@@ -90,7 +93,7 @@ def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline
 
 
 NAMES = st.lists(
-    st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]), max_size=5
+    st.sampled_from(["main", "metrics", "ablation", "disclosure-1", "primary-digits", "x", "run.seeds"]), max_size=5
 )
 
 
@@ -150,7 +153,7 @@ def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -
     last = build_section_inputs(INPUTS, GOOD, (titles[-1],), ())
     alone = build_section_inputs(INPUTS, GOOD, (), ())
     assert alone.abstract and alone.statements and not alone.figures
-    assert last.abstract and {"primary-digits-method-baseline", "told-1"} <= {one.id for one in last.statements}
+    assert last.abstract and {"primary-digits-method-baseline", "disclosure-1"} <= {one.id for one in last.statements}
 
 
 def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> None:
@@ -164,7 +167,7 @@ def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> N
 
 def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome() -> None:
     told = {one.id: one for one in INPUTS.statements}
-    assert {one.partition("-")[0] for one in told} == {"primary", "told"}
+    assert {one.partition("-")[0] for one in told} == {"primary", "disclosure"}
     one = told["primary-digits-method-baseline"]
     assert "noise20: exploratory, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
     held = list_reportable_outcomes(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
@@ -177,7 +180,7 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
 
 def test_without_comparisons_that_is_told() -> None:
     told = list_reportable_outcomes(INPUTS.data_plan, (), (), ("x",))
-    assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
+    assert [one.id for one in told] == ["hypothesis", "disclosure-1"] and "no paired comparison" in told[0].text
 
 
 def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it() -> None:

@@ -245,7 +245,7 @@ def test_left_out_cells_levels_without_numbers_and_bad_rivals_are_refused() -> N
 
 def test_words_name_arms_and_levels_by_their_titles() -> None:
     assert describe_estimand(EXCESS, plan()) == (
-        "the mean over a0.1, a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)"
+        "the mean over a0.1 and a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)"
     )
     assert describe_estimand("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD at a0 to Adam at a0"
 

@@ -289,3 +289,8 @@ def test_the_same_data_drawn_otherwise_are_told_to_the_second_only(tmp_path: Pat
     assert found["a.png"] == found["c.png"] == () and list_refusals(found["b.png"]) == (
         "b.png shows the same data as a.png. Keep one of them.",
     )
+    left, right = (
+        figure(changed(xlimits=xlimits)).model_copy(update={"name": f"{name}.png", "sha256": name})
+        for name, xlimits in (("a", (0.0, 1.0)), ("b", (5.0, 40.0)))
+    )
+    assert lint_figure_folder((left, right), tmp_path, FigureContext("paper"))["b.png"] == ()

@@ -452,7 +452,7 @@ def test_values_stand_where_the_macros_were() -> None:
 
     read = expand_macros(synthetic_paper.DRAFT, synthetic_paper.make_state())
     assert r"\result{" in synthetic_paper.DRAFT.abstract and r"\result{" not in read.abstract
-    assert "ensuremath" in read.abstract
+    assert "ensuremath" not in read.abstract and r"\setup{" not in "".join(one.body for one in read.sections)
 
 
 @pytest.mark.parametrize("setting", [{"paper.missing_ablations": 0}, {}])

@@ -53,7 +53,7 @@ def look(inputs: VisionInputs) -> FigureReviews:
 
 
 def mend(inputs: PlotInputs) -> Plots:
-    assert inputs.complaints == ("b.png: covered",) and inputs.lab_reference.startswith("## plots.py")
+    assert inputs.complaints == ("b.png: covered.",) and inputs.lab_reference.startswith("## plots.py")
     return Plots(plots="a.png first\nb.png mended\nc.png first")
 
 
@@ -116,6 +116,30 @@ def _redrawn(job: Job) -> tuple[float, JobOutcome]:
     seconds, outcome = drawing(job)
     figures = tuple(one.model_copy(update={"sha256": hashlib.sha256(b"other").hexdigest()}) for one in outcome.figures)
     return seconds, dataclasses.replace(outcome, figures=figures)
+
+
+async def test_a_remark_that_the_model_did_not_raise_is_no_issue(tmp_path: Path) -> None:
+    """The model sees remarks of the linter as hints; without a model, they are all that is known."""
+    remarked = FigureFacts(axes=(AxesFacts(xlabel="Training time", ylabel="loss", series=1),))
+    for blind in (False, True):
+        (tmp_path / str(blind)).mkdir()
+        story = Story(tmp_path / str(blind))
+        story.finish(story.decide("draft"), cells(0.5, 0.4))
+        decided = story.decide("improve", stage="agenda")
+        node = story.finish(decided, cells(0.5, 0.4))
+        (story.bench.folder.get_source_path(node) / "plots.py").write_text("c.png first")
+        bench, _ = blind_bench(story, remarked)
+        if not blind:
+            model = ScriptedModel.from_role_functions(vision=look_kindly)
+            bench = dataclasses.replace(bench, models=Models(model, story.log, ModelSettings(), time.monotonic))
+        assert await draw_plots(bench, bench.models.make_client(decided.k, 0), PlotArrays(node)) is None
+        [review] = story.log.state.nodes[node].reviews
+        assert review.readable and bool(review.issues) == blind
+
+
+def look_kindly(inputs: VisionInputs) -> FigureReviews:
+    assert all(inputs.remarks)
+    return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in inputs.names))
 
 
 class Blind(ScriptedModel):

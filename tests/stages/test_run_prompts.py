@@ -342,7 +342,7 @@ async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_
     said = world.prompt("code")
     assert "The stage agenda has finished; its report is not written yet. Its nodes that worked" in said
     assert f"- {first}, LEARNING_RATE=0.0000: accuracy (means over levels): digits sgd 0.625" in said
-    assert f"Check {CHECK}" in said and said.count("As planned.") == 1  # told with the node to start from
+    assert f"Check: {CHECK}" in said and said.count("As planned.") == 1  # told with the node to start from
     k = world.log.state.last_decision + 1
     world.log.append(DecisionMade(k=k, action=build_summary_task("agenda"), seen=everything(world.bench)))
     world.log.append(StageSummarised(k=k, summary=StageSummary(stage="agenda", tried="t", found="the report itself")))
@@ -360,7 +360,7 @@ async def test_who_plans_ablations_is_told_what_the_agenda_found(tmp_path: Path)
     world.log.append(decided)
     await plan_ablations(world.bench, decided, world.bench.models.make_client(k, 0))
     said = world.prompt("ablation_plan")
-    assert f"- {first}, LEARNING_RATE=0.0000: accuracy" in said and "Reviewer: As planned." in said
+    assert f"- {first}, LEARNING_RATE=0.0000: accuracy" in said and said.count("As planned.") == 1
     assert "product takes 0.043 s" in said
 
 
@@ -374,9 +374,9 @@ async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_pa
     first = await world.make("ablate", stage="ablation", item=PAIR[0].item_text)
     said = world.prompt("code")
     assert " ".join(f"replacement: {PAIR[0].replacement}".split()) in said
-    assert " ".join(f"`o-sgd`: replace {PAIR[1].part} by {PAIR[1].replacement}".split()) in said
+    assert PAIR[1].summary in said
     assert "`lab.seed + 505`" in said and "Written by others" in said
-    assert " ".join(PAIR[0].item_text.split()) in world.prompt("feedback"), "the judge holds it against the whole plan"
+    assert PAIR[0].summary in world.prompt("feedback"), "the judge holds it against the whole plan"
     await world.make("ablate", stage="ablation", item=PAIR[1].item_text)
     assert f"{first} LEARNING_RATE=0.0000: digits o-adam 0.625" in world.prompt("feedback")
 

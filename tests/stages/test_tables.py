@@ -60,6 +60,14 @@ def test_arms_are_told_from_the_first_baseline_and_levels_from_the_first_level()
     assert found.self_reported == (RATE,)
 
 
+def test_an_ablation_is_compared_with_the_method_of_its_parent() -> None:
+    parent = node(cells(0.5, 0.4))
+    found = build_tables([node({("digits", "without-mix@n50"): 0.75}, k=2)], PLAN, parent=parent)
+    assert [(one.same, one.first, one.value, one.by) for one in found.arms] == [
+        ("n50", "mixup", 0.4, {"without-mix": pytest.approx(0.35)})
+    ]
+
+
 def test_what_is_alone_is_compared_with_nothing_and_an_unplanned_arm_is_told_last() -> None:
     assert build_tables([node({("digits", "mixup@n500"): 0.4, ("wine", "plain@n50"): 0.3})], PLAN).arms == ()
     flat = PLAN.model_copy(update={"levels": ()})

@@ -60,7 +60,7 @@ def build_label_noise_outline(inputs: WriteInputs) -> Outline:
     disclosed += [
         one
         for one in inputs.disclosures
-        if re.search("tuned|unanchored|not equal in|ideas that were run together|also scored by", one)
+        if re.search("tuned|unanchored|differ in|ideas that were run together|also scored by", one)
     ]
     lines = {
         name: "\n".join(sentences)
