@@ -31,8 +31,9 @@ KERNEL_GRACE_SECONDS = 10.0
 
 
 def build_reservations(settings: Settings, gpus: Callable[[], int] | None = None) -> WorstCaseCosts:
-    """Compute the worst-case cost of each part of a run. `gpus` returns the GPUs per experiment, once a plan is
-    known."""
+    """Compute the worst-case cost of each part of a run. `gpus` returns the number of GPUs per experiment; it is
+    called once a plan is known.
+    """
     sandbox, documents = settings.sandbox, 0
     if settings.context is not None:
         try:
@@ -133,7 +134,9 @@ def open_budgeted_models(settings: Settings, log: Recorder, keep: KeepPrompt | N
 
 
 class NoReservations:
-    """`models.budget.CostReservations` without a run: each call is reserved on its own, and nothing for later."""
+    """`models.budget.CostReservations` without a run: the cost of each call is reserved separately, and nothing is
+    reserved for later steps.
+    """
 
     def compute_step_costs(self) -> Mapping[str, Cost]:
         return {}

@@ -2,7 +2,7 @@
 
 `likely` is based on measured runs of this kind, where available; `most` is the maximum that the limits allow (transport
 and schema retries are additional). Both are estimates: token counts come from rendered prompts and one language model's
-run, and a reasoning model writes several times as much.
+run, and a reasoning model writes several times as many tokens.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def estimate_usd(calls: Mapping[str, float], models: ModelSettings, *, dearest: 
 
 
 def count_trials(plan: DataPlan) -> float:
-    """Count the trials of tuning every arm once, in units of experiments that measure every cell of the plan."""
+    """Count the trials needed to tune every arm once, in units of experiments that measure every cell of the plan."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
@@ -147,7 +147,8 @@ def count_trials(plan: DataPlan) -> float:
 
 
 def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
-    """Estimate model calls by role and executions of code: likely numbers, or the maximum that the limits allow.
+    """Estimate the number of model calls by role and of executions of code, either the likely number or the maximum
+    that the limits allow.
 
     Replicates and trials need no calls, since they run their parent's code. The tuned node, the winner and every
     working ablation are replicated; the replicates of the winner are the fresh seeds for confirmation, drawn by one

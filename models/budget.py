@@ -1,8 +1,8 @@
-"""The budget layer: decide what may start in a run, so that everything in progress together never exceeds a cap.
+"""The budget layer: decide which work may start in a run, so that all work in progress together never exceeds a cap.
 
 Before a call or an attempt starts, its maximum cost is reserved, as an event; it is settled with the actual cost.
-Guarantees: what is spent and reserved for calls and attempts stays within the cap (`Budget` refuses otherwise). What
-was started can be finished, and the paper written: the maximum cost of every decision in progress, and of every step
+Guarantees: what is spent and reserved for calls and attempts stays within the cap (`Budget` refuses otherwise). Started
+work can be finished, and the paper can be written: the maximum cost of every decision in progress, and of every step
 outside the search that is still to come, is left free (`CostReservations`); `Budget.find_shortage` says whether there
 is room for more.
 
@@ -100,7 +100,8 @@ class Budget:
         self._models = models
 
     async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
-        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if it may be billed.
+        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if the request may be
+        billed.
 
         Raises: `BudgetSpent`, which limits the run unless the request is for a longer answer; what the backend raises.
         """
@@ -116,22 +117,24 @@ class Budget:
             if not (error.billed or request.cuts):  # truncated answers have to be paid
                 self.release(name)
             raise
-        for number in range(1, request.cuts + 1):  # the name of the first one settles all of them
+        for number in range(1, request.cuts + 1):  # the name of the first reservation settles all of them
             self.release(f"{key}+{number}")
         return reply
 
     def reserve_attempt(self, decision_id: int, name: str, limit: float) -> None:
-        """Reserve the maximum cost of a decision's attempt, with a limit in seconds. Raises `BudgetSpent`."""
+        """Reserve the maximum cost of a decision's attempt that has a limit in seconds. Raises `BudgetSpent`."""
         if self._caps.gpu_hours is not None:
             self._reserve(decision_id, name, self._shares.compute_attempt_cost(limit))
 
     def release(self, name: str) -> None:
-        """Record that nothing of the reservation under a name was spent."""
+        """Record that no part of the reservation under a name was spent."""
         if name in self._recorder.state.reservations:
             self._recorder.append(ReservationReturned(name=name))
 
     def find_shortage(self, *actions: SearchAction, settled: bool = False) -> str | None:
-        """Return why there is no room for actions, or None. `settled`: assume that nothing in progress costs more."""
+        """Return the reason why the budget has no room for actions, or None. `settled`: assume that nothing in
+        progress costs more.
+        """
         share = sum((self._shares.compute_action_cost(one) for one in actions), start=Cost())
         bound = self._committed_cost(nodes=not settled, flying=not settled)
         cap = self._caps.find_exceeded_cap(bound + share, share)
@@ -147,7 +150,7 @@ class Budget:
         cap = self._caps.find_exceeded_cap(self._committed_cost(more, nodes=False), spending)
         if cap is None:
             after = self._committed_cost(more)
-            beyond = after.subtract_floored(self._committed_cost())  # beyond the share of its decision
+            beyond = after.subtract_floored(self._committed_cost())  # more than the share of its decision
             if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) > ROUNDING_TOLERANCE:
                 cap = self._caps.find_exceeded_cap(after, spending)
         if cap is None:
@@ -164,7 +167,8 @@ class Budget:
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
 
     def _committed_cost(self, more: CostReserved | None = None, *, nodes: bool = True, flying: bool = True) -> Cost:
-        """Return what is spent, what calls and attempts may still cost, and what is left free for the steps to come.
+        """Return the cost already spent, the cost that calls and attempts may still have, and the cost kept free for
+        later steps.
 
         `nodes`: include what nodes in progress may still need. `flying`: include calls and attempts in progress.
         """
@@ -189,8 +193,8 @@ def compute_max_call_cost(
 ) -> Cost:
     """Return the maximum cost of one call with the most expensive model that may answer; `prompt` in tokens.
 
-    Every try may write `max_tokens`, and the next one reads them. Of the requests that fail in transport, those that
-    ran into their time limit may be billed: at most one per try, and no more than `retries`.
+    Every try may write `max_tokens` tokens, and the next try reads them. Requests that fail in transport may be billed
+    if they reached their time limit: at most one per try, and at most `retries` in all.
     """
     answer = max_tokens or settings.get_max_tokens(role)
     tries = 1 + settings.output_retries

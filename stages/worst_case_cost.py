@@ -52,7 +52,7 @@ def format_overclaim_task(number: int) -> str:
 class WorstCaseCosts:
     """Worst-case costs of a run under its settings (implements `models.budget.CostReservations`).
 
-    `gpus` returns the number of GPUs per experiment, 0 on the CPU: a plan may request more than the settings do.
+    `gpus` returns the number of GPUs per experiment, 0 on the CPU: a plan may request more GPUs than the settings.
     """
 
     models: ModelSettings
@@ -63,7 +63,7 @@ class WorstCaseCosts:
     documents: int = 0
     """Number of the user's papers and notes that are summarised before planning."""
     prior_papers: int = MAX_PRIOR_PAPERS
-    """Number of full texts that are read for what they used."""
+    """Maximum number of papers whose full text is read for the items that they used."""
     grace_seconds: float = 0.0
     """Seconds that code may exceed its limit, for each of the cells that run in parallel."""
     planner: AnyRole = roles.PLAN
@@ -116,8 +116,8 @@ class WorstCaseCosts:
     def compute_action_cost(self, action: SearchAction) -> Cost:
         """Return the worst-case cost of an action; a search node may have one further attempt with a longer limit.
 
-        Plots are written and reviewed; this counts one call more than a node makes, because its first plots come with
-        its code.
+        Plots are written and reviewed. This counts one call more than a node makes, since its first plots come with its
+        code.
         """
         attempts = self.compute_attempt_cost(self.node_seconds) + self.compute_attempt_cost(
             self.node_seconds * RETRY_FACTOR
