@@ -57,7 +57,7 @@ LARGE_REPOSITORY_GB = 2.0
 
 @dataclass(frozen=True)
 class AblationRequest:
-    """Which repository to ablate, and how. `command` has {seed} in place of the seed."""
+    """The repository to ablate, and the options of the ablation. `command` has {seed} in place of the seed."""
 
     repository: str
     command: tuple[str, ...] = ()

@@ -41,14 +41,19 @@ FINISHED_EXIT_CODES = (0, 3, 4)
 
 
 class AlertSettings(FrozenModel):
-    """Where alerts are sent. A webhook given as `$NAME` is read from the environment and not recorded with the run."""
+    """The destinations of alerts. A webhook given as `$NAME` is read from the environment and not recorded with the
+    run.
+    """
 
     webhook: str = Field(
         default="",
         description="URL to which each alert is posted as JSON, or $NAME (an environment variable); empty: none",
     )
     command: tuple[str, ...] = Field(
-        default=(), description="command, as a list of words, run for each alert; SCIENTIST_ALERT_* describe it"
+        default=(),
+        description=(
+            "command, as a list of words, to run for each alert; the variables SCIENTIST_ALERT_* describe the alert"
+        ),
     )
     on: tuple[Occasion, ...] = Field(
         default=get_args(Occasion), description="occasions for an alert: finish, pause (and recovery), failure, budget"
@@ -63,7 +68,9 @@ class AlertSettings(FrozenModel):
 
 
 class Alert(FrozenModel):
-    """Content of an alert: JSON for the webhook; SCIENTIST_ALERT_OCCASION, _TEXT, _RUN and _TITLE for the command."""
+    """Content of an alert: JSON for the webhook, or the variables SCIENTIST_ALERT_OCCASION, _TEXT, _RUN and _TITLE
+    for the command.
+    """
 
     occasion: Occasion
     text: str

@@ -1,7 +1,7 @@
 """Check a finished run against its record: everything in the paper is bound, and no file has changed.
 
-Read-only. Limits: does not detect wrong values reported by the experiment's own code (grade `logged`), or a record that
-was rewritten completely together with its files.
+Read-only. Limits: the audit does not detect wrong values reported by the experiment's own code (grade `logged`), or a
+record that was rewritten completely together with its files.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class BranchOrigin:
     cut: LogPrefix
     marks: tuple[CommandReceived, ...] = ()
     tests_scored: bool = False
-    """Whether the parent's test data have been scored at any time."""
+    """Whether the parent's test data were ever scored."""
 
 
 @dataclass(frozen=True)

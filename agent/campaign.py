@@ -5,7 +5,7 @@ end of a run are read from the run's own record. This process does not manage sl
 it had all of them. After an interruption, a new process waits for runs that are still alive, since each holds a lock
 that ends with its process.
 
-Limits: the allowance of a run does not grow when others end; what they leave goes to runs that start later.
+Limits: the allowance of a run does not grow when others end; runs that start later get what they leave.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ CampaignListener = Callable[[CampaignEvent], None]
 
 
 class CampaignItem(NamedTuple):
-    """An idea from a file, a topic to generate ideas for, or the reason that there is none. `settings` is its own YAML
-    file."""
+    """An idea from a file, a topic to generate ideas for, or the reason why an entry is neither. `settings` is its
+    own YAML file.
+    """
 
     name: str
     source: str
@@ -238,7 +239,7 @@ class CampaignRuns:
     program: tuple[str, ...] = (sys.executable, "-m", "labwright")
     """The command that runs `scientist`."""
     stops_before_choice: bool = False
-    """Whether runs stop after their preliminary stage until it is decided which continue."""
+    """Whether runs stop after their preliminary stage until it is decided which of them continue."""
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
@@ -464,7 +465,7 @@ class CampaignRunner:
         return left is None or left > 0
 
     def _import_queued(self) -> None:
-        """Add ideas that were queued meanwhile, each in its own file."""
+        """Add the ideas queued since the last look, one per file."""
         for file in sorted((self.folder / QUEUE_FOLDER).glob("*.json")):
             for one in read_campaign_ideas([file]):
                 if one.name not in self.state.entries:
@@ -578,8 +579,7 @@ class CampaignRunner:
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
-        """Handle signals: the first one stops gracefully, the second one is passed on, which makes runs stop at
-        once."""
+        """Handle signals: the first one stops gracefully; the second one is passed on and makes runs stop at once."""
 
         def handle(number: int, frame: object) -> None:
             if self._stopped_at is None:

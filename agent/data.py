@@ -1,4 +1,5 @@
-"""Data and pretrained models available to a run: from flags, file and idea to sources that were read and checked.
+"""Find, read and check the data and pretrained models available to a run, as named by flags, configuration file and
+idea.
 
 Raises `DatasetError` (`sandbox.errors`) if a file or an option is invalid, before anything is created;
 `PretrainedError` if a model's name is invalid or it cannot be downloaded.
@@ -87,7 +88,7 @@ def check_scorers(settings: Settings) -> None:
 def check_unchanged(settings: Settings) -> None:
     """Raise `DatasetError` if the user's data changed since the run started, or a folder used by path is missing.
 
-    A missing file does not matter, since the run has its own copy.
+    A missing file is no problem, since the run has its own copy.
     """
     for spec in settings.data:
         if spec.path is not None and (spec.path.exists() or spec.task == "none"):

@@ -153,13 +153,13 @@ CHANGED_TERMS_TEXT = " This holds for a part of the run: it was resumed under ot
 
 
 def describe_isolation_for_readers(state: RunState) -> str:
-    """Describe for the paper how experiments were isolated: the weakest isolation that the run had."""
-    held = [
+    """Describe for the paper the weakest isolation that experiments of the run had."""
+    statements = [
         ISOLATED_TEXT if one == BUBBLEWRAP else NETWORK_ON_TEXT if one.startswith(BUBBLEWRAP) else LABELS_EXPOSED_TEXT
         for one in state.isolations or ("",)
     ]
     if any(facts.source.startswith("git:") for facts in state.datasets):
-        where = NO_ISOLATION_TEXT + "." if LABELS_EXPOSED_TEXT in held else STRICT_ISOLATION_TEXT
+        where = NO_ISOLATION_TEXT + "." if LABELS_EXPOSED_TEXT in statements else STRICT_ISOLATION_TEXT
         scored = any(facts.sizes for facts in state.datasets)
         return where + (
             REPOSITORY_NUMBERS_TEXT
@@ -168,8 +168,8 @@ def describe_isolation_for_readers(state: RunState) -> str:
             if where == STRICT_ISOLATION_TEXT
             else REPOSITORY_REACHABLE_LABELS_TEXT
         )
-    weakest = next(text for text in (LABELS_EXPOSED_TEXT, NETWORK_ON_TEXT, ISOLATED_TEXT) if text in held)
-    return weakest + CHANGED_TERMS_TEXT * (len(set(held)) > 1)
+    weakest = next(text for text in (LABELS_EXPOSED_TEXT, NETWORK_ON_TEXT, ISOLATED_TEXT) if text in statements)
+    return weakest + CHANGED_TERMS_TEXT * (len(set(statements)) > 1)
 
 
 def paper_notice(state: RunState) -> str:

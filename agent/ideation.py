@@ -52,7 +52,7 @@ HUB_WAIT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class IdeaTask:
-    """Which ideas to generate. `name` is the name of the topic file."""
+    """The options of an ideation. `name` is the name of the topic file."""
 
     topic: str
     sha256: str

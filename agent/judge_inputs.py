@@ -1,8 +1,9 @@
-"""Material for the judge of a paper: what was executed, the audit, task, log, result files, code, and page images.
+"""Collect the material for the judge of a paper: what was executed, the audit, task, log, result files, code, and page
+images.
 
-`scientist judge` and `python -m labwright.evals.invented_papers` both build cases here, so that judges see the same
+`scientist judge` and `python -m labwright.evals.invented_papers` both build their cases here, so judges see the same
 material. A model checks all of it for prompt injection before images are rendered. In the view `paper`, the judge gets
-what a reader of the paper has: no code, log, record or audit.
+the paper alone, like a reader: no code, log, record or audit.
 """
 
 from __future__ import annotations

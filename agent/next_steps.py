@@ -83,7 +83,7 @@ def _describe_next_action(state: RunState, search: SearchSettings, stage: StageN
     """Describe the action that the policy picks next in a stage."""
     number = state.last_decision + 1
     seen = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
-    if search.order == "ticket":  # like the scheduler, which waits for all of these results
+    if search.order == "ticket":  # the scheduler also waits for all of these results
         seen = VisibleDecisions(through=max(0, number - search.effective_window))
         if late := [k for k in state.decisions if k <= seen.through and k not in state.finished_decisions]:
             return f"wait for the results of decision{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
@@ -113,8 +113,9 @@ def _describe_action(action: SearchAction, stage: StageName) -> str:
 
 
 def _describe_design(state: RunState, settings: Settings) -> str:
-    """Describe the seeds that the pilot suggests, from the pilot until the lock, and what a smaller design could
-    decide."""
+    """Describe the seeds that the pilot suggests and what a smaller design could decide; used from the pilot until
+    the lock.
+    """
     stage = state.stage
     if stage is None or state.current_lock is not None or not state.stages["tuning"].is_settled:
         return ""

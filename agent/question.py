@@ -215,7 +215,7 @@ async def _answer(
 
 
 def write_answer(state: RunState, files: dict[str, str], texts: dict[str, str], folder: Path) -> None:
-    """Write the answer, the patch for the repository, the script, the record of the work, and the report."""
+    """Write the answer, the patch of the repository, the script, the record of the work and the report."""
     code = state.repository_state
     done = code.question_answer
     assert done is not None

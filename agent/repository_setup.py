@@ -188,11 +188,11 @@ def user_repository(settings: Settings, folder: RunFolder, environment: str = ""
 
 
 def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:
-    """Find where the repository, as changed by the arm of a claim, writes a number, preceded by the arm's patch; empty
-    if nothing is found.
+    """Find the lines where the repository, as changed by the arm of a claim, writes a number; the arm's patch precedes
+    them. Empty if nothing is found.
 
     Searches Python code for the metric's last key or its file's name as a string; for `stdout:`, for the text of the
-    expression before its number. Lines are of the tree that ran.
+    expression before its number. The lines are those of the tree that ran.
     """
     split, _, rest = key.partition("/")
     arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""

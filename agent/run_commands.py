@@ -3,7 +3,7 @@
 Each command is committed before it is applied, and its file is deleted afterwards; a file named by an event is not
 processed again. Ignored commands are reported in an event.
 
-The program also pauses a run in this way while its disk is nearly full.
+The program itself pauses a run by such a command while the disk is nearly full.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CommandHandler:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # record the stage in the log
             command = command.model_copy(update={"target": self.recorder.state.stage or ""})
-        if command.plan is not None:  # first: if killed here, the command is refused later, but the plan is amended
+        if command.plan is not None:  # first: after a kill here the command is refused, but the plan is amended
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(

@@ -257,7 +257,9 @@ class RunProcess:
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
-        """Handle signals: the first one stops gracefully, the second one at once; none while closing."""
+        """Handle signals: the first one stops gracefully, the second one at once; while closing, signals are
+        ignored.
+        """
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
@@ -270,7 +272,7 @@ class RunProcess:
             (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted
         )
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the run continues
-            # the terminal is gone, e.g. a broken ssh connection; shells send it twice, which must not force a stop
+            # the terminal is gone, e.g. a broken ssh connection; shells signal twice, which must not force a stop
             handlers[signal.SIGHUP] = partial(self._request_stop, "stopped because its terminal was closed")
         if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
             handlers.clear()

@@ -87,7 +87,7 @@ DURATION_SUFFIXES = ("timeout", "time_limit")
 
 
 class SettingsError(UsageError):
-    """Raised when a setting is invalid. The message is one line: which setting, its source, and how to fix it."""
+    """Raised when a setting is invalid. The message is one line that names the setting, its source and the fix."""
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -95,8 +95,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
 def parse_duration(value: Any) -> Any:
-    """Convert a duration such as '12h', '1h30m' or '45s' to seconds. Return other values unchanged for the field to
-    check."""
+    """Convert a duration such as '12h', '1h30m' or '45s' to seconds. Values in other forms are returned unchanged,
+    for the field to check.
+    """
     text = value.strip().lower().replace(" ", "") if isinstance(value, str) else ""
     if not text or _DURATION.sub("", text):
         return value
@@ -114,7 +115,7 @@ class JobSettings(FrozenModel):
     margin_timeout: float = Field(
         default=600.0,
         ge=0,
-        description="seconds before the job's end to act; 'report' needs more, since it writes a paper",
+        description="seconds before the job's end at which to act; 'report' needs more, since it writes a paper",
     )
 
 
@@ -125,7 +126,9 @@ class Settings(FrozenModel):
         default=0,
         ge=0,
         lt=2**31,
-        description="seed of the run, used for splits, choices and code; replicates use the following seeds",
+        description=(
+            "seed of the run, used for splits, search choices and code; replicates use the seeds that follow it"
+        ),
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
         default=15 * 3600.0,
@@ -184,7 +187,7 @@ class Settings(FrozenModel):
 
     @property
     def effective_paper(self) -> PaperSettings:
-        """Paper settings in effect: no citations are gathered if no catalogue may be queried."""
+        """The effective settings of the paper: no citations are gathered if no catalogue may be queried."""
         return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
 
 

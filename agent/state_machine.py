@@ -20,7 +20,7 @@ MAX_STEPS = 200
 
 
 class GraphProgress(TypedDict):
-    """`going` becomes False when a stop was requested."""
+    """`going` becomes False once a stop is requested."""
 
     going: bool
 

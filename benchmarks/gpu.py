@@ -216,7 +216,7 @@ class GpuParts:
         """Describe the machine, and whether code can be sandboxed on it."""
         code = "import torch, transformers; print(torch.__version__, torch.version.cuda, transformers.__version__)"
         versions = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "python": platform.python_version(),
             "torch_cuda_transformers": versions.stdout.split(),
             "cores": os.cpu_count(),
@@ -225,10 +225,10 @@ class GpuParts:
             "bubblewrap": bool(shutil.which("bwrap")),
         }
         if self.gpu.on:
-            told["gpus"] = _run_nvidia_smi("--query-gpu=name,memory.total,driver_version")
+            facts["gpus"] = _run_nvidia_smi("--query-gpu=name,memory.total,driver_version")
         report = self.run_scientist("doctor", "--json", *self.sandbox_options()).parse_json()
-        told["doctor"] = report
-        return told
+        facts["doctor"] = report
+        return facts
 
     def run_doctor(self) -> dict[str, Any]:
         """Run every check of `doctor --gpu`."""
@@ -361,7 +361,7 @@ class GpuParts:
 
     def check_inside(self) -> dict[str, Any]:
         """Check devices, /dev/shm, NVML, pinned memory and data loaders inside the sandbox."""
-        told: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for isolation in ("auto", "none"):
             _, report = self.execute("inside.py", settings={"sandbox.isolation": isolation})
             found = re.search(r"SEEN (\{.*\})", report["stdout_tail"])
@@ -369,14 +369,14 @@ class GpuParts:
                 raise PartFailed(
                     f"isolation {isolation}: {json.dumps(report['failure'])} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}"
                 )
-            told[report["isolation"]] = json.loads(found[1]) | {
+            facts[report["isolation"]] = json.loads(found[1]) | {
                 "peak_gpu_bytes": report["peak_gpu_bytes"],
                 "seconds": report["seconds"],
             }
-            seen = told[report["isolation"]]
+            seen = facts[report["isolation"]]
             if self.gpu.on and (seen.get("sum") != 499500.0 or seen["loader"] != 8386560.0):
                 raise PartFailed(f"isolation {isolation}: {json.dumps(seen)}")
-        return told
+        return facts
 
     def check_leases(self) -> dict[str, Any]:
         """Check that the program waits for a full GPU with a one-line message, and that two of its runs take turns."""
@@ -442,14 +442,14 @@ class GpuParts:
         states = [outcome for outcome, _ in outcomes.values()]
         if sorted(states) != ["failed", "failed", "measured"]:
             raise PartFailed(f"outcomes: {json.dumps(outcomes)} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}")
-        told: dict[str, Any] = {"outcomes": outcomes, "seconds": ran.seconds}
+        facts: dict[str, Any] = {"outcomes": outcomes, "seconds": ran.seconds}
         if self.gpu.on:
             time.sleep(1.0)
             after = self.gpu.used_bytes()
-            told |= {"used_before": before, "used_after": after}
+            facts |= {"used_before": before, "used_after": after}
             if after - before > (1 - FREED_SHARE) * self.gpu.total_bytes():
-                raise PartFailed(f"memory was not freed: {json.dumps(told)}")
-        return told
+                raise PartFailed(f"memory was not freed: {json.dumps(facts)}")
+        return facts
 
     def check_fork(self) -> dict[str, Any]:
         """Check that forking after CUDA was used fails with that message instead of hanging, and the next cell is
@@ -465,7 +465,7 @@ class GpuParts:
 
     def check_digits(self) -> dict[str, Any]:
         """Run the same seed twice, with and without sandbox.deterministic, and measure the error of bfloat16."""
-        told: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for deterministic in (True, False):
             found: list[str] = []
             for _ in range(2):
@@ -475,11 +475,11 @@ class GpuParts:
                         f"deterministic {deterministic}: {json.dumps(report['failure'])[:MAX_OUTPUT_TAIL]}"
                     )
                 found += re.findall(r"WEIGHTS (\w+)", report["stdout_tail"])
-                told["bf16_error"] = report["measurements"][0]["value"]
-            told[f"equal_{'with' if deterministic else 'without'}_deterministic"] = found[0] == found[1]
-        if not told["equal_with_deterministic"]:
-            raise PartFailed(f"digits differ under sandbox.deterministic: {json.dumps(told)}")
-        return told
+                facts["bf16_error"] = report["measurements"][0]["value"]
+            facts[f"equal_{'with' if deterministic else 'without'}_deterministic"] = found[0] == found[1]
+        if not facts["equal_with_deterministic"]:
+            raise PartFailed(f"digits differ under sandbox.deterministic: {json.dumps(facts)}")
+        return facts
 
     def measure_sharing(self) -> dict[str, Any]:
         """Measure cells that share one device against sequential cells."""

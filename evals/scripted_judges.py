@@ -105,5 +105,5 @@ def _iter_readings(text: str) -> Iterator[str]:
 
 
 def _letters_and_digits(text: str) -> str:
-    """Return the letters and digits of a text, in lower case."""
+    """Return the letters and digits of a string, in lower case."""
     return "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())

@@ -28,13 +28,13 @@ from labwright.record.schema.nodes import ErrorClass, Failure, Node, NodeKind, N
 TRACEBACK_LINES = 12
 MAX_EXAMPLES = 5
 NOTHING_LEFT = "nothing left"
-"""Ending of a node whose model could answer that nothing is worth trying; not an error."""
+"""Outcome of a node whose model answered that nothing is worth trying; this is not an error."""
 _EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
 """Matches a traceback line with a frame of the experiment's own code."""
 
 
 class WaitingNode(FrozenModel):
-    """An unfinished node. `since` is seconds since it entered its step."""
+    """An unfinished node. `since` is the number of seconds since it entered its step."""
 
     node: str
     stage: str
@@ -45,8 +45,9 @@ class WaitingNode(FrozenModel):
 
 
 class SlotState(FrozenModel):
-    """A slot in which experiments run, longest-running first; `node` is None for a free slot, and `why` gives the
-    reason."""
+    """A slot for experiments; `node` is None for a free slot, and `why` gives the reason. Slots are sorted by run
+    time, the longest first.
+    """
 
     number: int
     node: str | None
@@ -54,7 +55,7 @@ class SlotState(FrozenModel):
 
 
 class ErrorCount(FrozenModel):
-    """A class of errors. Of `count` nodes, `fixed` were repaired by debugging; `example` is the newest traceback."""
+    """A class of errors. `fixed` of the `count` nodes were repaired by debugging; `example` is the newest traceback."""
 
     kind: ErrorClass
     count: int
@@ -228,8 +229,9 @@ def _is_fixed(state: RunState, node: Node) -> bool:
 
 
 def compute_baseline_differences(state: RunState, best: str | None) -> tuple[ClaimDifference, ...]:
-    """Compute method - baseline by dataset and condition for the primary metric, over replicates or else for one
-    seed."""
+    """Compute method - baseline by dataset and condition for the primary metric, over replicates; without replicates,
+    for one seed.
+    """
     plan = state.data_plan
     if plan is None or best is None or best not in state.nodes:
         return ()

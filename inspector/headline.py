@@ -42,7 +42,7 @@ class Headline(NamedTuple):
 
     @property
     def mean_difference(self) -> float | None:
-        """Mean difference on the first dataset, for lists; None if there is none yet."""
+        """Mean difference on the first dataset, for lists; None before it was measured."""
         return (
             fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
             if self.compared
@@ -51,7 +51,7 @@ class Headline(NamedTuple):
 
 
 def build_headline(state: RunState) -> Headline | None:
-    """Build the headline; None before there is a data plan."""
+    """Build the headline; None before the data plan exists."""
     plan = state.data_plan
     if plan is None:
         return None

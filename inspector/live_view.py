@@ -1,8 +1,8 @@
 """Terminal views of a running run: a tree redrawn in place, or plain lines if that is not possible.
 
 `scientist run` shows the current stage, `scientist tree --watch` all stages on the alternate screen, so that resizing
-leaves no remnants. Frames are built in the thread that reads events, so that the thread that refreshes the terminal
-never touches the state.
+leaves no remnants. Frames are built in the thread that reads events, so the thread that refreshes the terminal never
+accesses the state.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from labwright.record.reducers.run_state import RunState
 LATEST_EVENTS_SHOWN = 3
 """Number of events shown under a live tree."""
 MIN_ROOMY_HEIGHT = 14
-"""Terminal height in lines from which events and the description of the metric are also shown."""
+"""Minimum terminal height, in lines, for showing events and the description of the metric."""
 SHORT_BAR_WIDTH = 10
-"""Width of a bar in characters, so that three facts fit in a line of 80."""
+"""Width of a bar in characters, so that three facts fit into a line of 80 characters."""
 POLL_SECONDS = 0.25
 """Seconds between reads of a log written by another process."""
 
@@ -177,13 +177,13 @@ class LiveFrame:
     outage: ProviderOutage | None = None
     """Current provider outage, if any."""
     paused_by: CommandReceived | None = None
-    """The user's pause command, if paused; no time is counted meanwhile."""
+    """The user's pause command, if paused; no time is counted during the pause."""
     time_limit: float | None = None
     """Time limit of the run in seconds."""
 
     @property
     def stage(self) -> StageRows:
-        """The stage being searched, or else the last stage with nodes."""
+        """The stage being searched, otherwise the last stage with nodes."""
         current = [stage for stage in self.tree.stages if stage.stage == self.phase]
         return (current or [stage for stage in self.tree.stages if stage.nodes][-1:] or [self.tree.stages[0]])[0]
 
@@ -214,7 +214,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
 
 
 def _format_bars(frame: LiveFrame, elapsed: float) -> str:
-    """Format bars of the stage's nodes and of all cells, and the remaining time; empty if none is known."""
+    """Format bars of the stage's nodes and of all cells, and the remaining time; empty if nothing is known."""
     stage, counts = frame.stage, [row.cells for each in frame.tree.stages for row in each.nodes if row.cells]
     found: list[str] = []
     for name, done, owed in (
@@ -267,7 +267,9 @@ def format_frame(
 
 
 def choose_nodes(stages: Sequence[StageRows], room: int, current: StageRows) -> set[str]:
-    """Choose the nodes to show: all if they fit, else the most relevant ones, leaving room for the counts."""
+    """Choose the nodes to show: all nodes if they fit, otherwise the most relevant ones, with room left for the
+    counts.
+    """
     rows = [row for stage in stages for row in stage.nodes]
     if len(rows) <= room:
         return {row.id for row in rows}

@@ -1,7 +1,7 @@
 """`scientist logs`: the events of a run, one line each; for a single node also small steps and its code's output.
 
 While code runs, the host saves its output outside the folder that the code can write (`RunFolder.live`); afterwards,
-`stdout.txt` in the sealed folder has it. Links are not followed, and text is safe for a terminal.
+the output is in `stdout.txt` in the sealed folder. Links are not followed, and text is safe for a terminal.
 
 Limits: output is shown by lines, up to `POLL_SECONDS` late, and very long output is truncated.
 """
@@ -54,9 +54,9 @@ LogLine = LogEvent | PrintedLine
 def read_logs(
     run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None
 ) -> Iterator[LogLine | None]:
-    """Yield the lines of a run or of one node; `every` event, or all except small steps.
+    """Yield the lines of a run or of one node; with `every`, all events, otherwise all except small steps.
 
-    `last` limits the existing lines. With `follow`, continue until no process works on the run. None marks that all
+    `last` limits the existing lines. With `follow`, continue until no process works on the run. None means that all
     current lines have been yielded. Raises `RecordError`.
     """
     reader = _LogTail(RunFollower(run), node, every=every)
@@ -165,7 +165,7 @@ class AttemptOutput:
         self._read = 0
 
     def read_lines(self) -> list[str]:
-        """Return new complete lines; of a progress bar, only its last state."""
+        """Return new complete lines; for a progress bar, only its last state."""
         new = self._read_on(self._live)
         whole = new[: new.rfind(b"\n") + 1]
         self._read += len(whole)

@@ -37,8 +37,9 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 
 
 def parse_number(text: str) -> str | None:
-    """Parse a number as typed by a user into its printed form: without Unicode minus, plus or percent sign. None if it
-    is not one."""
+    """Convert a number typed by a user to its printed form, without Unicode minus, plus or percent sign. None if it is
+    not a number.
+    """
     plain = text.strip().replace("\u2212", "-").removeprefix("+").removesuffix("%").strip()
     return plain if _NUMBER.fullmatch(plain) else None
 
@@ -159,7 +160,9 @@ class NumberTracer:
                 yield one.model_copy(update={"kind": "value"})
 
     def _find_rows(self, number: str, found: Sequence[TraceCandidate]) -> Iterator[TraceCandidate]:
-        """Yield other text printed from the record: rows of the appendix that no other origin explains."""
+        """Yield places with other text printed from the record, i.e. rows of the appendix that no other origin
+        explains.
+        """
         known = {(place.file, place.line) for one in found for place in one.places}
         for place in self._sources.find_recorded(number, lambda _: True):
             if (place.file, place.line) not in known:

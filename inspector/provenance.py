@@ -1,4 +1,4 @@
-"""Find what a value of the record is based on: nodes, files, data, lines of code, and the command that reproduces it.
+"""Find the sources of a recorded value: nodes, files, data, lines of code, and the command that reproduces it.
 
 The line of code is the call that may have submitted the value; there are several if several calls match.
 """
@@ -42,7 +42,7 @@ class SourceLocation(FrozenModel):
 
 
 class TracedFile(FrozenModel):
-    """A file of the run with its recorded hash, if any. `same` says whether the file still has that hash."""
+    """A file of the run with its recorded hash, if any. `same` tells whether the file still has that hash."""
 
     path: str
     sha256: str
@@ -65,7 +65,7 @@ class NumberOrigin(FrozenModel):
 
 
 class TraceCandidate(FrozenModel):
-    """A possible origin of a printed number. `what` names the form that has the number."""
+    """A possible origin of a printed number. `what` names the form that contains the number."""
 
     kind: Literal["claim", "setting", "value", "text"]
     key: str
@@ -82,7 +82,7 @@ class TraceCandidate(FrozenModel):
 
 
 class NumberTrace(FrozenModel):
-    """Possible origins of a number, printed ones first; if there are none, the `nearest` printed numbers."""
+    """Possible origins of a number, printed numbers first; if none matches, the `nearest` printed numbers."""
 
     number: str
     candidates: tuple[TraceCandidate, ...]
@@ -108,13 +108,13 @@ class ProvenanceLookup:
     def trace_claim(
         self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
     ) -> TraceCandidate:
-        """Trace a claim that is printed as `text`; with `only`, just that node's values."""
+        """Trace a claim that is printed as `text`; with `only`, only the values of that node."""
         parts, code = [claim], list[SourceLocation]()
         if isinstance(claim, ClaimDifference):
             keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
-        for part in parts:  # once per source: replicates run their parent's code
+        for part in parts:  # once per source, since replicates run their parent's code
             sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
             for name in sources.values():
                 code += self._find_lines(name, lambda text, part=part: find_submitting_lines(text, part))
@@ -145,8 +145,9 @@ class ProvenanceLookup:
         )
 
     def trace_decision(self, one: HypothesisDecision, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
-        """Trace the verdict on a hypothesis, printed as `text`: its effects per unit, then the values they are based
-        on."""
+        """Trace the verdict on a hypothesis, printed as `text`: its effects per unit, then the values on which
+        these are based.
+        """
         behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
@@ -220,7 +221,7 @@ class ProvenanceLookup:
                 yield SourceLocation(file=path, line=number, text=shown[number - 1].strip())
 
     def _cell_fields(self, node: str, claim: Claim) -> dict[str, str]:
-        """Return the fields of an origin that name the cell that measured a claim's value at a node."""
+        """Return the fields of an origin that identify the cell in which a node measured a claim's value."""
         for one in compute_node_cells(self._state, node):
             cell = one.cell
             if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
@@ -271,7 +272,7 @@ def _describe_file(run: Path, path: str, recorded: str, holds: str) -> TracedFil
 
 
 def _read_index(run: Path, index: str, claim: Claim) -> list[str]:
-    """Return the files that an index lists for a claim's dataset, split and condition at the end of training."""
+    """Return the files that an index lists for the dataset, split and condition of a claim at the end of training."""
     try:
         lines: list[dict[str, Any]] = [
             json.loads(line) for line in (read_bytes(run, index, MAX_FILE_BYTES) or b"").splitlines()
@@ -332,7 +333,7 @@ def _parse_source(source: str) -> ast.Module | None:
 
 
 def _is_about_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
-    """Check whether the call is explicitly about another value, or logs a point of a curve."""
+    """Check whether the call explicitly concerns another value, or logs a point of a curve."""
     given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False)) | {
         one.arg: one.value for one in call.keywords if one.arg is not None
     }

@@ -1,4 +1,4 @@
-"""Format trees and statuses as coloured lines. Each state has a symbol and a word, so that colour is never required."""
+"""Format trees and statuses as coloured lines. Each state has a symbol and a word, so colour is never required."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def format_close_call(one: CloseCall) -> Text:
 
 
 def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False) -> Text:
-    """Format a node in one line: position, state, id, kind, metric, and what it varies."""
+    """Format a node in one line: position, state, id, kind, metric, and the quantity that it varies."""
     which = 1 if ascii else 0
     mark = BEST_SYMBOL if row.best else PATH_SYMBOL if row.on_best_path else None
     status = STATUS_SYMBOLS[row.status]

@@ -1,4 +1,4 @@
-"""Open files of a run such that no path leads outside its folder.
+"""Open files of a run while ensuring that no path leads outside its folder.
 
 Paths are walked from the run's folder one component at a time without following links, since generated code writes into
 these folders. Withheld labels, the control folder, caches and hidden files are not shown.
@@ -40,7 +40,7 @@ SHOWN_NAMES = frozenset(
 MAX_FILE_BYTES = 64 * 2**20
 """Maximum bytes of a served file."""
 MAX_TEXT_CHARACTERS = 200_000
-"""Maximum characters of a file shown as text: the end of output, the beginning of code."""
+"""Maximum characters of a file shown as text: for output its end, for code its beginning."""
 MAX_FILES_LISTED = 400
 _BLOCK_BYTES = 1 << 16
 

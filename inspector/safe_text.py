@@ -29,14 +29,15 @@ def to_printable(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return `to_plain` text cut to a width in characters."""
+    """Return the result of `to_plain`, cut to a width in characters."""
     line = to_plain(text)
     return line if len(line) <= width else line[: max(0, width - 3)].rstrip() + "..."
 
 
 def to_plain_lines(text: str, max_lines: int) -> tuple[str, ...]:
-    """Return the last lines of a text, safe for a terminal and indented as before; the first line counts omitted
-    ones."""
+    """Return the last lines of a string, safe for a terminal and indented as before; the first line counts omitted
+    ones.
+    """
     lines = [line for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
     shown = [" " * (len(line) - len(line.lstrip(" "))) + shorten(line, 200) for line in lines[-max_lines:]]
     left = len(lines) - len(shown)

@@ -36,7 +36,7 @@ CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "
 """Condition of an ended run by its exit code; any other code means failed."""
 
 MAX_COMMANDS_SHOWN = 5
-"""Maximum number of kill, mark and note commands in a status, latest first; `logs` has all."""
+"""Maximum number of kill, mark and note commands in a status, latest first; `logs` shows all."""
 
 PHASE_TEXT: Mapping[Phase, str] = {
     "prepare": "make the data plan and fetch its datasets",
@@ -66,8 +66,9 @@ class StageCounts(StageFacts):
 
 
 class BudgetUsage(FrozenModel):
-    """The limits of a run (None: no limit) and their use. `spent` includes work ended by a kill; `reserved` is held for
-    running calls and attempts; `remaining` is the rest."""
+    """The limits of a run (None: no limit) and their use. `spent` includes work ended by a kill; `reserved` is set
+    aside for running calls and attempts; `remaining` is the rest.
+    """
 
     usd: float | None
     tokens: int | None
@@ -87,7 +88,7 @@ class LlmUsage(FrozenModel):
 
     @property
     def used_share(self) -> float | None:
-        """Return the used share of the cap that is closest to its limit; None if there is no cap."""
+        """Return the used share of the cap that is closest to its limit; None without a cap."""
         of = [spent / cap for spent, cap in ((self.spent.usd, self.usd), (self.spent.tokens, self.tokens)) if cap]
         return max(of, default=None)
 
@@ -125,7 +126,7 @@ class EventLine(FrozenModel):
 class RunStatus(FrozenModel):
     """Status of a run. Times are ISO 8601 in UTC; `elapsed` is seconds of work, without gaps between processes.
 
-    `paused` says who paused the run and why, or until when no model is called; it is empty otherwise. `steering` has
+    `paused` states who paused the run and why, or until when no model is called; otherwise it is empty. `steering` has
     the latest kill, mark and note commands. `answers` lists calls without a valid answer, and answers whose prompts
     have changed since. `protocol` is the outcome of the plan's review and its open findings; `prior_work` lists the
     papers read before the plan; `installed` lists the run's own packages. `cost` covers all model calls, `roles` those
@@ -273,7 +274,7 @@ def format_protocol_review(state: RunState) -> tuple[str, ...]:
 
 
 def format_prior_work(state: RunState) -> str:
-    """List the papers read before the plan, or say that there were none; empty before the plan."""
+    """List the papers read before the plan, or say that none was read; empty before the plan."""
     papers = state.prior_work.papers if state.prior_work is not None else ()
     return "; ".join(f"{shorten(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
         "none read" if state.data_plan is not None else ""
@@ -289,7 +290,9 @@ def find_condition(state: RunState, process: str | None) -> RunCondition:
 
 
 def find_exit_code(state: RunState) -> int | None:
-    """Return the exit code of an ended run; None before. An unreleased later draft does not change it."""
+    """Return the exit code of an ended run; None before its end. A later draft that is not released does not change
+    it.
+    """
     if state.process_end is None:
         return None
     released = state.current_paper is not None and state.current_paper.released.released

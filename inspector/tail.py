@@ -1,6 +1,6 @@
-"""Follow a run from another process: its events as they are written, applied to a state, and its owner process.
+"""Follow a run from another process: its events as they are written, the resulting state, and the process that owns it.
 
-Reads like `record.log_reader`, so that readers never block the writer.
+It reads in the same way as `record.log_reader`, so readers never block the writer.
 
 Limits: the end of a run is noticed late, since the process is checked every `PROCESS_CHECK_SECONDS` and must be missing
 twice (the next command may resume the run).
@@ -22,7 +22,7 @@ from labwright.record.reducers.run_state import RunState
 PROCESS_CHECK_SECONDS = 1.0
 """Seconds between checks for the process that works on the run."""
 MISSES_BEFORE_ENDED = 2
-"""Consecutive checks without a process after which the run counts as ended."""
+"""Number of consecutive checks without a process that make the run count as ended."""
 
 
 class RunFollower:

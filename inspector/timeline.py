@@ -20,7 +20,7 @@ Steps = list[tuple[float, float]]
 
 
 class Moment(NamedTuple):
-    """Seconds of work, and the cost of model calls up to then."""
+    """Seconds of work, and the cost of model calls up to that time."""
 
     seconds: float
     usd: float
@@ -46,7 +46,7 @@ class Timeline:
     tokens: Steps = field(default_factory=lambda: [(0.0, 0.0)])
     """Cumulative prompt and answer tokens of all model calls."""
     running: dict[str, float] = field(default_factory=dict[str, float])
-    """Node -> second at which its code started."""
+    """Node -> second when its code started."""
 
     def add_event(self, event: Event, state: RunState) -> None:
         """Add an event right after it was applied to the state."""
@@ -58,7 +58,7 @@ class Timeline:
         elif isinstance(event, NodeStepEntered) and event.step == "running":
             self.running[event.node] = now
         elif isinstance(event, AttemptExecuted):
-            one = event.attempt  # recorded shortly after its slot was freed, so it ended before now
+            one = event.attempt  # recorded shortly after its slot was freed, so the code has already ended
             begin = max(0.0, self.running.pop(event.node, now - one.seconds))
             self.spans.append(
                 ExecutionSpan(
@@ -72,7 +72,7 @@ class Timeline:
             self.running.clear()
 
     def compute_usage(self, what: str = "slots") -> Steps:
-        """Return the number of slots in use, or the bytes of `host` or `gpu` memory as the sum of peaks."""
+        """Return the number of slots in use, or the bytes of `host` or `gpu` memory, as the sum of peaks."""
         changes: defaultdict[float, float] = defaultdict(float, {0.0: 0.0})
         for begin in self.running.values() if what == "slots" else ():
             changes[begin] += 1

@@ -34,9 +34,9 @@ CellsByNode = Mapping[str, tuple[CellStatus, ...]]
 class NodeRow(FrozenModel):
     """One node. `depth` counts from the stage's root; `RunTree.metric` describes `metric`.
 
-    `why` is the failure message; `again` says how limits changed for a second attempt; `seedless` is true if replicates
-    gave the same values for every seed; `closed` is the user's reason for closing it; `author` wrote its code; `cells`
-    is None for code that measures all conditions at once.
+    `why` is the failure message; `again` describes the changed limits of a second attempt; `seedless` is true if
+    replicates gave the same values for every seed; `closed` is the user's reason for closing it; `author` wrote its
+    code; `cells` is None for code that measures all conditions at once.
     """
 
     id: str
@@ -76,8 +76,9 @@ class CloseCall(FrozenModel):
 
 
 class StageFacts(FrozenModel):
-    """State of a stage. `limited` is the limit that was reached; `pending` is work left in a finished stage while the
-    next one is searched."""
+    """State of a stage. `limited` is the limit that was reached; `pending` is the remaining work of a finished
+    stage during the search of the next one.
+    """
 
     stage: StageName
     node_limit: int | None

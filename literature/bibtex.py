@@ -110,7 +110,7 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
     texts: dict[str, str] = {}
     for block in library.blocks:
         block = getattr(block, "ignore_error_block", block)
-        if isinstance(block, String):  # as in BibTeX, a redefinition applies from there on
+        if isinstance(block, String):  # as in BibTeX, a redefinition applies from this point on
             texts[block.key.lower()] = _resolve_value(str(block.value), texts)
         if not isinstance(block, Block):
             continue
@@ -168,11 +168,13 @@ INHERITED_FIELDS = (
     "number",
     "address",
 )
-"""Fields that an entry inherits from its `crossref` parent; none that identifies the parent."""
+"""Fields that an entry inherits from its `crossref` parent; fields that identify the parent are not included."""
 
 
 def _apply_crossrefs(entries: Sequence[BibEntry]) -> tuple[BibEntry, ...]:
-    """Add inherited fields to entries and drop parents that exist only for that, which have no author."""
+    """Add inherited fields to entries and drop parents that exist only for this purpose, i.e. those without an
+    author.
+    """
     by_key = {entry.key.lower(): entry for entry in entries}
     parents = {
         entry.key: by_key[key] for entry in entries if (key := entry.fields.get("crossref", "").lower()) in by_key

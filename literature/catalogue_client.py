@@ -3,7 +3,7 @@
 Each request ends within `timeout` seconds, even if the server sends one byte per second; waits between retries are at
 most `MAX_RETRY_WAIT_SECONDS`. A catalogue that fails `MAX_CONSECUTIVE_FAILURES` times in a row, or asks for a longer
 wait, is not queried for `BREAKER_OPEN_SECONDS`: requests fail at once. The caller limits the whole lookup. (tenacity
-also retries, but has no breaker between tries and would not queue the tries.)
+also retries, but it has no breaker between tries and would not queue them.)
 
 Answers are cached on disk, each in a file named by the hash of its request, without keys and addresses. Unreadable or
 expired files are ignored. Processes may share the folder. (An HTTP cache such as hishel follows the server's rules
@@ -60,9 +60,9 @@ MAX_RETRIES = 2
 MAX_RETRY_WAIT_SECONDS = 20.0
 """Longest wait for a busy catalogue in seconds: a third of the limit for one reference."""
 MAX_CONSECUTIVE_FAILURES = 3
-"""Consecutive failures after which the breaker of a catalogue opens."""
+"""Number of consecutive failures that open the breaker of a catalogue."""
 BREAKER_OPEN_SECONDS = 120.0
-"""Seconds for which the breaker stays open."""
+"""Seconds that the breaker stays open."""
 MAX_ANSWER_BYTES = 8_000_000
 """Size limit of an answer in bytes."""
 TRANSIENT_STATUS_CODES = frozenset({429, 500, 502, 503, 504})
@@ -119,7 +119,7 @@ class CatalogueClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._credentials, self._clock = settings, credentials, clock
-        self._rng = random.Random(0)  # spreads the retries of several runs; nothing recorded depends on it
+        self._rng = random.Random(0)  # spreads the retries of several runs; no recorded value depends on it
         self._servers: dict[CatalogueName, _ServerState] = {}
         self._cache = AnswerCache(Path(settings.cache).expanduser(), settings.cache_days)
         try:
@@ -141,7 +141,7 @@ class CatalogueClient:
         await self._client.aclose()
 
     async def ask(self, question: CatalogueRequest, read: Callable[[str], tuple[T, ...]]) -> tuple[T, ...]:
-        """Return what `read` finds in the answer; it raises `CatalogueAnswerError` for an unknown format.
+        """Return the result of `read` on the answer; `read` raises `CatalogueAnswerError` for an unknown format.
 
         Only readable answers are cached. Raises `CatalogueAnswerError`.
         """
@@ -232,8 +232,9 @@ class CatalogueClient:
 
 
 def _build_decompressor(source: CatalogueName, encoding: str) -> Callable[[bytes, int], bytes]:
-    """Return a decompressor with an output limit; httpx has none, and a small answer may expand to gigabytes. Raises
-    `CatalogueAnswerError` for an encoding that was not requested."""
+    """Return a decompressor with an output limit; httpx has no such limit, and a small answer may expand to
+    gigabytes. Raises `CatalogueAnswerError` for an encoding that was not requested.
+    """
     if encoding.strip().lower() in ("", "identity"):
         return lambda part, most: part
     if encoding.strip().lower() not in ("gzip", "x-gzip"):
@@ -266,7 +267,7 @@ class _CachedAnswer(FrozenModel):
 
 @dataclass(frozen=True)
 class AnswerCache:
-    """Texts by request. With `days` of 0, nothing is cached; `clock` returns seconds since the epoch."""
+    """Response bodies by request. With `days` of 0, nothing is cached; `clock` returns seconds since the epoch."""
 
     folder: Path
     days: float

@@ -46,7 +46,7 @@ class EntryCheck(FrozenModel):
 
     @property
     def reason(self) -> str:
-        """Why the entry must not be cited; empty if it may be."""
+        """The reason why the entry must not be cited; empty if it may be cited."""
         if self.merged_into:
             return f"the same work as {self.merged_into!r}: cite that one"
         return self.outcome.reason
@@ -65,7 +65,7 @@ class CheckedLibrary(FrozenModel):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Works found, the catalogues that answered, and why the others did not."""
+    """Works that were found, the catalogues that answered, and the reasons why others did not."""
 
     works: tuple[PublishedWork, ...]
     answered: tuple[str, ...]

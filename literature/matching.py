@@ -77,7 +77,7 @@ _RETRACTION_MARK = re.compile(
 )
 _TAG_PATTERN = re.compile(r"</?[A-Za-z][\w:]{0,20}(?:\s[^<>]{0,100})?/?>")
 MIN_TITLE_LENGTH = 3
-"""Minimum number of words of a main title that may stand for the full title: 'Deep Learning' may not."""
+"""Minimum number of words of a main title that is accepted as the full title: 'Deep Learning' is not accepted."""
 
 
 def build_title_key(title: str) -> str:
@@ -129,7 +129,7 @@ def parse_authors(field: str) -> tuple[list[str], bool]:
 def split_name(text: str, *, particles: bool = False) -> list[str]:
     """Split `Family, Given`, `Family, Jr, Given` or `Given Family` into words, given names first.
 
-    Suffixes are dropped, and so are particles except at either end. Umlauts get their shorter spelling.
+    Suffixes are dropped; particles are dropped unless they are at either end. Umlauts get their shorter spelling.
     """
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
     family, *given = spread.split(",")
@@ -153,7 +153,7 @@ def is_same_person(one: str, other: str) -> bool:
         return False
     whole, known = ("".join(split_name(name, particles=True)) for name in (one, other))
     if sorted(a) == sorted(b) or whole == known:
-        return True  # one may put the family name first or write it as two words
+        return True  # one of the names may have the family name first or written as two words
     return a[-1] == b[-1] and _is_same_given_name(a[:-1], b[:-1])
 
 

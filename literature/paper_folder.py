@@ -1,6 +1,6 @@
 """Build entries from a folder of PDFs: the first page of each is looked up in the catalogues.
 
-A paper is looked up by the DOI or arXiv identifier on its first page, else by lines that may be its title. A work
+A paper is looked up by the DOI or arXiv identifier on its first page, otherwise by lines that may be its title. A work
 matches if its full title and its authors' family names are on that page. Papers not found are reported.
 
 PDFs are untrusted: pdftotext reads one page of each, limited to `PAGE_TIMEOUT_SECONDS` and `MAX_PAGE_CHARACTERS`.
@@ -26,7 +26,7 @@ PAGE_TIMEOUT_SECONDS = 30.0
 """Time limit of a first page in seconds: a PDF may contain any amount of drawing."""
 MAX_PAGE_CHARACTERS = 200_000
 TITLE_LINES = 6
-"""Lines of a first page in which its title may begin."""
+"""Number of lines of a first page that its title may begin in."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys:
                 if work is not None:
                     entries.append(build_entry(work, taken_keys=[*taken_keys, *(one.key for one in entries)]))
                 else:
-                    why = "no catalogue has a matching work" if page.strip() else "there is no text"
+                    why = "no catalogue has a matching work" if page.strip() else "it contains no text"
                     notes.append(f"{late[0].name}, first page: {why}")
                 late = late[1:]
     except TimeoutError:

@@ -1,16 +1,16 @@
 """Verify entries: title, authors and year must agree with one work in a catalogue.
 
-The rules are in docs/ideas.md. One catalogue must agree on title, authors and year; another may confirm an identifier
-that it lacks. A work that any queried catalogue marks as retracted is refused, and at least one catalogue that lists
-retractions must have answered. If a catalogue fails, an entry is unverified rather than refused, unless another answer
-is decisive (retracted, or the identifier of another work). Only verified entries may be cited.
+The rules are in docs/ideas.md. One catalogue must agree on title, authors and year; another catalogue may confirm an
+identifier that the first one lacks. A work is refused if any queried catalogue marks it as retracted; at least one
+catalogue that lists retractions must have answered. If a catalogue fails, an entry is unverified rather than refused,
+unless another answer is decisive (retracted, or the identifier of another work). Only verified entries may be cited.
 
 The verification is stored in the `verified` field of an entry:
 
     verified = {source: crossref; id: doi:10.1162/neco.1997.9.8.1735; date: 2026-11-21; agreed: title, authors, year;
                 sha256: 5f0c...}
 
-The hash covers what was compared (title, authors, year, DOI, arXiv identifier, without TeX and case). Editing any of
+The hash covers the compared fields (title, authors, year, DOI, arXiv identifier, without TeX and case). Editing any of
 these invalidates the verification; changing braces does not.
 
 Limits: anyone who can edit the file can compute the hash; pages, volume and venue are not compared; namesakes of an
@@ -60,8 +60,9 @@ class Verification(FrozenModel):
 
 
 class VerificationOutcome(FrozenModel):
-    """Result of a verification: a catalogue agrees, the catalogues contradict the entry, or it could not be looked
-    up."""
+    """Result of a verification: a catalogue agrees, the catalogues contradict the entry, or the entry could not be
+    looked up.
+    """
 
     outcome: Literal["verified", "refused", "unverified"]
     reason: str = Field(default="", description="why it must not be cited; empty if verified")
@@ -136,7 +137,7 @@ def _decide_outcome(
 
 
 def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequence[PublishedWork]) -> str:
-    """Explain why no work matches: how the closest work with the same title differs."""
+    """Explain why no work matches, i.e. how the closest work with the same title differs."""
     if not answers.works_by_catalogue:
         return "no catalogue answered"
     alike = [

@@ -19,7 +19,7 @@ _ARXIV_DOI_PREFIX = "10.48550/arxiv."
 
 
 class WorkQuery(FrozenModel):
-    """Known facts of a work to look up. Identifiers have the same form as in `Work`."""
+    """Known facts about a work to look up. Identifiers have the same form as in `Work`."""
 
     title: str = ""
     doi: str = ""
@@ -51,7 +51,7 @@ class WorkCatalogue(Protocol):
 
 @dataclass
 class CatalogueAnswers:
-    """The answers of catalogues within a time limit, and why others did not answer."""
+    """The answers of catalogues within a time limit, and the reasons why others did not answer."""
 
     seconds: float
     works_by_catalogue: dict[CatalogueName, tuple[PublishedWork, ...]] = field(
@@ -65,7 +65,7 @@ class CatalogueAnswers:
     async def collect(
         self, sources: Iterable[WorkCatalogue], ask: Callable[[WorkCatalogue], Awaitable[tuple[PublishedWork, ...]]]
     ) -> None:
-        """Query the catalogues concurrently; one that has not answered by the deadline has failed."""
+        """Query the catalogues concurrently; a catalogue that has not answered by the deadline counts as failed."""
 
         async def collect_one(source: WorkCatalogue) -> None:
             try:
@@ -84,7 +84,7 @@ class CatalogueAnswers:
 
 
 def find_doi(text: str) -> str:
-    """Return the first DOI in a text, in lower case, without trailing punctuation; empty if there is none.
+    """Return the first DOI in a string, in lower case, without trailing punctuation; empty if there is none.
 
     DOIs assigned by arXiv are skipped: `find_arxiv_id` reads them.
     """
@@ -94,7 +94,7 @@ def find_doi(text: str) -> str:
 
 
 def find_arxiv_id(text: str) -> str:
-    """Return the arXiv identifier in a text that mentions arXiv (`arXiv:1706.04599v2`, a URL, a DOI); else empty."""
+    """Return the arXiv identifier in a string that mentions arXiv (`arXiv:1706.04599v2`, a URL, a DOI); else empty."""
     for marked in re.finditer(r"arxiv(?:\.org/(?:abs|pdf)/|[.:/]\s*|\s+)(?:abs/)?", text, re.IGNORECASE):
         if match := _ARXIV_PATTERN.match(text, marked.end()):
             return match["id"].lower()

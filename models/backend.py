@@ -1,4 +1,4 @@
-"""Interfaces of everything that answers requests: a provider's model, the offline researcher, a recording or a script.
+"""Interfaces of all backends that answer requests: a provider's model, the offline researcher, a recording or a script.
 
 A backend is asked once per request and has its own bounded retries. It knows nothing about keys, ledgers or runs; the
 layers above it do (`models.client`).
@@ -84,12 +84,12 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """The configured model, or a description of all of them."""
+        """The configured model, or a description of all models."""
         ...
 
     @property
     def accepts_images(self) -> bool:
-        """Whether it accepts images, as far as is known."""
+        """Whether the model is known to accept images."""
         ...
 
     def get_model_name(self, role: AnyRole) -> str:

@@ -1,4 +1,4 @@
-"""The budget layer: decide what may start in a run, so that everything in progress together never exceeds a cap.
+"""The budget layer: decide which work may start in a run, so that all work in progress together never exceeds a cap.
 
 Before a call or an attempt starts, its maximum cost is reserved, as an event; it is settled with the actual cost.
 Guarantee: what is spent and reserved stays within the cap. A call or attempt that does not fit beside others in
@@ -123,7 +123,8 @@ class Budget:
         """Names of calls that a model is answering."""
 
     async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
-        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if it may be billed.
+        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if the request may be
+        billed.
 
         Raises: `BudgetSpent`, which limits the run unless the call is optional or for a longer answer; what the
         backend raises.
@@ -164,7 +165,7 @@ class Budget:
         self._recorder.append(more)
 
     def release(self, name: str) -> None:
-        """Record that nothing of the reservation under a name was spent."""
+        """Record that no part of the reservation under a name was spent."""
         if name in self._recorder.state.reservations:
             self._recorder.append(ReservationReturned(name=name))
 

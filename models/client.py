@@ -49,7 +49,7 @@ class Models:
 
     @property
     def accepts_images(self) -> bool:
-        """Whether a model accepts images. One that refused them is not shown any for the rest of the process."""
+        """Whether a model accepts images. A model that refused images gets none for the rest of the process."""
         return self._backend.accepts_images
 
     def get_model_name(self, role: AnyRole) -> str:
@@ -57,7 +57,7 @@ class Models:
         return self._backend.get_model_name(role)
 
     async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
-        """Check that a prompt with so many extra characters fits into the context of the role's model.
+        """Check that a prompt with this many extra characters fits into the context of the role's model.
 
         Raises: `ContextTooLong`.
         """
@@ -103,8 +103,8 @@ class Models:
 class ModelClient:
     """Asks questions for one attempt at one decision, and counts its calls by role.
 
-    Calls of the same role are numbered in the order in which `ask` is called: call them in an order that a
-    resumed run repeats, and `skip` those whose outcome is recorded.
+    Calls of the same role are numbered in the order in which `ask` is called: make the calls in an order that a resumed
+    run repeats, and `skip` those whose outcome is recorded.
     """
 
     def __init__(self, models: Models, decision: int, attempt: int) -> None:

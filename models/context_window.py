@@ -4,7 +4,7 @@ The length is set by the user, queried from the user's own server, or taken from
 requests are sent unchanged. Ollama truncates long prompts silently, and its OpenAI-compatible endpoint accepts no
 context length in a request; so the length of the loaded model is queried.
 
-Limits: tokens are estimated from characters, on the high side for prose and about right for code.
+Limits: tokens are estimated from characters, which is high for prose and about right for code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CHARACTERS_PER_TOKEN = 3.5
 MIN_ANSWER_TOKENS = 1024
-"""Minimum number of tokens left for an answer, unless fewer were requested."""
+"""Minimum number of tokens to leave for an answer, unless fewer were requested."""
 QUERY_TIMEOUT_SECONDS = 5.0
 """Time limit in seconds for querying a length; loading a model into Ollama may take as long as a request."""
 CONTEXT_FIX = (

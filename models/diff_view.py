@@ -1,4 +1,5 @@
-"""Show a program as a diff to one that the reader may assume to be sound: for the judge of a sound parent's child.
+"""Show a program as a diff against one that the reader may assume to be sound; used for judging the child of a sound
+parent.
 
 The view has the changed lines, their context, every other line that uses the same names, and the heads of the functions
 around these; it counts the lines left out. A file that is mostly new is shown whole.
@@ -19,9 +20,9 @@ CONTEXT_LINES = 3
 MAX_CHANGED_SHARE = 0.6
 """Share of changed lines above which a file is shown whole."""
 MAX_LINES_PER_NAME = 20
-"""Lines using a name above which they are not shown because of it."""
+"""Number of lines that use a name; above it, they are not shown because of that name."""
 MIN_GAP_LINES = 3
-"""File length below which no lines are left out."""
+"""Files shorter than this are shown in full."""
 _NAME = re.compile(r"[A-Za-z_]\w{2,}")
 _DEFINITION_HEAD = re.compile(r"\s*(async def|def|class)\s")
 

@@ -1,4 +1,4 @@
-"""Errors of model calls, named by who has to act next.
+"""Errors of model calls, classified by who has to act next.
 
     ModelError
         ModelConfigError      you: a model name, key, address or setting is wrong; nothing was asked
@@ -24,7 +24,7 @@ from labwright.record.schema.decisions import TokenUsage
 
 
 class ModelError(UserError):
-    """A model call failed. `billed`: whether it may have to be paid for anyway."""
+    """A model call failed. `billed`: whether it may be billed anyway."""
 
     billed = True
 

@@ -52,10 +52,11 @@ class Failover:
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if there is none."""
+        """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if no model is."""
         if not (models := self._models.get(request.role.name)):
             raise ModelConfigError(f"no model is configured for role '{request.role}'; set models.roles.{request.role}")
-        now = self._clock()  # the role's own first, paused ones last, models without images never for images
+        # the role's own model comes first, paused ones last; models without images are never asked about images
+        now = self._clock()
         order = sorted(
             [models[0], *(one for one in models[1:] if one.accepts_images or not request.images)],
             key=lambda one: self._rest.get(id(one), 0.0) > now,
@@ -71,7 +72,7 @@ class Failover:
             except ImagesRefused:
                 if not failed:  # the role's own model: the caller must know that images are not seen
                     raise
-        # Raise the failure with the shortest wait, since its model may recover first; it names the others too.
+        # Raise the failure with the shortest wait, since its model may recover first; the message names the others too.
         soonest = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
         soonest.lost = sum((error.lost for error in failed), start=TokenUsage(usd=0.0, cached_usd=0.0))
         soonest.billed = any(error.billed for error in failed)

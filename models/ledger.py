@@ -1,11 +1,11 @@
-"""The ledger layer: an answered question is not asked again, and an answer is committed before it is used.
+"""The ledger layer: an answered question is not asked again, and every answer is committed before it is used.
 
 A call is identified by (decision, attempt, role, ordinal). If the ledger has an answer to the same question under that
-key, the answer is reused. Questions are the same if they agree in everything except fields about machine and limits
+key, the answer is reused. Questions are the same if they agree in all fields except those about machine and limits
 (`models.roles.role.EnvironmentField`): a change of these is recorded, and the answer kept. A different question under
-the key is a new call, whose answer replaces the old one; both were paid for. So everything that depends on an answer
-can be repeated from the ledger alone. In a run a question is stored before it is sent (`record.prompt_store`); if that
-fails, nothing is asked and nothing is billed.
+the key is a new call, whose answer replaces the old one; both were paid for. Therefore everything that depends on an
+answer can be repeated from the ledger alone. In a run a question is stored before it is sent (`record.prompt_store`);
+if that fails, nothing is asked and nothing is billed.
 
 Limits: a kill between a provider's answer and its commit loses that answer, and the call is made again.
 """
@@ -63,7 +63,7 @@ class AnswerLedger:
             left_out=reply.left_out,
         )
         self.recorder.append(event)
-        return self.recorder.state.answers.get(key, event)  # as a resumed run will read it
+        return self.recorder.state.answers.get(key, event)  # in the form that a resumed run will read
 
     def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
         """Return the committed answer to this question, even if another model or temperature answered it.
@@ -89,12 +89,12 @@ class AnswerLedger:
 
 
 def hash_request(request: ModelRequest, model_label: str) -> str:
-    """Hash what a model is shown and asked for; `model_label` names model and temperature."""
+    """Hash the question that a model gets; `model_label` names model and temperature."""
     return hashlib.sha256(format_request(request, model_label).encode()).hexdigest()
 
 
 def hash_question(request: ModelRequest) -> str:
-    """Hash the question for identification: without model and temperature, machine and limits."""
+    """Hash the question for identification, without model, temperature, machine and limits."""
     inputs = neutralise_environment(request.inputs)
     prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
     return hash_request(replace(request, prompt=prompt), "")
@@ -107,7 +107,7 @@ def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def format_request(request: ModelRequest, model_label: str) -> str:
-    """Return what a model is shown and asked for, as one JSON text; `record.prompt_store.PromptRecord` reads it.
+    """Return the question that a model gets, as one JSON document; `record.prompt_store.PromptRecord` reads it.
 
     Limits (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """

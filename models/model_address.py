@@ -71,7 +71,7 @@ class ModelAddress:
 
     @property
     def has_public_prices(self) -> bool:
-        """Whether the provider's public price list applies: not behind an address that the user gave."""
+        """Whether the provider's public price list applies: it does not if the user gave the address."""
         return self.base_url is None or urlsplit(self.base_url).hostname == "api.openai.com"
 
     @property
@@ -130,7 +130,7 @@ def _is_address(url: str) -> bool:
 
 
 def find_family(name: str) -> str | None:
-    """Return the family of a model, e.g. 'anthropic:claude-x' -> 'claude'; None if the name does not show it.
+    """Return the family of a model, e.g. 'anthropic:claude-x' -> 'claude'; None if the name does not reveal it.
 
     Judges of one family share preferences with each other, and with texts that the family wrote.
     """

@@ -1,6 +1,6 @@
 """Usage of responses, prices of tokens and context lengths of models, from genai-prices' public list.
 
-The only additions to the list are configured prices (`models.prices`), and that the user's own servers cost nothing.
+The list is extended only by configured prices (`models.prices`); the user's own servers cost nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ BYTES_PER_TOKEN = 2
 MAX_IMAGE_TOKENS = 5000
 """Upper bound of tokens per image, at providers that publish it."""
 OVERHEAD_TOKENS = 500
-"""Tokens that a provider adds to a request, including the error that a model is shown."""
+"""Number of tokens added to a request by a provider, including an error message shown to the model."""
 _LISTED_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
-"""pydantic-ai's providers that the list has under another name."""
+"""Providers of pydantic-ai that have another name in the list."""
 
 
 def compute_usd(settings: ModelSettings, used: TokenUsage, environ: Mapping[str, str] = os.environ) -> float | None:
-    """Return the price of tokens in USD at one model; None if it is unknown.
+    """Return the price in USD of tokens of one model; None if it is unknown.
 
     A configured price (`models.prices`) comes first; otherwise the offline model, a recording and servers on the user's
     own machine or network cost nothing.
@@ -51,7 +51,9 @@ def compute_usd(settings: ModelSettings, used: TokenUsage, environ: Mapping[str,
 def compute_max_usd(
     settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
 ) -> float | None:
-    """Return the maximum price of so many tokens: none read from a cache, and all written to one."""
+    """Return the maximum price of this many tokens, assuming that none is read from a cache and all are written to
+    one.
+    """
     plain = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
     known = [
         price
@@ -93,27 +95,26 @@ def compute_usage(responses: Sequence[ModelResponse], request: ModelRequest, set
 def compute_billed_usage(
     response: ModelResponse, max_input_tokens: int, max_output_tokens: int, settings: ModelSettings
 ) -> TokenUsage:
-    """Return the usage of a response as reported by the server; `read` and `written`, the reserved maximum tokens, if
-    it reports none, or impossible counts."""
-    told = response.usage
+    """Return the usage that the server reports, or the reserved maximum if it reports none or impossible counts."""
+    counted = response.usage
     counts: tuple[object, ...] = (
-        told.input_tokens,
-        told.output_tokens,
-        told.cache_read_tokens,
-        told.cache_write_tokens,
+        counted.input_tokens,
+        counted.output_tokens,
+        counted.cache_read_tokens,
+        counted.cache_write_tokens,
     )
     size = sum(
         len(str(getattr(part, "content", "") or getattr(part, "args", "")).encode(errors="replace"))
         for part in response.parts
     )
     if (
-        told.unmeasured_requests
+        counted.unmeasured_requests
         or any(type(one) is not int or one < 0 for one in counts)
         or not (
-            max(1, told.cache_read_tokens + told.cache_write_tokens)
-            <= told.input_tokens
+            max(1, counted.cache_read_tokens + counted.cache_write_tokens)
+            <= counted.input_tokens
             <= BYTES_PER_TOKEN * max_input_tokens
-            and bool(size) <= told.output_tokens <= max(BYTES_PER_TOKEN * max_output_tokens, size)
+            and bool(size) <= counted.output_tokens <= max(BYTES_PER_TOKEN * max_output_tokens, size)
         )
     ):  # a token has at least one byte
         return TokenUsage(
@@ -123,10 +124,10 @@ def compute_billed_usage(
             usd=compute_max_usd(settings, max_input_tokens, max_output_tokens),
         )
     used = TokenUsage(
-        input_tokens=told.input_tokens,
-        output_tokens=told.output_tokens,
-        cached_tokens=told.cache_read_tokens,
-        cache_write_tokens=told.cache_write_tokens,
+        input_tokens=counted.input_tokens,
+        output_tokens=counted.output_tokens,
+        cached_tokens=counted.cache_read_tokens,
+        cache_write_tokens=counted.cache_write_tokens,
     )
     cached = TokenUsage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
     return used.model_copy(

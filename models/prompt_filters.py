@@ -1,8 +1,9 @@
-"""Filters that decide how much of a text or a list a prompt shows.
+"""Filters that decide how much of a string or a list a prompt shows.
 
-Binding text is shown whole: the idea's claim, the data plan, what a node must measure, code. So is a model's text in a
-field with a stated length (`FIELD_LENGTHS`). Other prose is cut at the end of a sentence, and program output in its
-middle, each with a mark. Lists have one line for items that belong together, and items left out are counted.
+Binding text is shown whole: the idea's claim, the data plan, the required measurements of a node, code. A model's text
+in a field with a stated length (`FIELD_LENGTHS`) is also shown whole. Other prose is cut at the end of a sentence, and
+program output in its middle, each with a mark. Items of a list that belong together share one line, and omitted items
+are counted.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ FIELD_LENGTHS = {
 """Maximum number of characters that the author of a field is asked to write."""
 
 FIELD_LEEWAY = 1.5
-"""Factor beyond its length up to which a field is still shown whole."""
+"""A field is shown whole up to this multiple of its stated length."""
 
 MAX_OTHER_FILE_CHARACTERS = 4000
 """Characters shown of a program's file that is not code."""
 
 MIN_CUT_SHARE = 0.1
-"""Share of a text that a cut in its middle must save."""
+"""Share of a string that a cut in its middle must remove to be worthwhile."""
 
 MARK_PREFIX = "[[scientist: "
 """Prefix of this program's marks within a text; `strip_marks` ensures that the text itself cannot contain one."""
@@ -56,12 +57,13 @@ def format_mark(what: str) -> str:
 
 
 def strip_marks(text: str) -> str:
-    """Return the text without anything that reads as a mark: no two brackets open before a letter."""
+    """Return the text without passages that look like a mark: two opening brackets before a letter are separated."""
     return re.sub(r"\[(?=\[\s*[^\W\d_])", "[ ", text)
 
 
 def cut_middle(text: str, limit: int, *, min_saved_share: float = MIN_CUT_SHARE) -> str:
-    """Return the text, or its head and tail with a mark that says how much was left out; about `limit` characters.
+    """Return the text, or its head and tail with a mark that states how much was left out; it has about `limit`
+    characters.
 
     The text stays whole if the cut would save less than the share `min_saved_share`.
     """
@@ -110,7 +112,9 @@ def cut_field(text: str, field: str) -> str:
 
 
 def fence(text: str, limit: int | None = None, language: str = "") -> str:
-    """Return the text as a fenced block, cut in the middle if there is a limit; the fence is longer than any within."""
+    """Return the text as a fenced block, cut in the middle if there is a limit; the fence is longer than any fence
+    in the text.
+    """
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)
     body = text.rstrip()
@@ -136,7 +140,7 @@ def format_number(value: float | None) -> str:
 
 
 def cap_lines(lines: Sequence[str], limit: int, what: str = "lines") -> str:
-    """Return the first lines, and how many more there are; '- none' if there are no lines."""
+    """Return the first lines, and the number of further ones; '- none' if there are no lines."""
     left = [f"[... {len(lines) - limit} more {what} left out ...]"] if len(lines) > limit else []
     return "\n".join([*lines[:limit], *left]) or "- none"
 
@@ -241,8 +245,9 @@ def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measur
 
 
 def format_claims(lines: Sequence[ClaimLine]) -> str:
-    """Format one line per claim: its key without ending, what it is about, and what each ending prints. Only `.mean` is
-    left out next to `.pm`, which begins with it."""
+    """Format one line per claim: its key without ending, its subject, and the text that each ending prints. `.mean` is
+    left out if `.pm` is present, since `.pm` begins with the mean.
+    """
     forms: dict[str, list[ClaimLine]] = {}
     for line in lines:
         forms.setdefault(line.key.rpartition(".")[0], []).append(line)
@@ -281,13 +286,13 @@ def format_other_claims(lines: Sequence[ClaimLine]) -> str:
 def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
     """Format one line per array name, for all folders and all cells of a dataset that have it: shape, type, range.
 
-    Folders with the same names are listed once, above, and so are the cells.
+    Folders and cells with the same names are listed once, above.
     """
     names: dict[str, dict[str, ArrayBrief]] = {}
     for one in briefs:
         folder, _, name = one.path.rpartition("/")
         names.setdefault(name, {})[folder] = one
-    folders = list(dict.fromkeys(folder for held in names.values() for folder in held))
+    folders = list(dict.fromkeys(folder for by_folder in names.values() for folder in by_folder))
     heads = (
         []
         if len(folders) < 2
@@ -296,7 +301,7 @@ def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
     prefix = f"{folders[0]}/" if len(folders) == 1 and folders[0] else ""
     lines, before = list[str](), ""
     for own in _group_cell_arrays(names):
-        held = [one for name in own for one in names[name].values()]
+        group = [one for name in own for one in names[name].values()]
         absent = [f"`{folder}/`" for folder in folders if folder not in names[own[0]]]
         label = f"`{prefix}{own[0]}`"
         if len(own) > 1:
@@ -304,19 +309,20 @@ def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
             cells = ", ".join(name.removesuffix(".npy").split("__", 2)[2] for name in own)
             label = f"`{prefix}{array}__{dataset}__*.npy` for {'the same *' if cells == before else f'* = {cells}'}:"
             before = cells
-        lines.append(_format_array(label, held) + (f"; not in {', '.join(absent)}" if absent else ""))
+        lines.append(_format_array(label, group) + (f"; not in {', '.join(absent)}" if absent else ""))
     return "\n".join([*heads, cap_lines(lines, limit, "names" if heads else "arrays")])
 
 
 def _group_cell_arrays(names: Mapping[str, Mapping[str, ArrayBrief]]) -> list[list[str]]:
-    """Group names in order of first appearance; cells of one dataset together if there are at least three
-    `name__dataset__rest` with arrays of one shape and type in the same folders."""
+    """Group names in order of first appearance; cells of one dataset form one group if there are at least three
+    `name__dataset__rest` with arrays of one shape and type in the same folders.
+    """
     found: dict[tuple[object, ...], list[str]] = {}
-    for name, held in names.items():
+    for name, by_folder in names.items():
         parts = name.removesuffix(".npy").split("__", 2)
-        looks = {(one.shape, one.dtype, len(one.ranges)) for one in held.values()}
+        looks = {(one.shape, one.dtype, len(one.ranges)) for one in by_folder.values()}
         alike = len(parts) == 3 and len(looks) == 1
-        found.setdefault((*parts[:2], *held, *looks) if alike else (name,), []).append(name)
+        found.setdefault((*parts[:2], *by_folder, *looks) if alike else (name,), []).append(name)
     return [part for own in found.values() for part in ([own] if len(own) > 2 else [[name] for name in own])]
 
 

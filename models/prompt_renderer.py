@@ -1,10 +1,10 @@
 """Render prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a
 run, and a block `user`. Partials begin with an underscore.
 
-Providers cache the common prefix of requests, so shared text comes first: the prompts of all roles that know the study
-begin alike (`_study.md`), as do those that see only its figures (`_drawn.md`); then comes the text of the role, then
-that of the call, the most stable part first. Nothing that may change during a run (limits, devices, packages, notes) is
-in `system`.
+Providers cache the common prefix of requests, so shared text comes first. The prompts of all roles that know the study
+begin alike (`_study.md`), as do those that see only its figures (`_drawn.md`). Then comes the text of the role, then
+that of the call, with the most stable part first. Nothing that may change during a run (limits, devices, packages,
+notes) is in `system`.
 
 Templates see the fields of the inputs by name, and `images`, the number of images attached to the prompt. Values
 are never interpreted as templates. `models.prompt_filters` decides how much of a value is shown.
@@ -82,7 +82,7 @@ def _make_environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironmen
         autoescape=False,  # text for a model, not markup
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,  # so that a partial ends its last line
+        keep_trailing_newline=True,  # needed for partials to end their last line
     )
     filters: dict[str, Any] = environment.filters
     filters.update({one.__name__: one for one in PROMPT_FILTERS})

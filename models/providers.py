@@ -4,8 +4,8 @@ Answers come through an output tool with the schema of the output type, by the p
 requested in the prompt: the first of these that the server supports, remembered for the life of the process. A setting
 that it does not support (temperature, token limit, cache marks) is left out. There are two kinds of retries, both
 bounded and both made here (the SDK's are off): a request that failed in transport is sent again, and an answer that
-does not fit is returned with its error. A request that timed out is sent only once more, since the first may have to be
-paid too; so is one whose response was not an answer.
+does not fit is returned with its error. A request that timed out, or whose response was not an answer, is sent only
+once more, since the first one may also be billed.
 """
 
 from __future__ import annotations
@@ -243,12 +243,12 @@ class ProviderModel(SingleModelBackend):
                 if error.feature == "images":
                     self._refuses_images = True
                     raise ImagesRefused(f"{self.name} accepts no images: {error}") from None
-                if known == (self._modes[0], *self._left_out):  # a concurrent answer may have learnt it already
+                if known == (self._modes[0], *self._left_out):  # a concurrent answer may already have found this out
                     self._adapt_to(error, mode)
 
     @property
     def _omitted_features(self) -> tuple[Feature, ...]:
-        """Return the settings that are left out; the token limit has two names in OpenAI's client."""
+        """Return the settings that are left out; OpenAI's client has two names for the token limit."""
         names = 2 if self._address.prefix in _CHAT_PROVIDERS else 1
         return tuple(
             one for one in dict.fromkeys(self._left_out) if one != "max_tokens" or self._left_out.count(one) >= names
@@ -258,7 +258,7 @@ class ProviderModel(SingleModelBackend):
         """Leave out a setting, or switch to the next mode. Raises `ModelRefused`: no mode is left."""
         if error.feature in (*OPTIONAL_SETTINGS, "json"):
             self._left_out.append(error.feature)
-            if error.feature == "json":  # then only the prompt asks for it
+            if error.feature == "json":  # in that case, only the prompt asks for it
                 self._model.profile["supports_json_object_output"] = False
             LOG.info("%s: asking without %s from now on: %s", self.name, error.feature, error)
             return
@@ -330,7 +330,7 @@ class ProviderModel(SingleModelBackend):
 
 
 def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
-    """Return the check of an answer beyond its schema; a model is shown its error, and asked again."""
+    """Return the check of an answer beyond its schema; on failure the model is shown the error and asked again."""
 
     def check(output: BaseModel) -> BaseModel:
         try:

@@ -7,7 +7,7 @@ role from 0. Answers are chosen only by role and ordinal and prompts are not com
 changes of prompts; each answer is validated against the current output type. `scientist export RUN --exchange FILE`
 extracts the file from the record of a run.
 
-Limits: a run that asks in another order than the recorded one may get the wrong answers. Record and replay with
+Limits: a run whose order of requests differs from the recorded one may get wrong answers. Record and replay with
 `search.order=ticket`, and with little concurrency. A resumed run continues counting after the answers that it has
 (`resume_after`).
 """
@@ -36,7 +36,7 @@ class RecordedAnswer(FrozenModel):
     """One answer of an exchange."""
 
     role: str
-    ordinal: int = Field(ge=0, description="number of the request of this role, from 0")
+    ordinal: int = Field(ge=0, description="number of the request among those of this role, from 0")
     answer: dict[str, Any]
 
 
@@ -91,7 +91,7 @@ def open_replay(name: str) -> ReplayModel:
     """Open the backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no answers in it."""
     path = Path(name.removeprefix(REPLAY_PREFIX))
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # an answer may contain other line endings
+        lines = path.read_text(encoding="utf-8").split("\n")  # an answer may contain other line separators
     except (OSError, UnicodeDecodeError) as error:
         raise ModelConfigError(
             f"{name!r}: {path} cannot be read ({error}); write replay:FILE with the exchange of a run"
@@ -114,7 +114,7 @@ def open_replay(name: str) -> ReplayModel:
 def extract_exchange(events: Iterable[Event]) -> tuple[RecordedAnswer, ...]:
     """Return the answers of a run in the order in which they were committed, numbered by role.
 
-    Of two answers under one key, the later one takes the place of the first: a replay asks once.
+    Of two answers under one key, the later one replaces the first, since a replay asks only once.
     """
     counted: Counter[str] = Counter()
     exchange: list[RecordedAnswer] = []

@@ -1,10 +1,10 @@
 """The retry layer: a question is asked again after an outage, and with a higher limit if its answer was truncated.
 
-A call gets here when the provider's own retries are used up. While a provider is down the circuit is open: one call at
-a time probes it, others wait, and experiments continue. Each wait is an event (`ProviderOutage`, with the time of the
-next try), and so is the recovery. An outage is probed at growing intervals, for up to `models.outage_timeout` in total
-(a key that is no longer accepted and a model that is gone count as outages: they may be fixed at the provider). A quota
-window is waited out in one piece, if it ends within that time or before the run's time limit.
+Calls reach this layer when the provider's own retries are used up. While a provider is down the circuit is open: one
+call at a time probes it, others wait, and experiments continue. Each wait is an event (`ProviderOutage`, with the time
+of the next try), and so is the recovery. An outage is probed at growing intervals, for up to `models.outage_timeout` in
+total (a key that is no longer accepted and a model that is gone count as outages: they may be fixed at the provider).
+If a quota is renewed within that time or before the run's time limit, the layer waits for it once.
 
 Limits: one circuit serves all models of a run; if one of several providers is down, all wait.
 """
@@ -37,16 +37,18 @@ from labwright.record.schema.decisions import CallKey
 
 AskFunction = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
 MAX_LONELY_ROUNDS = 3
-"""Rounds in which one request gets no answer while others do, before it fails."""
+"""Maximum number of rounds without an answer, while other requests get answers; then a request fails."""
 OUTAGE_WAIT_SECONDS = 30.0
 """Seconds before a provider that is down is asked again, doubled each time: most outages last minutes."""
 MAX_OUTAGE_WAIT_SECONDS = 600.0
-"""Maximum number of seconds between two such tries: the most that a run may lose after the provider recovers."""
+"""Maximum number of seconds between two such tries: this is the maximum time that a run loses after the provider
+recovers.
+"""
 
 
 @dataclass
 class Retry:
-    """Asks until there is an answer. Without `report_outage`, outages are not waited for.
+    """Asks until an answer arrives. Without `report_outage`, it does not wait for the end of an outage.
 
     `seconds_left` returns what remains of the run's time limit.
     """
@@ -59,7 +61,7 @@ class Retry:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _outage_since: float | None = None
-    """When the circuit opened; None while it is closed."""
+    """Time at which the circuit opened; None while it is closed."""
     _next_try_at: float = 0.0
     _wait_seconds: float = 0.0
     _answer_count: int = 0
@@ -69,7 +71,8 @@ class Retry:
     async def answer(self, key: CallKey, request: ModelRequest, ask: AskFunction) -> Reply:
         """Return the reply, including the usage of failed tries.
 
-        Raises: `ProviderDown`; `ModelOutputInvalid`: truncated at the maximum length; and what `ask` raises.
+        Raises: `ProviderDown`; `ModelOutputInvalid`: the answer was truncated at the maximum length; and the errors of
+        `ask`.
         """
         asked = replace(request, max_tokens=max(request.max_tokens, self._needed_tokens.get(request.role.name, 0)))
         cuts: list[AnswerCut] = []
@@ -97,11 +100,12 @@ class Retry:
                 lonely += self._answer_count > answers
                 if lonely >= MAX_LONELY_ROUNDS and isinstance(error, AccessLost | QuotaSpent):
                     raise ProviderDown(
-                        f"{error}; other models answer meanwhile, so the run does not wait for it any longer"
+                        f"{error}; other models are answering, so the run no longer waits for it"
                     ) from None
                 if lonely >= MAX_LONELY_ROUNDS:
                     raise ModelRefused(
-                        f"this request got no answer {lonely} times while others did, so the provider is not down; "
+                        f"this request got no answer {lonely} times although other requests did, so the provider is "
+                        f"not down; "
                         f"raise models.timeout, or choose another model: {error}"
                     ) from None
             else:
@@ -118,7 +122,7 @@ class Retry:
 
     @asynccontextmanager
     async def _open_try(self, key: CallKey) -> AsyncGenerator[None]:
-        """Wrap one request: wait while the circuit is open, and open or close it by the outcome of the request."""
+        """Wrap one request: wait while the circuit is open, and open or close it depending on the outcome."""
         probe = await self._is_probe()
         try:
             async with asyncio.timeout(self.settings.answer_limit_seconds):

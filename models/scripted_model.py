@@ -19,7 +19,7 @@ Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
 class ScriptedModel(SingleModelBackend):
-    """Answers by calling a function, and raises what it raises; `requests` lists the requests in order."""
+    """Answers by calling a function, whose errors it passes on; `requests` lists the requests in order."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script

@@ -12,7 +12,7 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.schema.frozen_model import FrozenModel
 
 RETRY_WAIT_SECONDS = 2.0
-"""Seconds before the first retry of a request, doubled for each next one, unless the provider asks for a delay."""
+"""Seconds before the first retry of a request, doubled for each further one, unless the provider asks for a delay."""
 MAX_RETRY_WAIT_SECONDS = 60.0
 """Maximum seconds before a retry; a provider that asks for more has a quota, which the retry layer waits out."""
 OutputMode = Literal["auto", "tool", "native", "prompted"]
@@ -32,7 +32,7 @@ BaseUrl = Annotated[str | None, AfterValidator(_strip_credentials)]
 
 
 class Alternative(FrozenModel):
-    """A model that substitutes for the one before it while that is unavailable."""
+    """A model that substitutes for the previous model while that is unavailable."""
 
     name: str = Field(description="as models.name")
     base_url: BaseUrl = Field(
@@ -54,7 +54,7 @@ class Price(FrozenModel):
 
 
 class RoleModel(FrozenModel):
-    """Settings of a single role; None: as for all roles."""
+    """Settings of a single role; None: the setting of all roles."""
 
     name: str | Literal[False] | None = Field(
         default=None,
@@ -159,7 +159,9 @@ class ModelSettings(FrozenModel):
         return given
 
     def get_role_settings(self, role: AnyRole) -> RoleModel:
-        """Return the settings of a role. Roles with images use the model of `vision` unless they have their own."""
+        """Return the settings of a role. Roles with images use the model of `vision` unless they have their own
+        model.
+        """
         own = self.roles.get(role.name, RoleModel())
         if role.kind == "vision" and own.name is None:
             vision = self.roles.get(VISION.name, RoleModel())
@@ -197,7 +199,7 @@ class ModelSettings(FrozenModel):
 
     @property
     def distinct_models(self) -> tuple[ModelSettings, ...]:
-        """Every model that may be asked, once, as settings of one model each."""
+        """Settings of every model that may be asked, one element per model."""
         models = (one for role in ROLES.values() for one in self.list_candidates(role))
         return tuple({(one.name, one.base_url): one for one in models}.values())
 
@@ -217,7 +219,7 @@ class ModelSettings(FrozenModel):
 
     @property
     def answer_limit_seconds(self) -> float:
-        """Seconds for one answer with all its retries, by each substitute model; then it fails."""
+        """Seconds after which an answer fails, including all retries by all substitute models."""
         requests = self.retries + self.output_retries + 1
         return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * MAX_RETRY_WAIT_SECONDS)
 
@@ -247,12 +249,12 @@ class SubjectSettings(FrozenModel):
 
     @property
     def model_settings(self) -> ModelSettings:
-        """The same as model settings, for prices and addresses."""
+        """Its settings in the form of model settings, for prices and addresses."""
         return ModelSettings(
             name=self.model, base_url=self.base_url, prices={} if self.price is None else {self.model: self.price}
         )
 
     @property
     def definition(self) -> str:
-        """Its identity: part of the key of every cell that may query it."""
+        """Its identity, which is part of the key of every cell that may query it."""
         return f"{self.model} {self.base_url or ''}".strip()

@@ -1,7 +1,8 @@
 """Subjects: language models that experiments query, called by the host (docs/studied-models.md).
 
-Every call passes one place: its maximum cost is committed before it, its answer before the code sees it, and limits on
-rate, concurrency and spending are shared by all cells. Committed answers are replayed, never requested again.
+Every call passes through one place. Its maximum cost is committed before the call, and its answer before the code sees
+it; limits on rate, concurrency and spending are shared by all cells. Committed answers are replayed, never requested
+again.
 
 Limits: for a request that it never answered, a provider may bill more than was reserved.
 """
@@ -38,7 +39,7 @@ from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 
 
 def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings) -> None:
-    """Check that subjects can be opened, and be counted under a cap. Raises `ModelConfigError`."""
+    """Check that subjects can be opened, and that their cost can be counted under a cap. Raises `ModelConfigError`."""
     for name, one in subjects.items():
         if not name.isidentifier():
             raise ModelConfigError(f"subjects.{name}: use only letters, digits and _ in a subject's name")
@@ -56,7 +57,7 @@ def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings
     if paid and caps.usd is not None and caps.subject_usd is None:
         raise ModelConfigError(
             f"budget.usd does not cover subjects ({', '.join(paid)}): set their own cap with "
-            "budget.subject_usd, which comes on top"
+            "budget.subject_usd, which is separate"
         )
 
 
@@ -98,7 +99,7 @@ class StudiedLlms:
         return self._exchanges.find_exchange(cell, exchange)
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """Return the committed answer to that draw of a question, or a new one.
+        """Return the committed answer to this draw of a question, or a new one.
 
         Raises: `LLMQuestionRefused` and the other errors of `sandbox.llm_gateway`, `RecordError`.
         """
@@ -109,7 +110,9 @@ class StudiedLlms:
                     f"the record has no answer of {question.subject!r} to this question, and a replay asks no new ones"
                 )
             key = cell, exchange
-            if (task := self._calls_in_flight.get(key)) is None:  # else another execution of the cell is asking now
+            if (
+                task := self._calls_in_flight.get(key)
+            ) is None:  # otherwise another execution of the cell is asking now
                 task = asyncio.create_task(self._ask(cell, exchange, question), name=f"question to {question.subject}")
                 self._calls_in_flight[key] = task
                 try:
@@ -163,7 +166,9 @@ class StudiedLlms:
                     self._request_done.set()
 
     async def _wait_for_room(self, name: str, most: Cost) -> None:
-        """Wait for room in the budget while calls in progress may leave some. Raises an error if there is none."""
+        """Wait for room in the budget, as long as calls in progress may free some. Raises an error if there will be
+        no room.
+        """
         while (why := self._find_shortage(name, most)) is not None:
             if not self._request_count:
                 raise LLMBudgetSpent(why)
@@ -171,7 +176,7 @@ class StudiedLlms:
             await self._request_done.wait()
 
     def _find_shortage(self, name: str, most: Cost) -> str | None:
-        """Return why a call does not fit into the rest of the budget; None if it does."""
+        """Return why a call does not fit into the remaining budget; None if it does."""
         spent, usd, tokens = self._exchanges.spent, self._caps.subject_usd, self._caps.subject_tokens
         if usd is not None and most.usd and spent.usd + most.usd > usd + ROUNDING_TOLERANCE:
             words = f"${spent.usd:.2f} of ${usd:.2f}, and one call to {name!r} may cost ${most.usd:.4f}", "subject_usd"
@@ -194,12 +199,12 @@ class StudiedLlms:
 
 
 class _LlmRequestFailed(Exception):
-    """A request without an answer."""
+    """A request that got no answer."""
 
     def __init__(
         self, message: str, *, temporary: bool, doubtful: bool, wait: float | None = None, permanent: bool = False
     ) -> None:
-        """`temporary`: a retry may succeed; `doubtful`: it may have to be paid; `permanent`: every question fails."""
+        """`temporary`: a retry may succeed; `doubtful`: it may be billed; `permanent`: every question fails."""
         super().__init__(message)
         self.temporary, self.doubtful, self.wait, self.permanent = temporary, doubtful, wait, permanent
 
@@ -215,9 +220,9 @@ class _StudiedLlm:
     clock: Callable[[], float]
     gate: asyncio.Semaphore = field(init=False)
     _next_request_at: float = 0.0
-    """When the next request may go out."""
+    """Time at which the next request may be sent."""
     _down_since: float | None = None
-    """Start of the current outage; None: it answers."""
+    """Start of the current outage; None: the subject answers."""
     _failures: int = 0
 
     def __post_init__(self) -> None:
@@ -232,7 +237,7 @@ class _StudiedLlm:
             )
         if question.logprobs is not None and not self.settings.model.startswith(("openai", "vllm", "ollama")):
             raise LLMQuestionRefused(f"{self.name!r} ({self.settings.model}) returns no logprobs")
-        try:  # a failure of the local client is not the subject's, for which the run would end
+        try:  # a failure of the local client is not a failure of the subject, which would end the run
             if not _is_shallow(question.json_schema, MAX_SCHEMA_DEPTH):
                 raise ValueError(f"it is nested more than {MAX_SCHEMA_DEPTH} deep")
             json.dumps(question.json_schema, allow_nan=False)
@@ -304,7 +309,7 @@ class _StudiedLlm:
         self._down_since, self._failures = None, 0
 
     def record_failure(self, error: _LlmRequestFailed, *, doubtful: int) -> None:
-        """Delay all questions to it until the next try. `doubtful` tries of this one may have to be paid.
+        """Delay all questions to it until the next try. `doubtful` tries of this request may be billed.
 
         Raises: `LLMQuestionRefused`, or an error for the outage, if no further try makes sense.
         """
@@ -318,7 +323,7 @@ class _StudiedLlm:
         self._down_since = now if self._down_since is None else self._down_since
         if now - self._down_since >= self.settings.outage_timeout or doubtful >= MAX_DOUBTFUL_TRIES:
             raise LLMUnavailable(
-                f"subject {self.name!r} has answered nothing for {now - self._down_since:.0f} s "
+                f"subject {self.name!r} has not answered for {now - self._down_since:.0f} s "
                 f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}"
             )
         if self._next_request_at <= now:  # of calls that failed together, the first one sets the time of the next try

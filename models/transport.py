@@ -1,7 +1,7 @@
-"""The requests of one answer to a model: retried after transport failures, abandoned if no retry can help.
+"""The requests of one answer to a model: retried after transport failures, abandoned if a retry cannot help.
 
 Features that a server does not support (images, tools, a JSON schema, a setting, a token limit) are distinguished from
-faults, and so are truncated answers. There is no common error code for these: servers describe them in words.
+faults, and so are truncated answers. There is no common error code for these features; servers describe them in words.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _SINGLE_INPUT_WORDS = re.compile(
     r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
     re.IGNORECASE,
 )
-"""Words for a fault of one image or one answer, not of images or tools in general."""
+"""Words for a problem with one image or one answer rather than with images or tools in general."""
 _TOKEN_BOUND = re.compile(
     r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|less than or equal to|up to|maximum of)"
     r"[ `']*(\d+)",
@@ -125,7 +125,7 @@ class RetryingModel(WrapperModel):
         self._sleep = sleep
         self._has_answered = has_answered
         self.sent: tuple[Feature, ...] = ()
-        """Features of the request that a server may not support, in the order in which they are left out."""
+        """Features of the request that a server may not support; they are left out in this order."""
         self.max_tokens = 0
         self.may_switch = False
         self._max_lost = max_lost
@@ -214,7 +214,7 @@ class RetryingModel(WrapperModel):
 
 
 def is_unsupported(error: ai.AgentRunError, what: Feature) -> bool:
-    """Return whether a server says that this model does not support images, tools, a JSON schema, or such a setting.
+    """Return whether a server says that this model does not support images, tools, a JSON schema, or a certain setting.
 
     There is no common error code: servers answer 400, 404, 422, 500 or 501 and describe it in words.
     """
@@ -242,7 +242,7 @@ def is_transient(error: ai.AgentRunError) -> bool:
         return not _CONTEXT_TOO_LONG.search(describe_error(error)) and (
             error.status_code in _TRANSIENT_STATUS or error.status_code >= 500
         )
-    # A body that is not an answer (a proxy's page, say) also counts as a transient fault of the server.
+    # A body that is not an answer (for example, a proxy's page) also counts as a transient fault of the server.
     return isinstance(error, ai.ModelAPIError) or type(error) is ai.UnexpectedModelBehavior
 
 
@@ -278,7 +278,7 @@ def make_transport_error(
             return kind(f"{model}: the key is no longer accepted; renew it or its rights: {message}")
         case ai.ModelNotFoundError() if has_answered:
             return AccessLost(
-                f"{model}: the model or its address is gone, although it answered before; choose another "
+                f"{model}: the model or its address no longer exists, although it answered before; choose another "
                 f"(--model, --base-url) when you resume: {message}"
             )
         case ai.ModelAuthenticationError():

@@ -28,13 +28,13 @@ class Ablation(FrozenModel):
     name: str = Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
         max_length=60,
-        description="its arm: `without-<part>`, or a short identifier that names what takes its place",
+        description="its arm: `without-<part>`, or a short identifier that names the replacement",
     )
     part: str = Field(min_length=1, description="the part of the method that is changed, in a few words")
     action: AblationAction
-    replacement: str = Field(default="", description="what takes its place, or what is added; empty for remove")
-    metrics: tuple[str, ...] = Field(min_length=1, description="metrics of the data plan in which it would show")
-    why: str = Field(min_length=1, description="which claim or risk it tests, in one sentence")
+    replacement: str = Field(default="", description="replacement of the part, or the added part; empty for remove")
+    metrics: tuple[str, ...] = Field(min_length=1, description="metrics of the data plan that would show the effect")
+    why: str = Field(min_length=1, description="claim or risk that it tests, in one sentence")
 
     @model_validator(mode="after")
     def _check_replacement(self) -> Ablation:
@@ -47,7 +47,7 @@ class Ablation(FrozenModel):
 
     @property
     def item_text(self) -> str:
-        """The ablation in one line; serves as the agenda item of its node and to look the ablation up."""
+        """The ablation in one line; it serves as the agenda item of its node, and to look up the ablation."""
         change = {
             "remove": f"take out {self.part}",
             "replace": f"replace {self.part} by {self.replacement}",
@@ -90,7 +90,7 @@ def is_same_ablation(first: Ablation, second: Ablation) -> bool:
 
 
 def _is_same_thing(first: str, second: str) -> bool:
-    """Return whether two texts have the same words in any order, or the same letters when joined."""
+    """Return whether two strings have the same words in any order, or the same letters when joined."""
     texts_words: list[list[str]] = []
     for text in (first, second):
         words = re.findall(r"[a-z0-9]+", text.lower())

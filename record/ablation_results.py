@@ -1,7 +1,7 @@
 """Outcome of every planned ablation according to the record: measured, failed or not run, with the reason.
 
-This module reports what a node was asked to try and whether it ran. It does not check that the code changed only that
-part; a model and the honesty check do (docs/search.md).
+This module reports which ablation a node was asked to try and whether it ran. It does not check that the code changed
+only that part; a model and the honesty check do (docs/search.md).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def find_ablation(state: RunState, item: str) -> Ablation | None:
 
 
 def find_item_nodes(state: RunState, item: str) -> list[Node]:
-    """Return the node that took up an ablation item and the nodes that debugged it, in decision order."""
+    """Return the node that works on an ablation item and the nodes that debugged it, in decision order."""
     found: dict[str, Node] = {}
     for node in state.list_stage_nodes("ablation"):
         action = state.decisions[node.decision].action

@@ -12,7 +12,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import BaselineVerdict, ExpectedResult
 
 DEFAULT_RELATIVE_TOLERANCE = 0.05
-"""Relative tolerance when the user gives none: results within 5 % of the value count as reproduced."""
+"""Relative tolerance if the user gives none: results within 5 % of the value count as reproduced."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _EXPECTED_PATTERN = re.compile(rf"({_NUMBER})(%?)(?:(?:±|\+/?-)({_NUMBER})(%?))?")
@@ -59,7 +59,7 @@ def _explain_ambiguity(text: str, match: re.Match[str]) -> str:
 
 
 def check_baseline(values: Sequence[float | None], expected: ExpectedResult | None) -> BaselineComparison:
-    """Compare the mean over seeds with the expected result; a better result does not count as reproduced either.
+    """Compare the mean over seeds with the expected result; a better result also does not count as reproduced.
 
     Runs without a value (None) are ignored; the verdict is `failed` if no run has a value.
     """

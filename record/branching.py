@@ -1,12 +1,13 @@
-"""Choose where a new run branches off the log of another run, and copy the log prefix with the files it refers to.
+"""Choose the point at which a new run branches off another run's log, and copy the log up to this point with the files
+that it names.
 
-A branch point is a prefix of the log, never a selection of events: the state folded from it is what the writer had at
-that moment, so unfinished work starts again under its number, as after a kill. The copied events keep their timestamps;
-`RunBranched` follows them.
+A branch point is a prefix of the log, never a selection of events: the state folded from it is the state that the
+writer had at that moment, so unfinished work starts again under its number, as after a kill. The copied events keep
+their timestamps; `RunBranched` follows them.
 
 Only files that the record refers to are copied: no cache, lock, command file or unsealed attempt. Data, code, figures
-and texts are copied; arrays and predictions of sealed attempts, which are never written again, are hard-linked where
-the filesystem allows it, so both runs share them on disk.
+and text files are copied; arrays and predictions of sealed attempts, which are never written again, are hard-linked
+where the filesystem allows it, so both runs share them on disk.
 
 Limits: writing to a linked file changes both runs. The audit of either run reports it.
 """
@@ -37,7 +38,7 @@ from labwright.record.schema.nodes import STAGES
 
 
 class BranchPointError(Exception):
-    """No run can branch off at this point. The message says why, and which points are possible."""
+    """No run can branch off at this point. The message gives the reason and the possible points."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
 
 
 def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
-    """Write the log of a run that no process works on yet; as JSON lines on a network filesystem.
+    """Write the log of a run that no process works on yet; on a network filesystem it is written as JSON lines.
 
     Raises `OSError`, `RecordError`.
     """
@@ -192,7 +193,7 @@ def _copy(source: Path, target: Path, *, link: bool = False) -> None:
         place = target / inner
         place.parent.mkdir(parents=True, exist_ok=True)
         if link and HARD_LINKED_FOLDERS & set(inner.parts):
-            with suppress(OSError):  # another filesystem, one without links, or a file of another user
+            with suppress(OSError):  # another filesystem, a filesystem without links, or a file of another user
                 os.link(path, place, follow_symlinks=False)
                 continue
         shutil.copy2(path, place, follow_symlinks=False)

@@ -1,7 +1,7 @@
 """Record of a campaign of many ideas: one synced JSON line per event, from which the state is derived.
 
-Results are in the record of each run. This log only has what was queued, the budget share of each run, and how it
-ended. An incomplete last line (after a kill) is ignored.
+Results are in the record of each run. This log has only the queued entries, the budget share of each run, and its
+outcome. An incomplete last line (after a kill) is ignored.
 
   FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
 """
@@ -33,7 +33,9 @@ SpendingCaps = dict[str, float]
 class CampaignTerms(FrozenModel):
     """Settings and limits shared by all runs of a campaign."""
 
-    entry_kind: Literal["ideas", "tasks"] = Field(default="ideas", description="tasks: of a benchmark")
+    entry_kind: Literal["ideas", "tasks"] = Field(
+        default="ideas", description="tasks: the entries are tasks of a benchmark"
+    )
     parallel: int = Field(ge=1, description="number of runs in parallel")
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
@@ -41,19 +43,21 @@ class CampaignTerms(FrozenModel):
         default=None, description="wall-clock limit of the campaign, counted while a process works on it"
     )
     keep: int | None = Field(
-        default=None, ge=1, description="how many runs continue after the preliminary stage; None: all"
+        default=None, ge=1, description="number of runs that continue after the preliminary stage; None: all"
     )
 
 
 class RunAllowance(FrozenModel):
-    """Limits of one run, including what it used before."""
+    """Limits of one run, including the amount that it used before."""
 
     caps: SpendingCaps = Field(default_factory=dict)
     seconds: float | None = None
 
 
 class DecisionForecast(FrozenModel):
-    """How soon a study could decide its claim, estimated only from spread and run times in the preliminary stage."""
+    """An estimate of how soon a study could decide its claim, based only on spread and run times in the preliminary
+    stage.
+    """
 
     name: str
     wanted: dict[str, int] = Field(
@@ -62,11 +66,11 @@ class DecisionForecast(FrozenModel):
     hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
     seeds: int = Field(default=0, description="maximum number of seeds")
     seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
-    why: str = Field(default="", description="why there is no forecast")
+    why: str = Field(default="", description="reason why there is no forecast")
 
     @property
     def decided_count(self) -> int:
-        """Number of hypotheses that the allowed seeds would decide."""
+        """Number of hypotheses that the allowed number of seeds would decide."""
         return sum(n <= self.seeds for n in self.wanted.values())
 
     @property
@@ -76,7 +80,7 @@ class DecisionForecast(FrozenModel):
 
     @property
     def decided_share_per_hour(self) -> float:
-        """Share of the claim that one compute hour decides."""
+        """Share of the claim decided by one compute hour."""
         return self.decided_count / self.hypotheses / self.hours if self.hypotheses and self.hours else 0.0
 
 
@@ -96,7 +100,7 @@ class CampaignResumed(FrozenModel):
 
 
 class EntryQueued(FrozenModel):
-    """`ideas`: for a topic, how many ideas to generate; 0: the entry is an idea itself."""
+    """`ideas`: for a topic, the number of ideas to generate; 0: the entry is an idea itself."""
 
     type: Literal["queued"] = "queued"
     name: str
@@ -178,7 +182,7 @@ class CampaignEntry(FrozenModel):
 
     name: str
     title: str = ""
-    ideas: int = Field(default=0, description="for a topic: how many ideas to generate")
+    ideas: int = Field(default=0, description="for a topic: number of ideas to generate")
     share: RunAllowance | None = Field(default=None, description="limits of the run in progress")
     end: RunEnded | None = None
     tries: int = Field(default=0, description="failures since the campaign was last resumed")
@@ -206,7 +210,7 @@ class CampaignEntry(FrozenModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether the entry is to be started or resumed."""
+        """Whether the entry must be started or resumed."""
         return self.status in ("waiting", "interrupted")
 
     @property
@@ -291,7 +295,7 @@ class CampaignState:
         return [one for one in self.entries.values() if not one.ideas]
 
     def count_committed(self, kind: str) -> float:
-        """Return how much of a resource is spent or reserved for runs in progress."""
+        """Return the amount of a resource that is spent or reserved for runs in progress."""
         return sum(
             max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
             for one in self.entries.values()
@@ -305,7 +309,7 @@ class CampaignState:
         return max(0.0, self.terms.seconds - self.active_seconds - since)
 
     def compute_allowance(self, name: str, now: float) -> RunAllowance:
-        """Return the limits of a run that starts now: an equal share of the rest, counting every idea of a topic.
+        """Return the limits of a run that starts now: an equal share of the remainder, counting every idea of a topic.
 
         The time share is the time left divided by the number of rounds in which the waiting runs can start.
         """
@@ -399,7 +403,7 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
 def select_studies(prospects: Iterable[DecisionForecast], keep: int) -> StudiesSelected:
     """Select the studies that continue: most of the claim decided per compute hour, then fewest seeds needed.
 
-    Measured values play no part, only their spread and run time.
+    Measured values do not matter, only their spread and the run time.
     """
 
     def rank(one: DecisionForecast) -> tuple[float, float, str]:

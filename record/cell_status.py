@@ -57,7 +57,7 @@ class CellCounts(FrozenModel):
     waiting: int
     seconds_left: float | None = Field(
         default=None,
-        description="estimated compute time of the waiting cells; None: none is waiting, or none was measured",
+        description="estimated compute time of the waiting cells; None: no cell is waiting, or no cell was measured",
     )
 
     @property
@@ -76,7 +76,7 @@ class CellTotals(CellCounts):
     executions: int = Field(description="executions of cells, including failed and repeated ones")
     seconds: float = Field(description="compute time of all executions")
     seconds_saved: float = Field(description="compute time saved by reusing results")
-    repeated: int = Field(description="executions of a cell that had already been measured under the same key")
+    repeated: int = Field(description="executions of a cell that repeat an earlier measurement under the same key")
     differing: tuple[tuple[str, str], ...] = Field(
         default=(), description="executions with one key that measured different values"
     )
@@ -102,7 +102,9 @@ def compute_all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
 
 
 def _compute_statuses(state: RunState, node: Node, owed: CellsRequired) -> tuple[CellStatus, ...]:
-    """Status from the node's own last execution, else from the reused one, else from the last attempt's cell list."""
+    """Status from the node's own last execution, otherwise from the reused one, otherwise from the cell list of the
+    last attempt.
+    """
     own = {run.key: run for run in state.cells.list_node_runs(node.id)}
     lines = cache(lambda: {line.cell: line for line in reversed(node.attempts[-1].cells)} if node.attempts else {})
     earlier = {line.id for attempt in node.attempts[:-1] for line in attempt.cells}
@@ -197,8 +199,9 @@ def _count_outcomes(cells: tuple[CellStatus, ...]) -> dict[str, int]:
 
 
 def estimate_seconds_left(cells: Iterable[CellStatus]) -> float | None:
-    """Estimate the compute seconds of a node's waiting cells: the mean of measured cells with the same arm and dataset,
-    else of all; None if none is waiting or none was measured."""
+    """Estimate the compute seconds of a node's waiting cells: the mean of measured cells with the same arm and
+    dataset, otherwise of all measured cells; None if no cell is waiting or no cell was measured.
+    """
     every, waiting = tuple(cells), list[Cell]()
     if all(one.outcome != "waiting" for one in every):  # the usual case
         return None

@@ -4,8 +4,8 @@ Each command is applied once: the event names its file, which is deleted only af
 that an event already names is deleted unread. Files in `control/` are treated as untrusted: only regular files of at
 most `MAX_COMMAND_FILE_BYTES` are read, no link is followed, and reading never blocks.
 
-Limits: commands that two processes send within one clock tick have no defined order, nor do any while more than
-`MAX_ENTRIES_SCANNED` files wait. Whoever may write to the run's folder may steer the run.
+Limits: commands that two processes send within one clock tick have no defined order; the same holds for all commands
+while more than `MAX_ENTRIES_SCANNED` files wait. Anyone who can write to the run's folder can control the run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ PERSISTENT_VERBS = ("note", "mark", "amend")
 
 
 class PendingCommands(NamedTuple):
-    """The contents of `control/`: commands in order, or why a file is not a command; and names of ignored entries."""
+    """The contents of `control/`: commands in order, or the reason why a file is not a command; and names of
+    ignored entries.
+    """
 
     commands: tuple[tuple[Path, CommandReceived | str], ...] = ()
     ignored_entries: tuple[str, ...] = ()
@@ -101,7 +103,7 @@ def read_user_name() -> str:
 
 
 def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool) -> str | None:
-    """Return why a command would have no effect on a run in this state; None if it would.
+    """Return the reason why a command would have no effect on a run in this state; None if it would have one.
 
     `is_running`: a process works on the run.
     """
@@ -155,7 +157,7 @@ def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
         return "the run has no plan yet" if new is not None else "no plan given"
     if state.current_lock is not None:
         return (
-            f"the plan is locked since the main experiments ended ({state.current_lock.n} fresh seeds of "
+            f"the plan has been locked since the main experiments ended ({state.current_lock.n} fresh seeds of "
             f"{state.current_lock.winner}): "
             "start a new run with --plan"
         )

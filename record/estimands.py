@@ -38,7 +38,7 @@ EstimandValue = Any
 Axis = Literal["levels", "datasets"]
 AGGREGATE_FUNCTIONS = ("mean", "max", "min", "worst", "slope")
 SELECTION_SPLITS = ("dev", "validation")
-"""The splits on which `tuned` may select; test values must not select anything."""
+"""The splits on which `tuned` may select; test values must not be used for selection."""
 _OPERATOR_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _OPERATIONS: dict[str, Callable[[EstimandValue, EstimandValue], EstimandValue]] = {
     "+": lambda a, b: a + b,
@@ -51,8 +51,9 @@ _NUMBER_PATTERN = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
 class EstimandError(ValueError):
-    """An expression cannot be parsed, or does not fit the plan. The message says what is wrong, for its author
-    to fix."""
+    """An expression cannot be parsed, or does not fit the plan. The message states the fault, which the author of
+    the expression has to fix.
+    """
 
 
 class CellRef(NamedTuple):
@@ -115,7 +116,7 @@ class DropLevel:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Mean, extreme or slope over levels or datasets; over all if none is named."""
+    """Mean, extreme or slope over levels or datasets; over all of them if none is named."""
 
     function: str
     operand: Expression
@@ -157,7 +158,8 @@ def parse_estimand(text: str) -> Expression:
 
 def _quote_name(found: re.Match[str]) -> str:
     """Quote a name, including one that consists of digits if a name is expected; leave functions and keywords
-    as they are."""
+    unchanged.
+    """
     word, before, after = found[0], found.string[: found.start()].rstrip(), found.string[found.end() :].lstrip()[:1]
     if after in ("(", "="):
         return "from_" if word == "from" else word
@@ -242,7 +244,7 @@ def _parse_word(tree: ast.expr) -> str:
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """The context in which an expression is evaluated."""
+    """The context that an expression is evaluated in."""
 
     plan: DataPlan
     metric: MetricSpec
@@ -413,7 +415,9 @@ def _apply_aggregate(
 
 
 def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[float | None]:
-    """Return the values of the levels; with crossed factors, those of the one factor that differs between them."""
+    """Return the values of the levels; with crossed factors, the values of the only factor that differs between
+    them.
+    """
     values = {level.name: level.value for level in at.plan.all_levels}
     parts = {level.name: level.parts for level in at.plan.levels if level.parts}
     if not at.plan.factors:
@@ -437,7 +441,7 @@ def _take_smaller(a: EstimandValue, b: EstimandValue) -> EstimandValue:
 
 
 def _is_scalar_pair(a: EstimandValue, b: EstimandValue) -> bool:
-    """Return whether neither is an array; a constant or a diverged cell is a number even among arrays."""
+    """Return whether neither value is an array; a constant or a diverged cell is a number even among arrays."""
     return isinstance(a, float | int) and isinstance(b, float | int)
 
 
@@ -467,8 +471,8 @@ def _build_cell_ref(arm: str, level: str, at: EvaluationContext, by: str = "") -
 def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
     """Resolve the name of a dataset or level.
 
-    A level of one factor is combined with the current level; while other factors are open, returns the levels of some
-    factors joined by +.
+    A level of one factor is combined with the current level; while other factors are open, this returns the levels of
+    some factors joined by +.
     """
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
     if name in names:
@@ -504,7 +508,7 @@ def list_cells_read(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: s
     rng = Random(0)
 
     def read(place: CellRef) -> float:
-        return found.setdefault(place, rng.uniform(1.0, 2.0))  # all different, so that no divisor is zero by chance
+        return found.setdefault(place, rng.uniform(1.0, 2.0))  # all values differ, so that no divisor is zero by chance
 
     try:
         evaluate_estimand(text, plan, metric, read, dataset=dataset)
@@ -568,7 +572,7 @@ MAX_ESTIMAND_LENGTH = 1000
 
 
 def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
-    """Yield what is wrong with the hypotheses of a plan, one sentence each."""
+    """Yield the faults of a plan's hypotheses, one sentence each."""
     ids = [one.id for one in plan.hypotheses]
     yield from (f"hypothesis {name!r} is defined twice" for name in dict.fromkeys(ids) if ids.count(name) > 1)
     if not any(one.confirmatory for one in plan.hypotheses):
@@ -617,7 +621,7 @@ def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
 
 
 def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:
-    """Return why an effect cannot be decided; None if it can."""
+    """Return why an effect cannot be decided; None if it can be decided."""
     if len(effect.estimand) > MAX_ESTIMAND_LENGTH:
         return f"it has more than {MAX_ESTIMAND_LENGTH} characters"
     try:
@@ -658,7 +662,7 @@ def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[floa
         drawn: dict[object, float] = {}
 
         def read(place: CellRef, drawn: dict[object, float] = drawn, kind: int = trial % 3) -> float:
-            of = place.arm if kind == 2 else place  # equal values everywhere in an arm, as a minimum needs
+            of = place.arm if kind == 2 else place  # equal values everywhere in an arm, as needed for a minimum
             if of not in drawn:
                 drawn[of] = rng.choice((low, high)) if kind else rng.uniform(low, high)
             return drawn[of]

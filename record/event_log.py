@@ -1,7 +1,7 @@
 """The event log of a run: an append-only SQLite table, and its only writer, which maintains the state folded from it.
 
 `EventLog.append` commits with `synchronous=FULL` before it returns, so everything in the state is on disk; each event
-is first checked to be readable, and refused otherwise.
+is first checked to be readable, and refused if it is not.
 
 On a network filesystem, where WAL does not work, the log is `events.jsonl` instead (`record.jsonl_log`).
 
@@ -43,8 +43,9 @@ from labwright.record.schema.frozen_model import replace_unencodable
 
 EventListener = Callable[[Event, RunState], None]
 MIN_CLOCK_JUMP_SECONDS = 30.0
-"""Clock jumps up to this size between two events are ignored: time synchronisation corrects them, and they affect no
-time limit."""
+"""Clock jumps up to this size between two events are ignored: they come from time synchronisation and affect no
+time limit.
+"""
 
 
 class Recorder(ABC):
@@ -77,7 +78,7 @@ class EventLog(Recorder):
     ) -> None:
         """Open or create the log: a database or `events.jsonl`, depending on the file name. Raises `RecordError`.
 
-        `clock` dates the events; `monotonic_clock` measures elapsed time even if that clock is changed.
+        `clock` dates the events; `monotonic_clock` measures elapsed time even if the first clock is changed.
         """
         self.path, self._clock, self._steady = path, clock, monotonic_clock
         self._seen: tuple[float, float] | None = None
@@ -147,7 +148,7 @@ class MemoryLog(Recorder):
 
 
 def _round_trip(event: Event) -> tuple[str, Event]:
-    """Return an event as JSON and as a resume will read it; only the latter is folded. Raises `RecordError`."""
+    """Return an event as JSON, and as a resume will read it; only the latter is folded. Raises `RecordError`."""
     try:
         try:
             body = event.model_dump_json()

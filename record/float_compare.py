@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_RELATIVE_ROUNDING = 1e-12
-"""Relative difference up to which two numbers count as equal."""
+"""Maximum relative difference of two numbers that count as equal."""
 
 
 def subtract_rounded(a: float, b: float) -> float:

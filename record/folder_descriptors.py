@@ -1,8 +1,8 @@
-"""Work on folders that untrusted code can write to by descriptor: no name is resolved twice, and no link followed.
+"""Work by descriptor on folders to which untrusted code can write: no name is resolved twice, and no link is followed.
 
-Guarantees: whatever is opened, unlocked or removed lies below the start folder, whatever the code renames or links
-meanwhile, and however deep it nests folders. Limits: code that already has its own descriptor can keep changing files
-until it is killed.
+Guarantees: all that is opened, unlocked or removed lies below the start folder, no matter what the code renames or
+links at the same time and how deep it nests folders. Limits: code that already has its own descriptor can keep changing
+files until it is killed.
 
 Source: openat(2), "Rationale for openat() and other directory file descriptor APIs".
 """
@@ -19,7 +19,7 @@ _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEFAULT_ACL_ATTRIBUTE = "system.posix_acl_default"
 """Default access rights for files created in a folder, including the owner's."""
 _MAX_REMOVAL_PASSES = 100_000
-"""Maximum number of passes before giving up, since a process keeps creating folders."""
+"""Maximum number of passes before giving up because a process keeps creating folders."""
 
 
 def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool = False) -> int:
@@ -41,7 +41,7 @@ def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool 
 
 
 def unlock_folder(folder_fd: int) -> None:
-    """Let the owner read and change an open folder and whatever is created in it from now on."""
+    """Let the owner read and change an open folder and all that is created in it from now on."""
     with suppress(OSError):  # no default ACL
         os.removexattr(folder_fd, _DEFAULT_ACL_ATTRIBUTE)
     mode = stat.S_IMODE(os.fstat(folder_fd).st_mode)
@@ -51,7 +51,7 @@ def unlock_folder(folder_fd: int) -> None:
 
 
 def set_mode(name: str | Path, mode: int, parent_fd: int | None = None) -> None:
-    """Set the mode of a file or folder, never that of a link's target. Raises `OSError`."""
+    """Set the mode of a file or folder, but never that of a link's target. Raises `OSError`."""
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, mode, dir_fd=parent_fd, follow_symlinks=False)
         return
@@ -64,7 +64,7 @@ def set_mode(name: str | Path, mode: int, parent_fd: int | None = None) -> None:
 
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
-    """Remove a path if it exists: a file, a link, or a folder whatever its permissions. Raises `OSError`."""
+    """Remove a path if it exists: a file, a link, or a folder with any permissions. Raises `OSError`."""
     with suppress(OSError if ignore_errors else FileNotFoundError):
         place = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -86,7 +86,7 @@ def remove_at(name: str, parent_fd: int) -> None:
 
 
 def empty_folder(folder_fd: int) -> None:
-    """Remove everything in an open folder. Raises `OSError`.
+    """Remove the whole content of an open folder. Raises `OSError`.
 
     Nested folders are first moved up into it, so any depth needs only two descriptors.
     """

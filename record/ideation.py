@@ -37,12 +37,12 @@ class DocumentDigest(FrozenModel):
     unread: int = Field(default=0, description="upper bound of characters left out because the document is long")
 
     def format_place(self, page: int) -> str:
-        """Return a location in the document as prompts and reports cite it: `[name.pdf p. 3]`."""
+        """Return a location in the document in the form used by prompts and reports: `[name.pdf p. 3]`."""
         return f"[{self.file} {self.unit} {page}]"
 
 
 NoveltyLevel = Literal["unchecked", "nothing_found", "compared"]
-"""What was checked. No value means that an idea is novel, since no search can show that."""
+"""The status of a novelty check. No value means that an idea is novel, since no search can show that."""
 
 DataOrigin = Literal["catalogue", "own", "hub", "synthetic", "other"]
 
@@ -64,7 +64,7 @@ class AvailableResources(FrozenModel):
     packages: tuple[str, ...] = Field(default=(), description="name and version")
     installable: tuple[str, ...] = Field(default=(), description="further packages that a run can install")
     datasets: tuple[str, ...] = Field(default=(), description="names known to `lab.data`, the user's own first")
-    own: tuple[str, ...] = Field(default=(), description="which of these are the user's own")
+    own: tuple[str, ...] = Field(default=(), description="datasets among these that are the user's own")
     described: tuple[str, ...] = Field(default=(), description="one-line description of each dataset")
     metrics: tuple[str, ...] = Field(default=(), description="metrics computed from submitted predictions")
     experiments: int = Field(
@@ -88,8 +88,10 @@ class RequiredDataset(FrozenModel):
 class ResourceEstimate(FrozenModel):
     """A model's estimate of the resources that an idea needs on the given machine."""
 
-    hours: float = Field(gt=0, le=100_000, description="wall clock of the whole study, all stages and replicates")
-    node_hours: float = Field(gt=0, le=100_000, description="wall clock of its longest single experiment")
+    hours: float = Field(
+        gt=0, le=100_000, description="wall-clock time of the whole study, with all stages and replicates"
+    )
+    node_hours: float = Field(gt=0, le=100_000, description="wall-clock time of its longest single experiment")
     gpu_memory_gb: float = Field(default=0.0, ge=0, le=100_000, description="10^9 bytes; 0: the CPU is enough")
     data: tuple[RequiredDataset, ...] = Field(min_length=1, max_length=12)
     packages: tuple[str, ...] = Field(default=(), max_length=30, description="importable names, without versions")
@@ -99,7 +101,7 @@ class ResourceEstimate(FrozenModel):
 
 
 class Feasibility(FrozenModel):
-    """Whether an estimate is within the available resources, computed by the program. `why` is empty if it is."""
+    """Whether an estimate is within the available resources, as computed by the program. `why` is empty if it is."""
 
     fits: bool
     why: tuple[str, ...] = ()
@@ -139,7 +141,7 @@ class FinalIdea(FrozenModel):
 
     idea: Idea
     novelty: NoveltyLevel
-    novelty_statement: str = Field(description="what was checked, in words")
+    novelty_statement: str = Field(description="description of the checks")
     queries: tuple[str, ...] = Field(min_length=1)
     closest: tuple[ClosestWork, ...] = ()
     estimate: ResourceEstimate

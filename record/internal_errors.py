@@ -1,8 +1,8 @@
 """Unexpected internal exceptions while processing the output of an experiment: a failure of its node, not of the run.
 
 The failure has a traceback and a signature of its location, so that an internal error that affects node after node can
-be distinguished from one odd experiment (`RunState.internal_faults`). Lack of disk space, file handles or memory is a
-failure of the run instead (`is_machine_error`).
+be distinguished from a single unusual experiment (`RunState.internal_faults`). Lack of disk space, file handles or
+memory is a failure of the run instead (`is_machine_error`).
 
 Limits: an exception that is not a machine error may still not be caused by the experiment; after three nodes it is
 treated as internal.
@@ -23,7 +23,7 @@ SIGNATURE_FRAMES = 3
 MAX_FRAMES_SHOWN = 30
 """Number of innermost frames shown in a traceback."""
 MAX_NODES_PER_FAULT = 3
-"""Number of nodes with the same internal error after which the run ends; the count restarts on resume."""
+"""The run ends when this number of nodes had the same internal error; the count restarts on resume."""
 _MACHINE_ERRNOS = frozenset(
     {
         errno.ENOSPC,

@@ -1,8 +1,9 @@
 """Runs on a network filesystem: detection, and the event log as `events.jsonl`.
 
-SQLite's WAL needs shared memory between processes, which hosts on a network do not have. On a network filesystem the
-log is therefore `events.jsonl` in the run's folder: one event per line, synced before `append` returns, so that another
-machine can continue from the folder alone. An incomplete last line is removed when the file is opened for writing.
+SQLite's WAL needs shared memory between processes, which processes on different hosts do not have. On a network
+filesystem the log is therefore `events.jsonl` in the run's folder: one event per line, synced before `append` returns,
+so that another machine can continue from the folder alone. An incomplete last line is removed when the file is opened
+for writing.
 
 Source: "Write-Ahead Logging", section 1, sqlite.org/wal.html.
 """
@@ -50,14 +51,14 @@ shared memory may not work on them."""
 
 
 def find_filesystem_type(path: Path) -> str:
-    """Return the filesystem type of a path: that of the longest mount point above it, the latest if several match."""
+    """Return the filesystem type of a path: that of the longest mount point above it; if several match, the latest."""
     path = path.resolve()
     above = [mount for mount in psutil.disk_partitions(all=True) if path.is_relative_to(mount.mountpoint)]
     return max(reversed(above), key=lambda mount: len(mount.mountpoint)).fstype if above else ""
 
 
 def is_on_network(path: Path) -> bool:
-    """Return whether a path is on a filesystem where WAL does not, or may not, work."""
+    """Return whether a path is on a filesystem on which WAL does not work, or may not work."""
     kind = find_filesystem_type(path)
     return kind in NETWORK_FILESYSTEMS or kind.startswith("fuse.")
 

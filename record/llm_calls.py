@@ -93,7 +93,9 @@ class LLMCallStore:
         return LLMQuestion.model_validate_json(zlib.decompress(row[0]))
 
     async def reserve(self, cell: str, exchange: str, question: LLMQuestion, max_cost: Cost) -> int:
-        """Commit that a question is about to be asked, with its maximum cost. Returns the number of the call."""
+        """Commit the fact that a question is about to be asked, with its maximum cost. Returns the number of the
+        call.
+        """
         number, self._next = self._next, self._next + 1
         self.spent += max_cost
         packed = zlib.compress(question.canonical_text.encode(errors="replace"), 1)
@@ -113,7 +115,7 @@ class LLMCallStore:
     async def settle(
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
-        """Commit the answer to a call for which `max_cost` was reserved."""
+        """Commit the answer to a call that `max_cost` was reserved for."""
         taken = Cost(usd=usd, tokens=sum(tokens))
         await self._commit(
             _INSERT_ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds, self._clock(), ""
@@ -121,7 +123,7 @@ class LLMCallStore:
         self._release(max_cost, taken)
 
     async def release(self, number: int, max_cost: Cost, why: str) -> None:
-        """Commit that a call cost nothing."""
+        """Commit the fact that a call cost nothing."""
         await self._commit(_INSERT_ANSWER, number, None, "", 0, 0, 0.0, 0.0, self._clock(), why)
         self._release(max_cost, Cost())
 

@@ -1,14 +1,15 @@
 """One writer process per run: a kernel file lock that contains host and process id for the error message.
 
-The lock is an `flock`: it ends with its process, even on `kill -9`, so it never needs cleaning up. On a network
+The lock is an `flock`: it ends with its process, even on `kill -9`, so it never has to be cleaned up. On a network
 filesystem, where such a lock may apply to one host only, the owner also sends a heartbeat: it rewrites the file every
 `HEARTBEAT_SECONDS`. Another host takes the run over only after `MAX_SILENT_SECONDS` without a heartbeat, by the clock
 of the file server.
 
 `find_owner` writes nothing: it tries a shared lock for an instant, which `acquire_lock` waits out.
 
-Limits: an owner that is cut off from the server for `MAX_SILENT_SECONDS` may not be alone. `find_owner` on another host
-uses that host's clock; if it is wrong by more than this, the reported owner may be outdated or missing.
+Limits: if an owner is cut off from the server for `MAX_SILENT_SECONDS`, another process may also own the run.
+`find_owner` on another host uses that host's clock; if that clock is wrong by more than this time, the reported owner
+may be outdated or missing.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from labwright.record.schema.frozen_model import FrozenModel
 HEARTBEAT_SECONDS = 15.0
 """Interval between heartbeats."""
 MAX_SILENT_SECONDS = 90.0
-"""Time without a heartbeat after which the owner counts as dead."""
+"""Maximum time without a heartbeat; then the owner counts as dead."""
 MAX_LOCK_WAIT_SECONDS = 1.0
-"""How long `acquire_lock` retries, since `find_owner` may hold a shared lock for an instant."""
+"""Duration of retries in `acquire_lock`, since `find_owner` may hold a shared lock for an instant."""
 
 
 class LockOwner(FrozenModel):
@@ -149,8 +150,9 @@ def _try_lock(file: int) -> bool:
 
 
 def _is_alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
-    """Return whether a process on another host holds the lock according to its heartbeat, even if flock does
-    not say so."""
+    """Return whether a process on another host holds the lock according to its heartbeat, even if flock does not
+    report it.
+    """
     owner = _read_owner(path)
     try:
         return owner is not None and owner.host != socket.gethostname() and clock() - path.stat().st_mtime < silent

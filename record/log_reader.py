@@ -27,7 +27,7 @@ from labwright.record.reducers.run_state import RunState
 
 
 class RecordError(UserError):
-    """A record cannot be opened or written. The message says which file, and how to fix it."""
+    """A record cannot be opened or written. The message names the file and the fix."""
 
 
 class RecordVersionError(RecordError, UsageError):
@@ -128,12 +128,13 @@ def parse_events(rows: Iterable[LogRow], path: Path, *, after: int = 0) -> Itera
 LogStamp = tuple[str, int, int, int]
 """Path, inode, size and modification time of a log's file."""
 MIN_STABLE_SECONDS = 10.0
-"""After a change, the log is read at every call for this many seconds: SQLite shows a commit only once it is synced,
-which happens after the file has changed, without a further change."""
+"""After a change, the log is read at every call for this many seconds: SQLite shows a commit only once it is
+synced, which happens after the file has changed and does not change it again.
+"""
 
 
 def read_log_stamps(run: Path) -> tuple[LogStamp, ...]:
-    """Return values that change whenever the log of a run folder does; empty if there is no log."""
+    """Return values that change whenever the log of a run folder changes; empty if there is no log."""
     found: list[LogStamp] = []
     for name in ("run.db", "run.db-wal", JSONL_LOG_FILE):
         try:
@@ -145,7 +146,7 @@ def read_log_stamps(run: Path) -> tuple[LogStamp, ...]:
 
 
 class EventLogTail:
-    """Reads one log incrementally. `restarted` says whether the last `read` started from the beginning."""
+    """Reads one log incrementally. `restarted` tells whether the last `read` started from the beginning."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -155,7 +156,7 @@ class EventLogTail:
         self._changed = 0.0
 
     def read(self) -> list[tuple[Event, float]]:
-        """Return the events since the last call. Raises `RecordError`, also if the run is gone."""
+        """Return the events since the last call. Raises `RecordError`, also if the run no longer exists."""
         now = read_log_stamps(self.run)
         if now != self._stamps:
             self._changed = time.monotonic()

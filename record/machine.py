@@ -1,4 +1,4 @@
-"""The machine that experiments ran on, as far as their numbers may depend on it."""
+"""The machine that experiments ran on: the properties that their numbers may depend on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ BENCHMARK_NETWORK = "784 inputs, one hidden layer of 256, 10 classes; 4096 examp
 class ComputeRate(FrozenModel):
     """Speed of experiments: the resources of one experiment, and two times measured with these resources.
 
-    As many processes were timed in parallel as experiments may run in parallel. None: not measurable.
+    The number of processes timed in parallel equals the number of experiments that may run in parallel. None: not
+    measurable.
     """
 
     processor: str
@@ -44,12 +45,15 @@ class ComputeRate(FrozenModel):
     )
     moved: bool = Field(
         default=False,
-        description="whether the run started with other resources, and this was measured when it was resumed here",
+        description=(
+            "whether the run started with other resources, so that the speed was measured again when it was "
+            "resumed here"
+        ),
     )
 
     @property
     def without_times(self) -> ComputeRate:
-        """The resources without the times; if equal, measuring again is unnecessary."""
+        """The resources without the times; if they are equal, the speed need not be measured again."""
         return self.model_copy(update={"product_seconds": None, "epoch_seconds": None, "moved": False})
 
 

@@ -54,5 +54,5 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
 
 
 def build_manifest(state: RunState, folder: RunFolder) -> dict[str, str]:
-    """Return path within the run -> sha256 for `manifest.json`."""
+    """Return the sha256 of each file by its path within the run, for `manifest.json`."""
     return {str(path.relative_to(folder.root)): digest for path, digest in list_recorded_files(state, folder)}

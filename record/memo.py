@@ -1,4 +1,4 @@
-"""Cache of values derived from immutable objects, valid as long as these are the identical objects.
+"""Cache of values derived from immutable objects; a value is valid as long as its inputs are the identical objects.
 
 A snapshot of a run visits every node again, and nearly all are unchanged since the previous decision.
 """
@@ -16,7 +16,7 @@ MAX_ENTRIES = 20_000
 
 
 class Memo(Generic[T]):
-    """One value per key. It keeps references to the inputs, so that no other object can have their identity."""
+    """A cache with one value per key. It keeps references to the inputs, so no other object can get their identity."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[tuple[object, ...], T]] = {}

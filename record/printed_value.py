@@ -1,5 +1,5 @@
 r"""Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
-from nothing else (`record.result_macros`).
+only from such values (`record.result_macros`).
 
   print_value, print_signed, print_significant, print_spread, print_interval, print_count
                  a number of the record
@@ -20,7 +20,7 @@ from labwright.record.quantity_words import has_number_word, has_ranking_word, h
 from labwright.record.schema.frozen_model import Scalar
 
 MAX_TEXT_LENGTH = 40
-"""Maximum characters of a printed text from code."""
+"""Maximum characters of a printed string from code."""
 MAX_NAME_LENGTH = 120
 """Maximum characters of a name; longer names are cut."""
 MAX_NUMBERS = 12
@@ -96,9 +96,9 @@ def print_significant(value: float, digits: int) -> PrintedValue:
 def print_setting(value: Scalar) -> PrintedValue | None:
     """Print a constant of the code or a setting; None if it must not be printed.
 
-    A text is printed if it is short, contains no digit or number word, and compares nothing. A list of numbers is
-    printed as such: this is how the record stores a tuple; `record.python_syntax.collect_constants` takes no such text
-    from code.
+    A string is printed if it is short, contains no digit or number word, and compares nothing. A list of numbers is
+    printed unchanged, since the record stores tuples in this form; `record.python_syntax.collect_constants` accepts no
+    such string from code.
     """
     if isinstance(value, bool):
         return PrintedValue(str(value), _MAKER_TOKEN)
@@ -120,7 +120,7 @@ def print_setting(value: Scalar) -> PrintedValue | None:
 
 
 def is_plain_name(text: str) -> bool:
-    """Return whether a text is short printable ASCII, with neither numbers nor comparisons."""
+    """Return whether a string is short printable ASCII, with neither numbers nor comparisons."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
     plain = len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
     return plain and not (has_number_word(spaced) or has_ratio(spaced) or has_ranking_word(spaced))

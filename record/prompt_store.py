@@ -2,9 +2,9 @@
 event.
 
 The file has the exact text that was hashed: model and temperature, role, system and user text, the answer's schema, and
-the sha256 of each image (never its bytes), so one hash verifies it. It is written before the question is sent, so that
-every committed answer has its prompt; a file without an answer (a kill, a refusal) is harmless. Equal questions share a
-file.
+the sha256 of each image (never its bytes), so one hash verifies it. It is written before the question is sent, so every
+committed answer has its prompt; a file without an answer (after a kill or a refusal) is harmless. Equal questions share
+a file.
 
 Limits: the folder is not protected. A file that is missing, too large, or changed is recognised when it is read, but is
 not an audit finding, since nothing in a paper depends on it.
@@ -38,7 +38,7 @@ class PromptRecord(FrozenModel):
 
     asked: str = Field(description="model and temperature as configured")
     role: str
-    system: str = Field(description="instructions, constant during a run as far as the role allows")
+    system: str = Field(description="instructions, constant during a run if the role allows it")
     user: str
     images: tuple[str, ...] = Field(description="sha256 of each attached image")
     answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
@@ -50,7 +50,7 @@ class PromptRecord(FrozenModel):
 
 
 class PromptLookup(FrozenModel):
-    """Result of looking up a question. `changed`: how it differs from the record; empty if it does not."""
+    """Result of looking up a question. `changed`: its difference from the record; empty if there is none."""
 
     asked: PromptRecord | None = Field(description="None: the file is not a readable question")
     changed: str = ""
@@ -94,7 +94,7 @@ def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup 
 
 
 def _read_prompt_file(run: Path, name: str) -> bytes | None:
-    """Read a regular file of the prompts folder, at most `MAX_PROMPT_BYTES + 1` bytes; None if there is none."""
+    """Read a regular file of the prompts folder, at most `MAX_PROMPT_BYTES + 1` bytes; None if it does not exist."""
     try:
         folder = os.open(RunFolder(run).prompts, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

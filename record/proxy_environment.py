@@ -13,7 +13,7 @@ def normalise_no_proxy(environ: MutableMapping[str, str]) -> None:
     """Rewrite NO_PROXY entries that HTTP clients reject: `[::1]` loses its brackets, IPv6 networks (`fd00::/8`) are
     removed.
 
-    Server names never match an IPv6 network, so nothing is lost.
+    Server names never match an IPv6 network, so no valid entry is lost.
     """
     for name in [name for name in environ if name.upper() == "NO_PROXY"]:
         kept = [one.strip() for one in environ[name].split(",") if not (":" in one and "/" in one and "://" not in one)]
@@ -21,7 +21,7 @@ def normalise_no_proxy(environ: MutableMapping[str, str]) -> None:
 
 
 def format_connection_advice(error: Exception, environ: Mapping[str, str] = os.environ) -> str:
-    """Return how to fix an environment from which no client could be created; starts with a semicolon."""
+    """Return advice for an environment with which no client could be created; it starts with a semicolon."""
     names = _CERTIFICATE_VARIABLES if isinstance(error, OSError) else _PROXY_VARIABLES
     named = [name for name in environ if name.upper() in names and environ[name]]
     if isinstance(error, ImportError) and "socks" in str(error).lower():

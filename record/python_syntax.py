@@ -1,7 +1,7 @@
-"""Parse Python source from any thread: the constants that it defines, and what its cells read.
+"""Parse Python source in any thread, and find the constants that it defines and the arms that its cells read.
 
 In CPython 3.11, parsing in two threads at once can raise a SystemError ("AST constructor recursion depth mismatch");
-nodes are processed in several threads, and libraries parse too (numpy, for the header of every array). Source:
+here nodes are processed in several threads, and libraries also parse (numpy, for the header of every array). Source:
 github.com/python/cpython, issue 106905.
 """
 
@@ -37,7 +37,7 @@ def serialise_parsing() -> None:
 
 
 def collect_strings(text: str) -> set[str]:
-    """Return every string literal of a source; none if it is not valid Python (the kernel reports that)."""
+    """Return every string literal of a source; none if it is not valid Python (which the kernel reports)."""
     try:
         nodes = ast.walk(parse_python(text))
         return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -57,8 +57,8 @@ def collect_constants(source: str) -> dict[str, Scalar]:
     """Return the upper-case constants that a script assigns at top level; empty if it does not parse.
 
     Tuples and lists of scalars are returned as their items joined by ", ". Names assigned twice are left out, since
-    their value is ambiguous. So are non-finite numbers and texts that UTF-8 cannot encode, since they cannot be read
-    back, and texts that are lists of numbers, since these are stored for tuples.
+    their value is ambiguous. So are non-finite numbers and strings that UTF-8 cannot encode, since they cannot be read
+    back, and strings that are lists of numbers, since these are stored for tuples.
     """
     try:
         tree = parse_python(source)
@@ -82,7 +82,7 @@ def collect_constants(source: str) -> dict[str, Scalar]:
 
 
 def collect_reads(source: str) -> dict[str, str] | None:
-    """Return arm -> arm whose artifacts it reads, from `lab.measure(function, reads={...})`.
+    """Return, by arm, the arm whose artifacts it reads, from `lab.measure(function, reads={...})`.
 
     Empty without `reads`, or if that is not a literal; None for a plain script, which never calls `lab.measure`, and
     for invalid Python.

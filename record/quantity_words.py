@@ -1,6 +1,6 @@
-"""Number words and ranking words, which may appear in a paper only where the program prints them.
+"""Number words and ranking words, which may appear in a paper only if the program prints them.
 
-`review.evidence` scans a paper's text for them; a text from code that contains one is not printed
+`review.evidence` scans a paper's text for them; a string from code that contains one is not printed
 (`record.printed_value`).
 """
 
@@ -80,15 +80,15 @@ RANKING_PATTERN, EQUATING_PATTERN, COMPARING_PATTERN = (
 
 
 def has_number_word(text: str) -> bool:
-    """Return whether a text contains a number in words or in Roman numerals."""
+    """Return whether a string contains a number in words or in Roman numerals."""
     return bool(NUMBER_WORDS_PATTERN.search(text) or ROMAN_NUMERAL_PATTERN.search(text))
 
 
 def has_ratio(text: str) -> bool:
-    """Return whether a text states a ratio or difference in words."""
+    """Return whether a string states a ratio or difference in words."""
     return bool(RATIO_PATTERN.search(text))
 
 
 def has_ranking_word(text: str) -> bool:
-    """Return whether a text contains a comparing word."""
+    """Return whether a string contains a comparing word."""
     return any(words.search(text.lower()) for words in (RANKING_PATTERN, EQUATING_PATTERN, COMPARING_PATTERN))

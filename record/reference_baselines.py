@@ -1,8 +1,8 @@
-"""Reference models: two arms that the program itself adds for each dataset whose labels it knows.
+"""Reference models: two arms that the program itself adds for each dataset with known labels.
 
 `trivial` uses no features; `off-the-shelf` is boosted trees or a linear model, tuned with as many trials as an arm of
 the plan: all settings are drawn at random in advance, and for each dataset the one best on validation data is selected.
-Neither uses the plan's levels, so both are compared with every arm at the level where that arm does best.
+Neither uses the plan's levels, so both are compared with every arm at that arm's best level.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
 
 
 def list_reference_datasets(state: RunState) -> tuple[str, ...]:
-    """Return the plan's datasets with reference models: no unlabelled folders, and none whose scorer takes
-    artifacts."""
+    """Return the plan's datasets with reference models: without unlabelled folders and datasets whose scorer takes
+    artifacts.
+    """
     artifacts = {one.dataset for one in state.scorers if one.takes == "artifact"}
     return tuple(one.name for one in state.datasets if one.task != "none" and one.name not in artifacts)
 
@@ -124,7 +125,9 @@ def build_default_setting(space: Iterable[Hyperparameter], model: str) -> Hyperp
 
 
 def count_reference_trials(tuning: TuningPlan) -> int:
-    """Return the number of off-the-shelf settings to try: as many as an arm of the plan has, including the defaults."""
+    """Return the number of off-the-shelf settings to try: as many as an arm of the plan has trials, including the
+    defaults.
+    """
     return ceil(tuning.budget if tuning.currency == "trials" else TuningPlan().budget)
 
 
@@ -160,7 +163,7 @@ def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
 
 
 def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
-    """Return dataset -> best setting on validation data; the first setting if none was measured."""
+    """Return, by dataset, the best setting on validation data; the first setting if none was measured."""
     plan = state.data_plan
     assert plan is not None
     name = plan.tuning.metric or plan.primary_metric.name
@@ -199,9 +202,10 @@ class ReferenceWin(FrozenModel):
 
 
 def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
-    """Return, for each dataset, the reference model that beats every arm on the primary metric by mean, if any.
+    """Return, for each dataset, the reference model whose mean of the primary metric beats that of every arm, if there
+    is one.
 
-    This compares means without a test, since a reference win counts against the study.
+    Means are compared without a test, since a win of the reference model counts against the study.
     """
     plan = state.data_plan
     assert plan is not None

@@ -1,4 +1,4 @@
-"""Source files of a node whose cells run a command of the user's repository: what is run, and how each arm changes it.
+"""Source files of a node whose cells run a command of the user's repository: the command, and the changes of each arm.
 
 `code.json` specifies the command, `arms/<arm>.json` the additional words, and `arms/<arm>.diff` the changed files as
 git's unified diff from the tree in `code.json`. A cell sees only the files of its own arm
@@ -87,7 +87,7 @@ def parse_arm_code(source: Mapping[str, str], arm: str) -> ArmCode:
 
 
 OUTPUT_FOLDER = "out"
-"""The folder that `{out}` stands for, in the checkout, emptied before each run."""
+"""The folder in the checkout that `{out}` stands for; it is emptied before each run."""
 OVERRIDES_PLACEHOLDER = "{overrides}"
 """Placeholder in a command for the words of arms, levels and trials."""
 

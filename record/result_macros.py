@@ -21,8 +21,9 @@ from labwright.record.printed_value import PrintedValue
 MacroName = Literal["result", "setup", "verdict"]
 
 MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
-"""A macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
-`fill_macros`."""
+"""Matches a macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
+`fill_macros`.
+"""
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
@@ -94,12 +95,12 @@ def strip_form(key: str) -> str:
 
 
 def find_macro_uses(text: str) -> Iterator[ResultMacroUse]:
-    """Yield every value that a text prints, in order."""
+    """Yield every value that a document prints, in order."""
     return (_parse_use(match) for match in MACRO_USE_PATTERN.finditer(text))
 
 
 def fill_macros(text: str, value: Callable[[ResultMacroUse], str]) -> str:
-    """Return the text with each of its values replaced."""
+    """Return LaTeX source with each of its printed values replaced."""
     return MACRO_USE_PATTERN.sub(lambda match: value(_parse_use(match)), text)
 
 
@@ -111,10 +112,10 @@ def _parse_use(match: re.Match[str]) -> ResultMacroUse:
 
 
 def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, untied: bool = False) -> str:
-    """Return the text of results.tex for the values that a paper uses, as `record.claims` prints them.
+    """Return the content of results.tex for the values that a paper uses, as `record.claims` prints them.
 
     None means that the record does not have the key: TeX stops there, or with `untied` prints a placeholder. Keys with
-    characters special to TeX get no line.
+    characters that are special in TeX get no line.
     """
     lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
     for use, value in sorted(values.items(), key=lambda item: item[0]):
@@ -130,14 +131,14 @@ def parse_results(text: str) -> dict[ResultMacroUse, str]:
 
 
 def strip_result_lines(text: str) -> str:
-    """Return a text into which results.tex was copied, without those lines."""
+    """Return LaTeX source without the lines of results.tex that were copied into it."""
     return _RESULT_LINE_PATTERN.sub("", text)
 
 
 def to_plain_text(value: str | PrintedValue) -> str:
     """Return a printed value, or its TeX, as it appears in the PDF: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
 
-    Does not use a general TeX reader, since that drops the spaces between the numbers of an interval.
+    A general TeX reader is not used, since it would drop the spaces between the numbers of an interval.
     """
     plain = re.sub(r"\\,|~", " ", value if isinstance(value, str) else value.tex)
     plain = re.sub(r"\\([A-Za-z]+)\s*", lambda command: _SYMBOLS.get(command[1], ""), plain)

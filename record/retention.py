@@ -27,7 +27,7 @@ from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Node
 
 NamedNodesLookup = Callable[[Node], Iterable[str]]
-"""Return the nodes that the source of a node may name in order to read their output."""
+"""Return the nodes whose output a node may read because its source names them."""
 
 _NODE_ID_PATTERN = re.compile(r"n\d+")
 
@@ -39,7 +39,7 @@ async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
     gone = _DELETED_FOLDERS.setdefault(recorder, set())
 
     def there(places: Iterable[str]) -> list[str]:
-        """Return the existing places; missing ones are not checked again, since sealed folders never reappear."""
+        """Return the existing places; missing places are not checked again, since sealed folders never reappear."""
         found = [one for one in places if one not in gone]
         gone.update(one for one in found if not (folder.root / one).is_dir())
         return [one for one in found if one not in gone]
@@ -60,7 +60,7 @@ _DELETED_FOLDERS = WeakKeyDictionary[Recorder, set[str]]()
 
 
 def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
-    """Yield the folders below the run's that can be deleted and were not yet; not all of them need to exist.
+    """Yield the folders below the run's that can be deleted but have not been deleted yet; some of them may not exist.
 
     In `ticket` order artifacts are kept until the search ends, since reuse must not depend on time.
     """
@@ -88,7 +88,9 @@ def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
 
 
 def find_deletion_setting(state: RunState, node: str) -> str:
-    """Return the `keep` setting by which the last artifacts of a node were deleted; empty if they were not."""
+    """Return the `keep` setting that the last artifacts of a node were deleted under; empty if they were not
+    deleted.
+    """
     return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
 
 
@@ -158,7 +160,7 @@ def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
 
 @lru_cache(maxsize=4096)
 def _find_named_nodes(source: Path, sha256: str) -> frozenset[str]:
-    """What a source writes out that may be a node; remembered by its hash."""
+    """Strings in a source that may be nodes, cached by the hash of the source."""
     texts = read_source(source).values() if sha256 else ()
     return frozenset(word for text in texts for word in collect_strings(text) if _NODE_ID_PATTERN.fullmatch(word))
 

@@ -96,7 +96,7 @@ class RunFolder:
                 path.unlink()
 
     def get_plots_path(self, node: str, n: int) -> Path:
-        """Return the sealed folder of the n-th plotting: plots.py and figures."""
+        """Return the sealed folder of the n-th attempt at plots: plots.py and figures."""
         return self.get_node_path(node) / f"plots{n}"
 
     def create_folders(self) -> None:
@@ -106,7 +106,7 @@ class RunFolder:
 
 
 def partial_path(final: Path) -> Path:
-    """Return the path where a folder is written before `seal_folder`."""
+    """Return the path that a folder is written to before `seal_folder`."""
     return final.with_name(f".{final.name}.part")
 
 
@@ -119,7 +119,7 @@ def create_draft_folder(final: Path) -> Path:
 
 
 def seal_folder(draft: Path, final: Path) -> None:
-    """Rename a finished draft folder to its final name, replacing a leftover without an event (from a kill)."""
+    """Rename a finished draft folder to its final name, replacing a leftover of a kill, which has no event."""
     remove_tree(final)
     os.rename(draft, final)
     folder = os.open(final.parent, os.O_RDONLY)
@@ -141,9 +141,10 @@ def write_file(path: Path, text: str | bytes) -> None:
 
 
 def seal_source(folder: Path, files: dict[str, str]) -> str:
-    """Seal the source tree of a node. Returns the sha256 over its paths and texts.
+    """Seal the source tree of a node. Returns the sha256 over its paths and contents.
 
-    Raises: `SourceTreeError`, before anything is written: a path leaves the tree or is hidden, or a file is too large.
+    Raises: `SourceTreeError`, before anything is written: raised if a path leaves the tree or is hidden, or if a file
+    is too large.
     """
     check_source(files)
     draft = create_draft_folder(folder)
@@ -167,7 +168,7 @@ def read_source(folder: Path) -> dict[str, str]:
 
 
 def hash_texts(files: dict[str, str]) -> str:
-    """Return one hash over names and texts."""
+    """Return one hash over names and contents."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode(errors="replace"))

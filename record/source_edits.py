@@ -13,7 +13,7 @@ from labwright.record.source_tree import SourceTreeError, check_source
 MAX_LINES_SHOWN = 12
 """Number of lines of a file shown for a failed match."""
 MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
-"""Characters of a searched text that are compared, and lines of a file searched for the nearest match."""
+"""Characters of a searched string that are compared, and lines of a file searched for the nearest match."""
 RETRY_INSTRUCTION = "nothing was changed: give the whole answer again with these errors fixed"
 
 
@@ -47,7 +47,7 @@ def apply_edits(
     edits: Sequence[SourceEdit] = (),
     removed: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Apply an answer to the previous files. Raises `SourceTreeError` listing every error."""
+    """Apply an answer to the previous files. Raises `SourceTreeError` that lists every error."""
     made = {path: text for path, text in before.items() if path not in set(removed)}
     misses = [
         f"removed: there is no file {path!r}; there are {_list_names(before)}" for path in removed if path not in before
@@ -71,7 +71,7 @@ def apply_edits(
 
 
 def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> str:
-    """Apply changes to the text of a file. Raises `SourceTreeError` listing every error."""
+    """Apply changes to the content of a file. Raises `SourceTreeError` that lists every error."""
     made, misses = _replace_matches(text, changes, path)
     if misses:
         raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
@@ -79,7 +79,7 @@ def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> st
 
 
 def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -> tuple[str, list[str]]:
-    """Apply the matching changes to a text; also return an error message for each other one."""
+    """Apply the matching changes to a string; also return an error message for each other one."""
     misses: list[str] = []
     for number, one in enumerate(changes, 1):
         places = find_occurrences(text, one.find)
@@ -91,7 +91,7 @@ def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -
 
 
 def find_occurrences(text: str, find: str) -> list[int]:
-    """Return the positions of all occurrences of a text, overlaps included; none if it is empty."""
+    """Return the positions of all occurrences of a string, overlaps included; none if it is empty."""
     found: list[int] = []
     at = text.find(find) if find else -1
     while at >= 0:
@@ -117,7 +117,7 @@ def _explain_mismatch(text: str, find: str, places: Sequence[int]) -> str:
 
 
 def _find_nearest_lines(text: str, find: str) -> str:
-    """Return the lines of a text most similar to the searched text, with line numbers."""
+    """Return the lines of a document most similar to the searched string, with line numbers."""
     lines, wanted = text.splitlines(), find.strip("\n")
     size = min(max(1, wanted.count("\n") + 1), len(lines))
     if not size:

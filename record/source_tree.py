@@ -1,7 +1,7 @@
 """The source of a node: a tree of small text files, relative path -> text.
 
-This module checks which files are allowed, which are code, and which constants the code defines. For storage see
-`record.run_folder`, for deriving one source from another `record.source_edits`.
+This module checks which files are allowed, which are code, and which constants the code defines. `record.run_folder`
+stores it, and `record.source_edits` derives one source from another.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ RESERVED_NAMES = frozenset(
         "submissions.jsonl",
     }
 )
-"""Top-level names reserved by the harness: files that it writes, or modules that can already be imported."""
+"""Top-level names reserved by the harness: the names of files that it writes, or of modules that can already be
+imported.
+"""
 
 
 class SourceTreeError(ValueError):
-    """Files are not valid as a node's source. The message has one line for each error, and says how to fix it."""
+    """Raised if files are not valid as a node's source. The message has one line for each error, with the fix."""
 
 
 def check_source(files: Mapping[str, str]) -> None:
@@ -145,8 +147,8 @@ def select_visible_files(
 ) -> dict[str, str]:
     """Return the files that a cell of an arm sees; for `reads` see `record.python_syntax.collect_reads`.
 
-    These are all files except the plots and the files of other arms in `arms/`, unless the arm reads them. Files that a
-    cell does not see cannot change its measurements.
+    These are all files except the plots and the files of other arms in `arms/`, unless the arm reads these. Files that
+    a cell does not see cannot change its measurements.
     """
     seen = {arm, reads.get(arm, arm)}
     hidden = _list_arm_files(arms) - _list_arm_files(seen) | {PLOTS_FILE}

@@ -40,9 +40,9 @@ class ArmTuningReport(FrozenModel):
         description="trials and code versions, as a multiple of the arm with the fewest; None if that has none"
     )
     in_seconds: float | None
-    space: tuple[Hyperparameter, ...] = Field(description="final, possibly widened")
+    space: tuple[Hyperparameter, ...] = Field(description="final ranges, possibly widened")
     chosen: ChosenSetting | None = Field(
-        description="setting in the node that the paper reports; None before there is one"
+        description="setting in the node that the paper reports; None before the paper has a node"
     )
     best: float | None = Field(description="best value of `curve`'s trials, in the metric's own unit")
     curve: tuple[float, ...] = Field(description="expected best of k trials, for k from 1, in the metric's own unit")
@@ -53,7 +53,7 @@ class ArmTuningReport(FrozenModel):
 
 
 class TuningReport(FrozenModel):
-    """How the arms of a run were tuned. `curve` and `best` are means over the levels on `dataset`."""
+    """The tuning of the arms of a run. `curve` and `best` are means over the levels on `dataset`."""
 
     metric: MetricSpec
     dataset: str
@@ -76,7 +76,7 @@ def compute_spent(effort: TuningEffort, tuning: TuningPlan) -> float:
 
 
 def build_tuning_report(state: RunState) -> TuningReport | None:
-    """Report how the arms were tuned; None if nothing is tuned: a plan without spaces, or plain scripts."""
+    """Report how the arms were tuned; None if nothing is tuned (a plan without spaces, or plain scripts)."""
     plan = state.data_plan
     if plan is None or not plan.tuned_arms or not state.required_cells:
         return None
@@ -152,7 +152,9 @@ class ArmCompute(FrozenModel):
 
 
 def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
-    """Return the compute of the compared arms, as counted by the sandbox; empty if no replicate measures by cells."""
+    """Return the compute of the compared arms, as counted by the sandbox; empty if no replicate measures cell by
+    cell.
+    """
     best, plan = find_winner(state), state.data_plan
     if best is None or plan is None:
         return ()

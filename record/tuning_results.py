@@ -72,13 +72,13 @@ class ChosenSetting(FrozenModel):
     code: str
     study: int = Field(description="fully measured settings on this code")
     stale: bool = Field(
-        description="whether there are fewer than planned, and an earlier code version with enough trials gave "
+        description="whether there are fewer trials than planned, and an earlier code version with enough trials gave "
         "other values"
     )
     gaining: bool = Field(
-        description="whether it was found so late in its study that more trials may find a better one"
+        description="whether it was found so late in its study that more trials may find a better setting"
     )
-    edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
+    edges: tuple[str, ...] = Field(description="dimensions that have the setting at an edge of their range")
 
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
@@ -122,7 +122,7 @@ def collect_trial_results(
 
 
 def _merge_seeds(results: Sequence[TrialResult]) -> TrialResult:
-    """Merge the results of one setting over its seeds: the means of measured ones."""
+    """Merge the results of one setting over its seeds: the means of the measured seeds."""
     measured = [one for one in results if one.outcome == "measured"] or results[:1]
     return (
         measured[0]
@@ -223,15 +223,14 @@ def group_studies(found: Iterable[TrialResult]) -> TrialStudies:
 
 
 def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
-    """Return (number, share) -> score of a trial relative to the best of its study, averaged over datasets.
+    """Return, by (number, share), the score of a trial relative to the best of its study, averaged over datasets.
 
-    0 is the best on every dataset, -1 the lower limit; higher is better, whatever the metric's direction. On each
-    dataset the distance d to the best value, in units of the study's median distance, counts as d / (1 + d). So a
-    dataset's scale and zero do not matter, all datasets have equal weight, and a single outlier, such as diverged
-    training, does not make the others look equal. Source: distance to the best, by which settings are compared over
-    datasets (Wistuba et al. 2018, Scalable Gaussian process-based transfer surrogates for hyperparameter optimization,
-    ADTM), with the median instead of its range, as in the output warping of Song et al. 2024, The Vizier Gaussian
-    Process Bandit Algorithm.
+    0 is the best on every dataset, -1 the lower limit; higher is better, regardless of the metric's direction. On each
+    dataset the distance d to the best value, in units of the study's median distance, counts as d / (1 + d). Therefore
+    a dataset's scale and zero do not matter, all datasets have equal weight, and a single outlier, such as diverged
+    training, does not make the others look equal. Sources: the distance to the best, averaged over datasets (ADTM;
+    Wistuba et al. 2018, Scalable Gaussian process-based transfer surrogates for hyperparameter optimization); scaled by
+    the median instead of the range (output warping; Song et al. 2024, The Vizier Gaussian Process Bandit Algorithm).
     """
     sign = 1.0 if find_tuning_metric(plan).higher_is_better else -1.0
     measured = [one for one in study if one.outcome == "measured"]
@@ -260,7 +259,9 @@ def find_best(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | Non
 
 
 def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[TuningEffort, ...]:
-    """Return the effort of each tunable arm, in the plan's order; running trials count once decided on."""
+    """Return the effort of each tunable arm, in the plan's order; running trials count from the time when they are
+    decided on.
+    """
     assert state.data_plan is not None and state.started is not None
     own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
     for one in collect_trial_results(state) if found is None else found:
@@ -288,7 +289,7 @@ def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], sec
 
 
 def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, ChosenSetting]:
-    """Return arm -> its setting in a node with cells, and whether it was tuned on that node's code."""
+    """Return, by arm, its setting in a node with cells, and whether it was tuned on that node's code."""
     assert state.data_plan is not None
     plan, known = state.data_plan, state.nodes[node]
     studies = group_studies(collect_trial_results(state) if found is None else found)
@@ -322,7 +323,7 @@ def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 
 
 LATE_SHARE = 1 / 3
-"""A study whose best trial is in this last share of its trials is still gaining."""
+"""Share of trials at the end of a study; if the best trial is among them, the study is still gaining."""
 MIN_TRIALS_FOR_TREND = 8
 """Minimum number of trials for judging whether a study is still gaining."""
 
@@ -376,8 +377,8 @@ def find_tuned_study(
 ) -> tuple[TrialResult, ...]:
     """Return a study with enough trials for a setting; empty if there is none.
 
-    This is the study on this version of the code, or on another one where the setting gave exactly the same values,
-    since then the change did not affect the arm's computation.
+    This is the study on this version of the code, or on another version on which the setting gave exactly the same
+    values, since the change then did not affect the arm's computation.
     """
     own = studies.get((arm, code), ())
     if has_enough_trials(own, plan):
@@ -397,7 +398,7 @@ def find_tuned_study(
 
 @lru_cache(maxsize=64)
 def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the expected best of k trials drawn at random from these, for each k. Higher is better.
+    """Return, for each k, the expected best of k trials drawn at random from these. Higher is better.
 
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
     """

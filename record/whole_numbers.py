@@ -1,4 +1,4 @@
-"""Parse whole numbers in untrusted texts: code, model answers, servers, file names."""
+"""Parse whole numbers in untrusted strings: code, model answers, servers, file names."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ digits."""
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Parse a text that consists only of the digits 0 to 9; None otherwise (`²` counts as a digit in Python)."""
+    """Parse a string that consists only of the digits 0 to 9; None otherwise (`²` counts as a digit in Python)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None

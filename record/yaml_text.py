@@ -1,6 +1,6 @@
-"""Strict YAML reading: user files must not repeat keys, untrusted texts are bounded.
+"""Strict YAML reading: user files must not repeat keys, untrusted input is bounded.
 
-A small untrusted text can expand to more values than fit into memory, by nested aliases.
+By nested aliases, a small untrusted document can expand to more values than fit into memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 MAX_VALUES = 50_000
-"""Maximum number of keys and values in an untrusted text, counting repetitions by aliases."""
+"""Maximum number of keys and values in an untrusted document, counting repetitions by aliases."""
 _MAX_NUMBER_LENGTH = 100
 """Maximum characters of a number in it: parsing 1:1:1:... (base 60) takes quadratic time."""
 
@@ -58,11 +58,12 @@ class _BoundedLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Parse the user's YAML text; repeated keys are rejected. Raises `yaml.YAMLError`, `RecursionError`."""
+    """Parse the user's YAML document; repeated keys are rejected. Raises `yaml.YAMLError`, `RecursionError`."""
     return yaml.load(text, _UniqueKeyLoader)
 
 
 def load_untrusted_yaml(text: str) -> Any:
-    """Parse an untrusted YAML text. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also if it exceeds the
-    bounds."""
+    """Parse an untrusted YAML document. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also if it exceeds
+    the bounds.
+    """
     return yaml.load(text, _BoundedLoader)

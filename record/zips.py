@@ -29,14 +29,14 @@ from labwright.record.log_reader import is_run
 
 SUFFIX = ".zip"
 NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
-"""File names that every system unpacks to the same name."""
+"""Matches file names that every system unpacks to the same name."""
 INNER = "run-files.zip"
 """The only file of a small zip (`scientist export --small`): an inner zip that is opened instead."""
 MAX_FILES = 500_000
 MAX_RATIO = 200
 """Maximum average expansion factor of a zip; a run's logs shrink to a tenth."""
 FREE_BYTES = 100 * 2**20
-"""Size that any zip may unpack to."""
+"""Unpacked size that is allowed for any zip."""
 BLOCK = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
 """Exceptions that zipfile raises for damaged or unsupported zips."""
@@ -50,7 +50,7 @@ def is_zip(path: Path) -> bool:
 
 
 def open_run_folder(path: Path) -> Path:
-    """Return the folder of a run for reading: `path` itself, or where the zip at `path` is unpacked.
+    """Return the folder of a run for reading: `path` itself, or the folder into which the zip at `path` is unpacked.
 
     Any other path is returned unchanged. Raises `UsageError` if a zip cannot be opened as a run.
     """
@@ -139,7 +139,7 @@ def _move_into(root: Path, folder: Path) -> Path:
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Return the files of a zip. Raises `UsageError` if one must not be unpacked."""
+    """Return the files of a zip. Raises `UsageError` if one of them must not be unpacked."""
     if len(members) > MAX_FILES:
         raise _refused(path, f"it has {len(members)} files, more than {MAX_FILES}")
     files: dict[str, zipfile.ZipInfo] = {}

@@ -1,6 +1,6 @@
 """Parse a class or a number from a language model's answer, with fixed rules and no model.
 
-An answer is accepted only if it is unambiguous: the whole answer is the option, or one of its sentences is, or a short
+An answer is accepted only if it is unambiguous: the whole answer or one of its sentences is the option, or a short
 sentence ends with it ("The answer is C.", "Sentiment: positive"). A class that is only mentioned ("not A", "A or B") is
 ignored, and so are several different numbers. Limits: hedged statements such as "I doubt it is A" may be misread.
 """
@@ -104,7 +104,9 @@ def _single_value(values: Iterable[float]) -> float | None:
 def _find_stated_value(
     sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
 ) -> float | None:
-    """Return the value that the sentences state as the answer; None if none is stated or another may be stated too."""
+    """Return the value that the sentences state as the answer; None if none is stated or if another value may be
+    stated as well.
+    """
     every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
     if not any(said for _, said in every):
         return None
@@ -146,7 +148,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def _number_to_class(value: float | None, classes: int, names: Sequence[str]) -> float | None:
-    """Map a number to a class: by name if all class names are numbers, otherwise by index."""
+    """Map a number to a class, by name if all class names are numbers, otherwise by index."""
     if value is None:
         return None
     if names and all(_NUMBER_PATTERN.fullmatch(name) for name in names):

@@ -2,9 +2,9 @@
 
 Pilots come first; they show how long cells of their arm and dataset take. After that, while time is ample, the cell
 with the longest expected time comes first. When time is short, cells are taken in order of importance, up to the first
-that does not fit into the job's remaining seconds, so overruns cost the least important cells. A worker stays with one
-dataset while it has waiting cells. Another worker is added if the waiting cells would keep each busy worker occupied
-for longer than a kernel takes to start, so a small study stays in one kernel.
+that does not fit into the job's remaining seconds, so an overrun costs the least important cells. A worker stays with
+one dataset while it has waiting cells. Another worker is added if the waiting cells would keep each busy worker
+occupied for longer than a kernel takes to start, so a small study stays in one kernel.
 
 The time limit of a cell is reserved when it starts, so all cells together never compute longer than the job may,
 however many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
@@ -28,16 +28,19 @@ from labwright.sandbox.job import CellOutcome, Job
 KERNEL_START_SECONDS = 2.0
 """Approximate cost of starting another kernel, in seconds."""
 TIME_LIMIT_FACTOR, MIN_TIME_LIMIT_SECONDS = 10.0, 60.0
-"""A cell may take this many times its expected time, and at least this many seconds."""
+"""Factor on its expected time that a cell may take, and the minimum in seconds."""
 AMPLE_TIME_FACTOR = 1.5
-"""Time is ample if this many times the expected time is left; a cell's limit is at least this factor, where possible.
+"""Time is ample if at least this multiple of the expected time is left; where possible, a cell's limit is at least this
+multiple.
 """
 MAX_UNKNOWN_AT_ONCE = 2
-"""Maximum number of cells of unknown duration that run in parallel, per arm and dataset with no known duration: more of
-them would leave each a smaller limit."""
+"""Maximum number of cells of unknown duration that run in parallel, per arm and dataset with no known duration:
+with more of them, each would get a smaller limit.
+"""
 MAX_KERNEL_DEATHS = 3
-"""Number of consecutive kernel deaths, each in the kernel's first cell, after which no further kernel is started.
-Retries do not count: such a cell has its own way of killing a kernel."""
+"""Maximum number of consecutive kernel deaths, each in the kernel's first cell; then no further kernel is started.
+Retries do not count: such a cell kills kernels for a reason of its own.
+"""
 ALL_PILOTS_RAISED = "every pilot cell failed with an exception in the code"
 """Reason for leaving out the rest of a job whose code cannot work."""
 NON_CODE_FAILURES: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
@@ -68,8 +71,9 @@ class CellSchedule:
     clock: Callable[[], float]
     waiting: list[Cell] = field(default_factory=list[Cell])
     waiting_alone: list[Cell] = field(default_factory=list[Cell])
-    """Cells to run with no others in parallel: those that need more memory than a slot has, and retries of those that
-    reached their memory limit."""
+    """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
+    their memory limit.
+    """
     memory_gb: float = math.inf
     """Memory of one slot, in 10^9 bytes."""
     slots: int = 1
@@ -90,11 +94,12 @@ class CellSchedule:
     """Known durations in seconds: expected ones, and those of cells that were measured or reached their time limit."""
     _longest_known: dict[ArmDataset, float] = field(default_factory=dict[ArmDataset, float])
     _retried: set[Cell] = field(default_factory=set[Cell])
-    """Cells whose kernel died while running them, which may have another cause: they are run once more in another
-    kernel."""
+    """Cells whose kernel died while running them; since the cause may lie elsewhere, they are run once more in another
+    kernel.
+    """
     _death_count: int = 0
     _stop_reason: str = ""
-    """Why no further cells are started; empty while they are."""
+    """The reason why no further cells are started; empty while cells are started."""
 
     def __post_init__(self) -> None:
         self.measured_folders |= {
@@ -176,7 +181,7 @@ class CellSchedule:
         return bool(cells) and sum(map(self.expected_seconds, cells)) > start_seconds * workers
 
     def has_work(self, *, alone: bool = False) -> bool:
-        """Whether a new worker would have something to do; with `alone`, something from the cells that run alone."""
+        """Whether there is work for a new worker; with `alone`, only cells that run alone count."""
         left = self.compute_seconds_left()
         return (
             left > 0
@@ -205,8 +210,9 @@ class CellSchedule:
         )
 
     def expected_seconds(self, cell: Cell) -> float:
-        """Return a cell's expected seconds: from its own history, from its arm and dataset, otherwise the longest
-        known."""
+        """Return a cell's expected seconds: from its own history, otherwise from its arm and dataset, otherwise the
+        longest known.
+        """
         if (expected := self.job.expected_seconds.get(cell)) is not None:
             return expected
         if known := self.longest_known_seconds(_get_group(cell)):
@@ -221,8 +227,7 @@ class CellSchedule:
         )
 
     def longest_known_seconds(self, group: ArmDataset) -> float:
-        """Return the longest known duration in a group; pilots count only if there is nothing else. 0 if nothing is
-        known."""
+        """Return the longest known duration in a group; pilots count only if no other cell is known; 0 if none is."""
         if group not in self._longest_known:
             times = self._known_seconds.get(group, {})
             self._longest_known[group] = max(
@@ -244,7 +249,7 @@ class CellSchedule:
         return pilots + [cell for cell in fitting + later if cell in begins and cell not in first]
 
     def _list_fitting(self, left: float) -> list[Cell]:
-        """Return the cells that fit into the time left, in order of importance, up to the first that does not fit."""
+        """Return the cells that fit into the time left: in order of importance, up to the first that does not fit."""
         fitting: list[Cell] = []
         for cell in self.waiting:
             if (left := left - self.expected_seconds(cell)) < 0:
@@ -256,7 +261,7 @@ class CellSchedule:
         return (other := self.find_source_cell(cell)) is None or other in self.measured_folders
 
     def find_source_cell(self, cell: Cell) -> Cell | None:
-        """Return the cell whose artifacts a cell reads: the same condition with the other arm, whatever its trial."""
+        """Return the cell whose artifacts a cell reads: the same condition with the other arm, in any trial."""
         if (arm := self.reads.get(cell.arm)) is None:
             return None
         other = cell.model_copy(update={"arm": arm})
@@ -372,8 +377,8 @@ def summarize_failures(
 ) -> Failure | None:
     """Return the overall failure, given the cells' outcomes and (by id) their failures.
 
-    None if every arm was measured somewhere and no cell's code failed. For a replicate, whose code worked with another
-    seed, an arm that diverged also counts as a result.
+    None if every arm was measured in some cell and no cell's code failed. For a replicate, the code worked with another
+    seed, so an arm that diverged also counts as a result.
     """
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in NON_CODE_FAILURES]

@@ -1,7 +1,7 @@
 """Measure cells, each in its own folder. A worker runs its cells one at a time in one host (`sandbox.kernel_host`).
 
 A host works in its own subfolder of the job's folder. A cell's folder is there while the cell runs and is moved out of
-the kernel's reach when it ends; only then is it read. So no cell sees the files of another.
+the kernel's reach when it ends; only then is it read. Therefore no cell sees the files of another.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def measure_cells(
         remove_tree(folder / KERNELS_FOLDER, ignore_errors=True)
         outcome = await asyncio.to_thread(merge_cell_folders, job, schedule, runner.collector)
         if repository is not None:
-            (folder / "arrays").mkdir(exist_ok=True)  # commands save no arrays, but figures expect the folder
+            (folder / "arrays").mkdir(exist_ok=True)  # commands save no arrays, but the figures expect this folder
         return outcome
     finally:
         live.close()
@@ -111,7 +111,7 @@ class CellWorker:
         )
 
     async def close(self) -> None:
-        """Stop whatever is running. Idempotent."""
+        """Stop the running cell, if any. Idempotent."""
         await self.host.close()
 
     @property

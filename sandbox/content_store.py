@@ -3,9 +3,9 @@ trees.
 
 An entry is a folder named by the hash of its contents; it is built under a temporary name and then renamed.
 
-Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning takes nothing
-from a run. Limits: space is only freed by pruning; a run on another filesystem has its own copy; changes made to the
-store later are only found by `find_damaged`.
+Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning removes
+nothing from a run. Limits: space is only freed by pruning; a run on another filesystem has its own copy; changes made
+to the store later are only found by `find_damaged`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def default_store_root() -> Path:
 
 
 def compute_key(path: Path) -> str:
-    """Return the hash of a file or folder: names, bytes, links and executable bits of everything in it."""
+    """Return the hash of a file or folder: names, bytes, links and executable bits of its contents."""
     digest = hashlib.sha256()
     for name, file in _iterate_files(path):
         state = os.readlink(file) if file.is_symlink() else f"{hash_file(file)} {int(os.access(file, os.X_OK))}"
@@ -54,7 +54,7 @@ class StoreEntry:
     used: float
     """Last use, in seconds since 1970."""
     shared: bool
-    """Whether a run links to it."""
+    """Whether any run links to it."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Datasets of a run, split into the part that a kernel may see and the part that it may not.
+"""Datasets of a run, split into a part that a kernel may see and a part that it may not see.
 
-`views/<name>.npz` holds train and dev with labels, validation and test without. `labels/<name>.npz` holds the labels of
-validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the original
-files may change or be deleted. Splits are made in `sandbox.data.splits`, features in `sandbox.data.preparation`; see
-docs/data.md.
+`views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
+labels of validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the
+original files may change or be deleted. `sandbox.data.splits` makes the splits, `sandbox.data.preparation` the
+features; see docs/data.md.
 """
 
 from __future__ import annotations
@@ -79,14 +79,16 @@ class RepositoryDataset:
     tree: str
     command: str = ""
     truth: Path | None = None
-    """Labels that its predictions are scored against; None if it computes its metrics itself."""
+    """Labels against which its predictions are scored; None if it computes its metrics itself."""
 
     @property
     def title(self) -> str:
         return f"the data of the repository {self.name}"
 
     def build_facts(self, seed: int) -> DatasetFacts:
-        """Return the facts that a run records: the files used and what their labels show. Raises `RepositoryError`."""
+        """Return the facts that a run records: the files used and the facts derived from their labels. Raises
+        `RepositoryError`.
+        """
         facts = DatasetFacts(
             name=self.name,
             title=self.title,
@@ -145,8 +147,8 @@ def materialise(
     """Write the view and labels of a dataset and return its facts. Idempotent.
 
     An undamaged copy made with the same seed is kept. Raises `DatasetError` if the name is unknown, if user data
-    changed since the run started, and if the folder holds a split made with another seed, which running experiments may
-    use.
+    changed since the run started, or if the folder contains a split made with another seed, which running experiments
+    may use.
     """
     known = sources if sources is not None else build_registry()
     source = known.get(name)
@@ -188,7 +190,7 @@ def _name_errors(source: DatasetSource) -> AbstractContextManager[None]:
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:
-    """Return the facts of the dataset in the folders; None if anything is missing or damaged."""
+    """Return the facts of the dataset in the folders; None if a file is missing or damaged."""
     try:
         with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
             facts = DatasetFacts.model_validate_json(str(view["meta"]))

@@ -1,4 +1,4 @@
-"""Fingerprint of everything besides code, data and seed that the values of an experiment depend on."""
+"""Fingerprint of the conditions besides code, data and seed that an experiment's values depend on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CPU_FLAGS_PATTERN = re.compile(r"^(?:flags|Features)\s*:\s*(.+)$", re.MULTILINE
 def compute_environment_fingerprint(
     settings: SandboxSettings, devices: Sequence[GpuDevice], packages: PackageOverlay | None = None
 ) -> str:
-    """Return a text that is equal for equal environments. Raises `ExecutorError`.
+    """Return a string that is equal for equal environments. Raises `ExecutorError`.
 
     It covers interpreter, packages, readable folders, variables, isolation, processor, GPU model and driver, threads
     and determinism. Packages installed for the run are represented by their lock, which lists every file. It leaves out
@@ -60,7 +60,7 @@ def compute_environment_fingerprint(
 def hash_folders(folders: Iterable[str]) -> dict[str, str]:
     """Map each folder to a sha256 over the names and contents of all files below it.
 
-    Links count by target name, and links to files also by content. Python's bytecode caches are ignored.
+    Links are hashed by their target name, links to files also by content. Python's bytecode caches are ignored.
     """
     digests: dict[str, str] = {}
     for folder in folders:

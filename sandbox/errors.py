@@ -41,7 +41,7 @@ class ClusterError(SandboxError, UsageError):
 
 
 class DatasetError(SandboxError, UsageError):
-    """A dataset is not available. To be fixed by whoever requested it."""
+    """A dataset is not available. To be fixed by the requester."""
 
 
 class IsolationError(SandboxError, UsageError):
@@ -53,15 +53,15 @@ class GpuError(SandboxError, UsageError):
 
 
 class PretrainedError(SandboxError, UsageError):
-    """A pretrained model is not available. To be fixed by whoever requested it."""
+    """A pretrained model is not available. To be fixed by the requester."""
 
 
 class PackageError(SandboxError, UsageError):
-    """A package cannot be installed. To be fixed by whoever requested it."""
+    """A package cannot be installed. To be fixed by the requester."""
 
 
 class RepositoryError(SandboxError, UsageError):
-    """A user's repository cannot be imported or run as requested. To be fixed by whoever requested it."""
+    """A user's repository cannot be imported or run as requested. To be fixed by the requester."""
 
 
 class SubmissionRefused(SandboxError):

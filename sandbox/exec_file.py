@@ -43,7 +43,7 @@ async def run_file(
 ) -> JobOutcome:
     """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
-    `timeout` is in seconds of wall clock. The file runs in `folder`, which is kept, or in a temporary one. Modules in
+    `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary one. Modules in
     the same folder that it imports are copied along, as are text files there whose paths occur as strings in the
     source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
     hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
@@ -125,7 +125,7 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
         texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
         try:
             nodes = list(ast.walk(parse_python(text)))
-        except (SyntaxError, ValueError):  # the kernel will report it better
+        except (SyntaxError, ValueError):  # the kernel reports this more clearly
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level

@@ -1,8 +1,8 @@
 """Run one script in one kernel, with limits on time, output and resources, and return the result.
 
 Guarantees: output is drained at any rate and kept in bounded memory; an output flood ends the code. The death of a
-kernel is noticed at once and reported with a reason. A script or cell (`KernelScript.cell`) runs in a process forked by
-its kernel; after a cell, the kernel lives on for the next one.
+kernel is detected at once and reported with a reason. A script or cell (`KernelScript.cell`) runs in a process forked
+by its kernel; after a cell, the kernel lives on for the next one.
 
 The caller starts and kills the kernel.
 """
@@ -37,13 +37,14 @@ from labwright.sandbox.monitor import JobMonitor
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput, Transcript
 
 MAX_PRINTED_CHARS = 10**9
-"""Number of output characters after which the code is killed: no legitimate code prints this much."""
+"""Maximum number of output characters before the code is killed: no legitimate code prints this much."""
 _POLL_SECONDS = 0.1
 """Interval between checks that the kernel is alive, in seconds."""
 _DRAIN_SECONDS = 2.0
 """Seconds to wait for the last output after the script has ended."""
 _KILL_REPLY_SECONDS = 3.0
-"""Seconds beyond the grace period in which a kernel must confirm that it killed its cell; after that it counts as dead.
+"""Seconds after the grace period within which a kernel must confirm that it killed its cell; otherwise it counts as
+dead.
 """
 
 
@@ -62,17 +63,19 @@ class KernelScript:
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> folder."""
     resumed: bool = False
-    """Whether checkpoints of an earlier attempt are available."""
+    """Whether an earlier attempt left checkpoints."""
     readable: tuple[Path, ...] = ()
     """Dataset folders that the code reads directly."""
     cell: Cell | None = None
-    """The cell to measure, or None for a plain script. For a cell, `folder` is the cell's, below the kernel's."""
+    """The cell to measure, or None for a plain script. For a cell, `folder` is the folder of the cell, inside that
+    of the kernel.
+    """
     tree: str = ""
     """sha256 of the source files that the script sees."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
     """Arm whose artifacts the cell reads -> name of the cell that wrote them, in inputs/arms/."""
     live: LiveOutput | None = None
-    """Where its output is shown; by default in `job.live_output`."""
+    """The place where its output is shown; by default `job.live_output`."""
 
     @property
     def entry_text(self) -> str:
@@ -83,7 +86,7 @@ class KernelScript:
 
     @property
     def readable_paths(self) -> tuple[Path, ...]:
-        """All paths that its kernel must be able to read besides its folder."""
+        """All paths, other than its folder, that its kernel must be able to read."""
         outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
         return (*self.readable, *map(Path, outside))
 
@@ -100,7 +103,7 @@ class KernelExecution:
     scorer_values: tuple[Measurement, ...] = ()
     """Values that frozen scorers computed afterwards."""
     kernel_unusable: bool = True
-    """Whether the kernel cannot run anything else."""
+    """Whether the kernel can run no further code."""
     is_first_cell: bool = False
     """Whether no other cell had finished in this kernel before."""
     peak_process_bytes: int = 0

@@ -102,7 +102,7 @@ class LocalExecutor:
             subjects=subjects,
         )
         self.subjects = subjects
-        """Language models that experiments may query; closed with the executor."""
+        """Language models that experiments may query; they are closed together with the executor."""
         self.repository: StudyRepository | None = None
         """The repository that repository commands run in; set before the first such job."""
         self._running: set[asyncio.Task[Any]] = set()
@@ -116,7 +116,7 @@ class LocalExecutor:
         )
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
-        """Add models for `lab.pretrained`. Waiting kernels that cannot read them are no longer used."""
+        """Add models for `lab.pretrained`. Waiting kernels that cannot read these models are no longer used."""
         models = {name: str(path.absolute()) for name, path in pretrained.items()}
         self._runner.pretrained = {**self._runner.pretrained, **models}
         self._pool.add_readable(map(Path, models.values()))
@@ -128,12 +128,14 @@ class LocalExecutor:
 
     @property
     def grade(self) -> EvidenceGrade:
-        """Grade of values computed from predictions: whether labels and other cells were out of the code's reach."""
+        """Grade of values computed from predictions: it depends on whether the code could reach labels and other
+        cells.
+        """
         return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
 
     @property
     def environment_fingerprint(self) -> str:
-        """Fingerprint of everything besides code, data and seed that values depend on. Raises `ExecutorError`."""
+        """Fingerprint of the conditions besides code, data and seed that values depend on. Raises `ExecutorError`."""
         return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
 
     async def run(self, job: Job) -> JobOutcome:
@@ -178,7 +180,7 @@ class LocalExecutor:
             await self.subjects.close()
 
     async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
-        """Run some work while holding a slot."""
+        """Do some work while holding a slot."""
         async with self._slots.hold(alone=alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")

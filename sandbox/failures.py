@@ -12,7 +12,7 @@ from labwright.record.schema.nodes import ErrorClass, Failure
 
 _MAX_MESSAGE_CHARS = 2000
 _MAX_TRACEBACK_CHARS = 8000
-"""About two hundred lines: anything longer is a recursion with a repetitive middle."""
+"""About two hundred lines; a longer traceback is a recursion with a repetitive middle."""
 _ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
 _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
@@ -121,7 +121,7 @@ def strip_colours(text: str) -> str:
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """Cut the middle out of a text that is longer than `limit` characters."""
+    """Cut the middle out of a string that is longer than `limit` characters."""
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -1,6 +1,6 @@
 """An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-Used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
+It serves for benchmarks of the search, for tests, and for trying GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class FakeExecutor:
     """An `Executor` with scripted outcomes: `script(job)` returns a delay in seconds and the outcome.
 
     For a job of cells, `cell(job, cell)` returns them for each cell. Cells are scheduled as on a real machine; a cell
-    that takes longer than its limit times out. `start_seconds` is the assumed cost of another worker (not waited for),
-    `memory_gb` the memory of a slot.
+    that takes longer than its limit times out. `start_seconds` is the assumed cost of another worker (without an actual
+    wait), `memory_gb` the memory of a slot.
 
     Slots, waiting, watching and cancellation are real. Files only appear if the functions write them to `job.folder`. A
     job stopped by its watch has no measurements. `started` lists the jobs, and the cells as `<job> <cell.name>`, in

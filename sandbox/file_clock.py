@@ -1,4 +1,4 @@
-"""The clock of file timestamps: a file server has its own, which may differ from the local one by seconds."""
+"""The clock of file timestamps: a file server has its own clock, which may differ from the local one by seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from labwright.sandbox.safe_io import FolderRef, open_subfolder
 
 _MAX_TICK_SECONDS = 3.0
-"""Seconds in which every clock advances."""
+"""Seconds within which every clock advances."""
 
 
 def read_file_time(folder: FolderRef) -> float:

@@ -21,7 +21,8 @@ from labwright.sandbox.safe_io import BadFile, OpenFolder, open_subfolder, raise
 def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
     """Move a folder to `reach/subfolder/<its name>`, where running code may use it.
 
-    Code that can write to `reach` cannot redirect the move. Raises `BadFile` if anything is in the way, `OSError`.
+    Code that can write to `reach` cannot redirect the move. Raises `BadFile` if another file or folder is in the way,
+    `OSError`.
     """
     lent_folder = OpenFolder(folder)
     try:
@@ -39,10 +40,10 @@ def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
 
 
 def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> bool:
-    """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that it is still
-    there.
+    """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that the folder still
+    exists.
 
-    Return whether it was where it should be; if not, it is replaced by an empty folder. Raises `OSError`.
+    Return whether it was in its place; if not, it is replaced by an empty folder. Raises `OSError`.
     """
     lent.unlock()
     if reach is not None:

@@ -3,9 +3,10 @@
 A lease starts when a slot on the GPU and enough of its memory are free, so other users' processes are respected. It
 ends when the driver lists none of the attempt's processes any more.
 
-A slot is a `flock` on a file named by the GPU's UUID, which the operating system releases when the process dies. So
-among one user's runs on a machine, an exclusive GPU is never shared, and a shared GPU never has more users than the
-largest `slots_per_gpu` allows. Other users, and runs in another container, are only noticed by their memory use.
+A slot is a `flock` on a file named by the GPU's UUID, which the operating system releases when the process dies.
+Therefore, among one user's runs on a machine, an exclusive GPU is never shared, and a shared GPU never has more users
+than the largest `slots_per_gpu` allows. Other users, and runs in another container, are noticed only by their memory
+use.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _MAX_RELEASE_SECONDS = 5.0
 def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """Return the locks of a free slot of a GPU, held until closed; None if all are taken. Never waits.
 
-    With one slot per GPU, the holder has the GPU alone. `folder` must be private. Raises `GpuError`, `ExecutorError`.
+    With one slot per GPU, its holder has the GPU to itself. `folder` must be private. Raises `GpuError`,
+    `ExecutorError`.
     """
     with ExitStack() as locks:
         if not _try_lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
@@ -58,7 +60,7 @@ def _try_lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
     except BlockingIOError:
         os.close(file)
         return False
-    os.utime(file)  # protects it from programs that clean /tmp by age
+    os.utime(file)  # protects the file from programs that clean /tmp by age
     locks.callback(os.close, file)
     return True
 
@@ -97,7 +99,7 @@ class GpuLeases:
         self._turn = asyncio.Lock()
         self._lent: set[GpuLease] = set()
         self._ending: dict[GpuLease, frozenset[int]] = {}
-        """Leases whose code has ended, with its processes, which the driver may still list."""
+        """Leases whose code has ended, each with the processes that the driver may still list."""
         self._returning: set[asyncio.Task[None]] = set()
 
     @property
@@ -132,7 +134,7 @@ class GpuLeases:
     def release(self, lease: GpuLease, processes: Collection[int]) -> None:
         """Return a lease as soon as the driver lists none of these processes. Does not wait.
 
-        If one of them never ends, its GPU stays leased and the others are used.
+        If one of them never ends, its GPU stays leased, and other GPUs are used.
         """
         if lease.devices:
             self._lent.discard(lease)

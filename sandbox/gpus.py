@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and which of them a run may use.
+"""The GPUs of this machine, and those that a run may use.
 
 `DriverNvml` queries NVIDIA's management library; `sandbox.fake_executor.FakeNvml` replaces it where there is no driver.
 """
@@ -20,7 +20,7 @@ class GpuDevice:
     """A GPU, or a MIG slice of one. `memory_bytes` is its total memory."""
 
     uuid: str
-    """`GPU-...` or `MIG-...`; stable across restarts, in containers, and whichever other GPUs are hidden."""
+    """`GPU-...` or `MIG-...`; stable across restarts, in containers, and if other GPUs are hidden."""
     name: str
     index: int
     """Index of the GPU in PCI bus order, as in nvidia-smi."""
@@ -32,7 +32,7 @@ class GpuDevice:
 
 
 def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: int = 1) -> str:
-    """Describe `lab.device` for prompts; with several kinds of GPU, by what all of them have.
+    """Describe `lab.device` for prompts; with several kinds of GPU, by their common properties.
 
     bf16 needs compute capability 8.0. Source: CUDA C++ programming guide, "Compute capabilities".
     """
@@ -78,8 +78,8 @@ def filter_visible_devices(devices: Sequence[GpuDevice], variable: str | None) -
 
     It contains indices, UUIDs, UUID prefixes, or UUIDs of MIG slices. The first unknown entry ends the list, as in
     CUDA: an index of -1 hides all that follow. Indices count in PCI bus order, as with CUDA_DEVICE_ORDER=PCI_BUS_ID.
-    The index of a GPU divided into slices means its first slice. Source: CUDA C++ programming guide, "CUDA environment
-    variables".
+    The index of a GPU that is divided into slices refers to its first slice. Source: CUDA C++ programming guide, "CUDA
+    environment variables".
     """
     if variable is None:
         return tuple(devices)
@@ -95,7 +95,7 @@ def filter_visible_devices(devices: Sequence[GpuDevice], variable: str | None) -
 def select_devices(visible: Sequence[GpuDevice], wanted: Sequence[str]) -> tuple[GpuDevice, ...]:
     """Return the devices named by `sandbox.gpus`, all if it is empty. Raises `GpuError`.
 
-    Indices count among the visible devices, as in torch: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
+    Indices refer to the visible devices, as in torch: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
     """
     chosen: list[GpuDevice] = []
     for word in wanted:

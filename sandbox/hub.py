@@ -68,7 +68,7 @@ LOOKUP_TIMEOUT_SECONDS = 20.0
 
 
 def look_up(models: Iterable[PretrainedModel], datasets: Iterable[UserDataset]) -> tuple[HubItem, ...]:
-    """Return commit, size and licence of each item; without a network, what the local cache knows.
+    """Return commit, size and licence of each item; without a network, the facts in the local cache.
 
     Raises `PretrainedError` for an item that neither the hub nor the cache has.
     """

@@ -1,7 +1,7 @@
-"""Contract between the research loop and an executor: jobs to run, and their outcomes.
+"""Contract between the research loop and an executor: jobs to run and their outcomes.
 
-An executor runs a `Job` and returns a `JobOutcome`. Failing code is data (`JobOutcome.failure`), not an exception; only
-a broken executor raises (`ExecutorError`). `Slots` decide which job runs now, and which is next.
+An executor runs a `Job` and returns a `JobOutcome`. A failure of the code is data (`JobOutcome.failure`), not an
+exception; only a broken executor raises (`ExecutorError`). `Slots` decide which job runs now and which runs next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Curve = tuple[str, str, str, str]
 
 
 class LoggedPoint(NamedTuple):
-    """One point of a curve as logged by running code: unchecked names, and a value that may not be finite."""
+    """One point of a curve as logged by running code; names are unchecked, and the value may not be finite."""
 
     curve: Curve
     step: int
@@ -45,11 +45,11 @@ class ExecutionProgress:
     seconds: float
     """Wall clock seconds since the code started."""
     quiet_seconds: float
-    """Seconds since the code last printed, logged or submitted anything; accurate to one polling interval."""
+    """Seconds since the last output, log or submission of the code; accurate to one polling interval."""
     points: tuple[LoggedPoint, ...] = ()
-    """Values with a step logged so far, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
+    """Values logged with a step until now, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
     ended: bool = False
-    """Whether the code has ended by itself, so that this is the final snapshot with everything it logged."""
+    """Whether the code has ended by itself, so this final snapshot has all values that it logged."""
 
 
 ProgressWatch = Callable[[ExecutionProgress], str | None]
@@ -59,7 +59,7 @@ outside the event loop's thread if the executor reads files for it, and never co
 
 @dataclass(frozen=True)
 class AttemptArtifacts:
-    """The artifacts of an attempt: its folder, and file under artifacts/ -> sha256, as recorded."""
+    """The artifacts of an attempt: its folder, and the recorded sha256 of each file under artifacts/."""
 
     folder: Path
     files: Mapping[str, str]
@@ -95,7 +95,7 @@ class ExecutionResult:
     peak_gpu_bytes: int | None = None
     """Peak memory on leased GPUs, summed over them; None without a GPU, or if the driver does not report it."""
     resumed: bool = False
-    """Whether a checkpoint of an earlier attempt was available, so that `seconds` only covers the rest."""
+    """Whether a checkpoint of an earlier attempt was available, so that `seconds` covers only the rest."""
     asked: dict[str, int] = field(default_factory=dict[str, int])
     """Language model -> number of questions answered, including replayed answers."""
     exchanges_sha256: str | None = None
@@ -120,7 +120,7 @@ to its final location, commits it, and returns the location. Never called concur
 
 
 async def keep_in_place(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-    """An `OnCellEnded` that leaves the folder where it is."""
+    """An `OnCellEnded` that does not move the folder."""
     return folder
 
 
@@ -140,8 +140,9 @@ class Job:
     mode: Literal["experiment", "plot", "score"] = "experiment"
     seed: int = 0
     timeout: float = 3600.0
-    """Wall clock limit of the code in seconds; at the limit it is interrupted, then its process group is killed. For a
-    job of cells: total compute seconds of all cells, whatever the number of slots."""
+    """Wall clock limit of the code in seconds; at the limit it is interrupted, then its process group is killed.
+    For a job of cells: total compute seconds of all cells, independent of the number of slots.
+    """
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
@@ -152,9 +153,10 @@ class Job:
     checkpoints are in its `cells/<cell.name>/`, unless `interrupted_folders` gives another folder."""
     watch: ProgressWatch | None = None
     """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once after it has ended. If it
-    returns a text, the code is stopped as at the time limit, with the text as its failure, of kind `hopeless`. For a
-    job of cells: called for each cell separately; one hopeless cell makes the job hopeless, and cells not yet started
-    are left out."""
+    returns a string, the code is stopped as at the time limit, and the string becomes the failure, of kind `hopeless`.
+    For a job of cells: called for each cell separately; one hopeless cell makes the job hopeless, and cells not yet
+    started are left out.
+    """
     live_output: Path | None = None
     """File, not writable by the code, with the beginning of its output while it runs; removed afterwards."""
     is_too_late: Callable[[], bool] = lambda: False
@@ -162,8 +164,9 @@ class Job:
     on_start: Callable[[], None] = lambda: None
     """Called when a slot is available and the time limit has not passed."""
     alone: bool = False
-    """Whether no other job of the executor may run at the same time, so that this one has the machine's memory to
-    itself."""
+    """Whether no other job of the executor may run at the same time, so that this job has the machine's memory to
+    itself.
+    """
     cells: tuple[Cell, ...] = ()
     """Cells to measure, in order of importance; empty for a plain script. Cells run in kernels that only see their
     dataset, each in its own process (docs/sandbox.md)."""
@@ -172,19 +175,21 @@ class Job:
     settings: Mapping[Cell, HyperparameterSetting] = field(default_factory=dict[Cell, HyperparameterSetting])
     """Hyperparameters of each of `cells`, available to the code as `cell.setting`."""
     rungs_by: Literal["steps", "data"] = "steps"
-    """What a cell's share below 1 refers to: the training steps, which the code limits (`cell.share`), or the training
-    examples, which `lab.data` limits; `cell.share` is 1 then."""
+    """The quantity to which a cell's share below 1 refers: training steps, which the code limits (`cell.share`), or
+    training examples, which `lab.data` limits (`cell.share` is then 1).
+    """
     arms: tuple[str, ...] = ()
-    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`). Empty:
-    the arms of `cells`."""
+    """All arms of the study. A cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`).
+    Empty: the arms of `cells`.
+    """
     pilots: tuple[Cell, ...] = ()
-    """Those of `cells` that are measured first. Empty: the last cell of each arm and dataset."""
+    """The members of `cells` that are measured first. Empty: the last cell of each arm and dataset."""
     expected_seconds: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
     """Known durations of cells in seconds. An arm on a dataset with a known duration needs no pilot."""
     measured_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Those of `cells` that were measured before, with their sealed folders: not run again, only merged."""
+    """Members of `cells` that were measured before, with their sealed folders; they are merged but not run again."""
     failed_outcomes: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
-    """Those of `cells` that were executed before and failed: not run again, and counted with these outcomes."""
+    """Members of `cells` that were executed before and failed; they count with these outcomes and are not run again."""
     interrupted_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Folders of earlier executions of `cells` that reached a limit, with checkpoints for `lab.restore`."""
     subjects: tuple[str, ...] = ()
@@ -194,8 +199,9 @@ class Job:
     keys: Mapping[Cell, str] = field(default_factory=dict[Cell, str])
     on_cell_ended: OnCellEnded = keep_in_place
     may_skip_cells: bool = True
-    """Whether expected durations decide that cells are left out and tighten their limits. If False, cells are only left
-    out once `timeout` is used up."""
+    """Whether expected durations may cause cells to be left out and tighten their limits. If False, cells are only
+    left out once `timeout` is used up.
+    """
 
     def compute_max_needs(self) -> ResourceNeeds:
         """Return the maximum resources over all arms."""
@@ -211,13 +217,15 @@ class Job:
 
 @dataclass(frozen=True)
 class JobOutcome(ExecutionResult):
-    """Result of a job. For a job of cells, the folder holds the merged files of all measured cells, as if one script
-    had written them, and `failure` is None if every arm was measured somewhere and no cell's code failed."""
+    """Result of a job. For a job of cells, the folder holds the merged files of all measured cells, as if one
+    script had written them, and `failure` is None if every arm was measured in some cell and no cell's code failed.
+    """
 
     figures: tuple[Figure, ...] = ()
     cells: tuple[CellOutcomeLine, ...] = ()
-    """Outcome of each of `Job.cells`, in order. Those of `Job.measured_folders` are `measured`, with their
-    `Job.expected_seconds`; the caller fills in ids and nodes."""
+    """Outcome of each of `Job.cells`, in order. Cells of `Job.measured_folders` are `measured`, with their
+    `Job.expected_seconds`; the caller fills in ids and nodes.
+    """
 
 
 class Executor(Protocol):
@@ -227,9 +235,10 @@ class Executor(Protocol):
 
     @property
     def environment_fingerprint(self) -> str:
-        """What values depend on besides code, data and seed: interpreter, packages, processor or GPU model, threads.
+        """The conditions besides code, data and seed that values depend on: interpreter, packages, processor or GPU
+        model, threads.
 
-        Equal texts mean equal environments. May block briefly on first use.
+        Equal strings mean equal environments. May block briefly on first use.
         """
         ...
 
@@ -243,12 +252,13 @@ class Executor(Protocol):
         ...
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """Return the values that frozen scorers compute for an attempt's sealed submissions (file -> recorded sha256).
+        """Return the values that frozen scorers compute for an attempt's sealed submissions, given as file -> recorded
+        sha256.
 
         To be called after the search. Raises `SubmissionRefused` if a scorer returns no values, `ExecutorError`.
         """
         ...
 
     async def close(self) -> None:
-        """Kill whatever is still running. Idempotent."""
+        """Kill all code that is still running. Idempotent."""
         ...

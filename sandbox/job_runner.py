@@ -1,4 +1,5 @@
-"""Run jobs on this machine: prepare the folder, run the kernel, collect the outcome; frozen scorers too.
+"""Run jobs on this machine: prepare the folder, run the kernel, collect the outcome; frozen scorers run in the same
+way.
 
 `sandbox.executor` limits how many run at the same time.
 """
@@ -87,7 +88,7 @@ class JobRunner:
         return await self.collect_outcome(script, source, execution, monitor)
 
     def take_waiting_kernel(self, job: Job) -> Kernel | None:
-        """Take a suitable waiting kernel, if any, which then works in the job's folder."""
+        """Take a suitable waiting kernel, if there is one; it then works in the job's folder."""
         if self.gpus.devices and job.mode == "experiment":  # figures are drawn without a GPU
             return None
         return self.pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
@@ -113,7 +114,7 @@ class JobRunner:
         """
         try:
             outcome = await self._read_outcome(script, source, execution, monitor)
-        except Exception as error:  # noqa: BLE001  last resort: files written by code may be anything
+        except Exception as error:  # noqa: BLE001  last resort, since code may write any kind of file
             outcome = replace(
                 outcome_from_execution(script, execution), failure=execution.failure or failure_from_error(error)
             )
@@ -168,7 +169,7 @@ class JobRunner:
     async def run_in_kernel(
         self, kernel: Kernel, lease: GpuLease, script: KernelScript, *, monitor: JobMonitor | None, usage: PeakUsage
     ) -> KernelExecution:
-        """Run a script in a started kernel, which lives on if the script is a cell."""
+        """Run a script in a started kernel, which stays alive if the script is a cell."""
         job = script.job
         limits = self.compute_limits(job.compute_max_needs().memory_gb, alone=job.alone)
         session = (
@@ -226,7 +227,7 @@ class JobRunner:
     def _attribute_answers(
         self, script: KernelScript, execution: KernelExecution, session: LlmSession
     ) -> KernelExecution:
-        """Return the execution after predictions were derived from the answers that its submissions cite."""
+        """Return the execution with predictions derived from the answers that its submissions cite."""
         if session.budget_message:
             return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
         try:

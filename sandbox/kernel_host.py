@@ -33,7 +33,8 @@ class ScriptHost(Protocol):
     """Executes scripts one after the other in a folder below its own."""
 
     async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Prepare for a cell of this arm and source, which sees these datasets and has `gpus` GPUs (None: the default).
+        """Prepare for a cell of this arm and source, which sees these datasets and has `gpus` GPUs (None: the default
+        number).
 
         To be called before the cell's folder is created.
         """
@@ -46,13 +47,13 @@ class ScriptHost(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop whatever is running. Idempotent."""
+        """Stop the running cell, if any. Idempotent."""
         ...
 
 
 @dataclass
 class KernelHost:
-    """A kernel of this machine, started on demand; `folder` is its working folder."""
+    """A kernel of this machine, started on demand, with the working folder `folder`."""
 
     runner: JobRunner
     folder: Path
@@ -60,7 +61,7 @@ class KernelHost:
     """The dataset that the kernel sees outside the cells' folders, if any."""
     _gpus: int | None = None
     _arm: str = ""
-    """Arm whose cells the kernel serves if cells are not isolated from each other; otherwise empty."""
+    """The only arm that the kernel serves if cells are not isolated from each other; otherwise empty."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
@@ -121,7 +122,7 @@ class KernelHost:
         kernel = await self._ensure_kernel(script)
         try:
             return kernel, await asyncio.to_thread(lend_folder, script.folder, self.folder, CELLS_FOLDER)
-        except BadFile:  # an earlier cell interfered with the kernel's folder
+        except BadFile:  # an earlier cell tampered with the kernel's folder
             await self.close()
         try:
             await asyncio.to_thread(remove_tree, self.folder)
@@ -144,7 +145,7 @@ class KernelHost:
         return self._kernel
 
     async def _start_kernel(self, script: KernelScript) -> Kernel:
-        """Start a kernel with the program's imports preloaded, if that has no side effects."""
+        """Start a kernel with the imports of the program preloaded, if preloading has no side effects."""
         pool, kernel = self.runner.pool, None
         if not pool.disabled_reason:
             try:
@@ -172,7 +173,9 @@ class KernelHost:
 
 
 def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecution:
-    """Reclassify a death by SIGKILL as a memory failure if the system's out-of-memory killer was active meanwhile."""
+    """Reclassify a death by SIGKILL as a memory failure if the system's out-of-memory killer was active during the
+    cell.
+    """
     failure = execution.failure
     if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
         return execution

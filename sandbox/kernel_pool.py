@@ -1,8 +1,8 @@
 """Kernels that wait for work with common imports preloaded. Each runs one attempt.
 
-Guarantees: an attempt gives the same measurements in a waiting kernel as in a new one. The kernel has only seen an
-empty folder, which becomes the job's folder; no random numbers were drawn. If a script could notice a difference (a
-file named like a preloaded module, data that the kernel was not started for), it gets a new kernel.
+Guarantees: an attempt gives the same measurements in a waiting kernel as in a new one. The kernel has seen only an
+empty folder, which becomes the job's folder, and has drawn no random numbers. If a script could notice a difference (a
+file named like a preloaded module, data that the kernel was not started for), the script gets a new kernel.
 
 Limits: `sys.modules` shows the preloaded modules, and they count towards the attempt's memory.
 """
@@ -34,23 +34,26 @@ PRELOADED_MODULES = {
     "torchvision": ("torchvision",),
     "matplotlib": ("matplotlib.pyplot",),
 }
-"""Modules to preload for an installed package that the run's jobs import from. torch imports `_dynamo` with the first
-optimizer, which takes as long as torch itself; without preloading, every forked cell would repeat it."""
+"""Modules to preload for an installed package that the run's jobs import from. torch imports `_dynamo` with the
+first optimizer, which takes as long as importing torch itself; without preloading, every forked cell would repeat
+this import.
+"""
 PRELOAD_JOB_RATIO = 4
-"""A package is preloaded if at least one in this many jobs imports from it: the few jobs of reference models should not
-delay the others."""
+"""A package is preloaded if at least one in this many jobs imports from it: the few jobs of reference models must
+not delay the others.
+"""
 MATPLOTLIBRC = "matplotlibrc"
 """A local file of this name is read on import."""
 
 
 class KernelPool:
-    """Keeps one kernel ready, or as many as the settings say. Used from one event loop."""
+    """Keeps one kernel ready, or the number in the settings. Used from one event loop."""
 
     def __init__(
         self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = (), folder: Path | None = None
     ) -> None:
         self.disabled_reason = ""
-        """Why no kernels are kept ready any more; empty while they are."""
+        """The reason why no kernels are kept ready any more; empty while they are."""
         self.size = 1 if config.settings.pool is None else config.settings.pool
         """Number of kernels to keep ready."""
         self._config = config
@@ -62,7 +65,7 @@ class KernelPool:
         self._package_counts: Counter[str] = Counter()
         """Package -> number of jobs that import from it."""
         self._last_datasets: frozenset[str] | None = None
-        """Datasets of the last job that listed any; before that, all."""
+        """Datasets of the last job that listed any; all datasets if no job did."""
         self._waiting: dict[Kernel, frozenset[str]] = {}
         """Waiting kernels with the datasets that they see."""
         self._filling: asyncio.Task[None] | None = None
@@ -73,7 +76,7 @@ class KernelPool:
     ) -> Kernel | None:
         """Return a waiting kernel that fits the source and datasets, moved to `folder`; None if there is none.
 
-        The folder must be empty or missing. With `exact`, as cells need it, the kernel sees no other dataset and has
+        The folder must be empty or missing. With `exact`, which cells need, the kernel sees no other dataset and has
         preloaded what the source imports; otherwise each forked cell would import it again. Future kernels are started
         for such jobs.
         """
@@ -130,10 +133,11 @@ class KernelPool:
             self._slots_folder.rmdir()
 
     async def choose_modules(self, source: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-        """Return the available modules to preload: `lab`, what many jobs import, and what `source` imports.
+        """Return the available modules to preload: `lab`, the modules that many jobs import, and those that `source`
+        imports.
 
-        Packages installed for the run are not available while preloading. Since a library may use another one if it is
-        present, what other jobs import is ignored then.
+        Packages installed for the run are not available while preloading. In that case imports of other jobs are
+        ignored, since a library may use another library if it is present.
         """
         packages = (await asyncio.to_thread(inspect_interpreter, self._config.settings.python)).packages
         usable = {name.lower().replace("scikit-learn", "sklearn") for name in packages}
@@ -193,5 +197,5 @@ def _find_imported_packages(source: Mapping[str, str]) -> set[str]:
 
 
 def find_local_modules(source: Mapping[str, str]) -> frozenset[str]:
-    """Return the module names in a script's folder, which must not be preloaded under the same name."""
+    """Return the module names in a script's folder, no module of the same name may be preloaded."""
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in source)

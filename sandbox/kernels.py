@@ -1,6 +1,6 @@
 """Start, communicate with and kill Jupyter kernels, in a sandbox if code is isolated.
 
-Guarantees: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
+Guarantees: `kill` leaves no process of a kernel (without a sandbox, no process that can be found; see
 `sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
 described in `sandbox.isolation.limits`, execution in `sandbox.execution`.
 """
@@ -84,7 +84,7 @@ class Kernel:
         before = (
             []
             if self._group is None
-            else [  # joins the group before the command does anything else
+            else [  # joins the group before the command does any work
                 "/bin/sh",
                 "-c",
                 'echo $$ >"$1" && shift && exec "$@"',
@@ -173,7 +173,7 @@ class Kernel:
 
     @property
     def preloaded_names(self) -> frozenset[str]:
-        """Names of preloaded modules, which it would no longer look for in its folder."""
+        """Names of preloaded modules, which it no longer looks for in its folder."""
         with contextlib.suppress(OSError):
             return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
         return frozenset()
@@ -200,7 +200,7 @@ class Kernel:
         return self._watchdog
 
     def read_crash_log(self) -> str:
-        """Return the start of what was written to descriptor 2; experiment code can write anything there."""
+        """Return the beginning of the output to descriptor 2, which may be any text of experiment code."""
         with contextlib.suppress(OSError), open(self._scratch.crash_log, "rb") as log:
             return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
@@ -238,8 +238,9 @@ class Kernel:
                 return
 
     async def _wait_until_ready(self) -> None:
-        """Wait for a `kernel_info` reply whose idle status also arrived over iopub: from then on no output can be
-        missed."""
+        """Wait for a `kernel_info` reply whose idle status also arrived over iopub: after that, no output can be
+        missed.
+        """
         settings = self.config.settings
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:

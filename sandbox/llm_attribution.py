@@ -2,9 +2,9 @@
 
 Guarantees: an answer only counts as committed for this cell. Other submissions of code that queried models are
 `unattributed`, since their origin is unknown. An answer serves one row only. If answers to one question serve several
-rows (honest code needs this only for equal rows), the resulting values are `unattributed` too.
+rows (which honest code does only for equal rows), the resulting values are `unattributed` too.
 
-Limits: a question need not show its row; code can make a model repeat a guess of its own.
+Limits: a question need not contain its row, and code can make a model repeat the code's own guess.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lets experiment code query language models, over a socket that only one cell's kernel sees; the host answers.
 
-The socket identifies the cell, whatever the code sends. It is in a folder that the kernel can read but not write, and
-is removed with the cell. Messages, connections and queues are bounded.
+The socket identifies the cell, independent of the content that the code sends. It is in a folder that the kernel can
+read but not write, and is removed together with the cell. Messages, connections and queues are bounded.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from labwright.record.whole_numbers import parse_whole_number
 MAX_MESSAGE_BYTES = 2**20
 """Size limit of one question in bytes."""
 MAX_QUEUED_QUESTIONS = 64
-"""Maximum number of unanswered questions per connection; the next one is read when one is answered."""
+"""Maximum number of unanswered questions per connection; the next one is read once one has been answered."""
 MAX_CONNECTIONS = 64
-"""Maximum number of connections per cell: one per thread that asks questions."""
+"""Maximum number of connections per cell: each thread that asks questions has one."""
 
 
 class LlmGateway(Protocol):
@@ -37,7 +37,7 @@ class LlmGateway(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def definition(self, name: str) -> str:
-        """Return a text that distinguishes the model from others."""
+        """Return a string that distinguishes the model from others."""
         ...
 
     def find(self, cell: str, exchange: str) -> LLMExchange | None:
@@ -66,7 +66,7 @@ class LlmSession:
     answer_counts: Counter[str] = field(default_factory=Counter[str])
     """Model -> number of answered questions."""
     budget_message: str = ""
-    """Why a question was refused for lack of budget."""
+    """The reason why a question was refused for lack of budget."""
     fatal_error: Exception | None = None
     """Error that ends the run."""
     _draw_counts: Counter[str] = field(default_factory=Counter[str])

@@ -6,9 +6,9 @@
     flip_rate(to=a0)           share of examples with another prediction in another condition of the same experiment:
                                this arm at level a0, arm `to` at this level, or the condition `arm@level`
 
-A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
-scikit-learn, examples are repeated as often as they count, so resampling works for every metric. Groups without a value
-(no example, one class) are skipped. The formulas of a run are stored with its labels.
+A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`. For
+scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
+value (no example, one class) are skipped. The formulas of a run are stored with its labels.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ _NUMBER_PATTERN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 class FormulaError(ValueError):
-    """An invalid formula, or one that has no value for the data. To be fixed by its author."""
+    """An invalid formula, or a formula without a value for the data. To be fixed by its author."""
 
 
 @dataclass(frozen=True)
 class MetricFormula:
-    """A parsed formula. `rule` is empty for a plain metric, otherwise the rule for combining groups or comparing
-    predictions."""
+    """A parsed formula. `rule` is empty for a plain metric; otherwise it is the rule for combining groups or
+    comparing predictions.
+    """
 
     rule: str = ""
     metric: str = ""
@@ -170,7 +171,7 @@ class SklearnFunction:
     sign: int
     arguments: dict[str, Any]
     takes_probabilities: bool
-    """Whether it takes probabilities rather than predicted classes."""
+    """Whether the metric takes probabilities rather than predicted classes."""
     is_regression: bool
     takes_labels: bool
 
@@ -326,7 +327,7 @@ def _build_share(outcomes: Array) -> Measure:
 
 @lru_cache(maxsize=256)
 def is_higher_better(formula: MetricFormula) -> bool:
-    """Whether higher values are better, according to perfect and random predictions. Raises `FormulaError`."""
+    """Whether higher values are better, judged by perfect and random predictions. Raises `FormulaError`."""
     if formula.is_builtin:
         return METRICS[formula.metric].higher_is_better
     plain = MetricFormula(metric=formula.metric, arguments=formula.arguments)
@@ -347,8 +348,9 @@ RANDOM_TRIALS = 5
 
 
 def formula_text(metric: MetricSpec) -> str:
-    """Return the formula of a plan's metric; empty for a built-in metric by name, and for one that only code can
-    compute."""
+    """Return the formula of a plan's metric; empty for the name of a built-in metric, and for a metric that only
+    code can compute.
+    """
     if metric.formula or metric.name in METRICS:
         return metric.formula if metric.formula != metric.name or metric.name not in METRICS else ""
     try:

@@ -4,9 +4,9 @@ For class probabilities (after a softmax for logits): accuracy, macro F1, AUROC,
 and Brier score. For predicted classes: accuracy and macro F1. For regression: mean squared and absolute error, R².
 
 scikit-learn has all of these except the calibration error, with `sample_weight`, and a test checks that the values are
-equal. They are reimplemented because a bootstrap needs 2,000 weightings of the same examples: a few array operations
-here (0.1 s), 2,000 calls there (30 s). A weighting, one row of `counts` (draws, examples), is how often each example
-was drawn.
+equal. They are reimplemented because a bootstrap needs 2,000 weightings of the same examples: this takes a few array
+operations here (0.1 s) but 2,000 calls with scikit-learn (30 s). A weighting is one row of `counts` (draws, examples)
+and states how often each example was drawn.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def compute_scores(
     """Compute every metric available for predictions of this kind, by name; metrics without a value are left out.
 
     `values` has shape (n,) for "predictions", otherwise (n, classes); `truth` has shape (n,), with integers for
-    classes. `more` contains formulas of the plan (`sandbox.metric_formulas`). Metrics of huge values may not be finite.
+    classes. `more` contains formulas of the plan (`sandbox.metric_formulas`). For huge values, metrics may not be
+    finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
     with np.errstate(all="ignore"):
@@ -106,8 +107,9 @@ def compute_resampled_scores(
 
 
 def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
-    """Draw resamples of the whole set; return how often each contains each example: (draws, examples), small
-    integers."""
+    """Draw resamples of the whole set, and return how often each of them contains each example: (draws, examples),
+    small integers.
+    """
     counts = np.empty((draws, examples), dtype=np.uint8)
     for row in counts:
         row[:] = np.minimum(np.bincount(rng.integers(0, examples, size=examples), minlength=examples), 255)
@@ -198,7 +200,7 @@ def _build_r2(errors: Array, truth: Array) -> Measure:
     def measure(counts: Array) -> Array:
         squares = counts @ centred**2
         spread = squares - (counts @ centred) ** 2 / counts.sum(axis=1)
-        spread[spread <= 1e-12 * squares] = 0.0  # a draw of equal values: the rest is rounding error
+        spread[spread <= 1e-12 * squares] = 0.0  # the values of a draw are equal, so the rest is rounding error
         return np.where(spread > 0, 1.0 - counts @ squared / np.where(spread > 0, spread, 1.0), 0.0)
 
     return measure
@@ -207,7 +209,7 @@ def _build_r2(errors: Array, truth: Array) -> Measure:
 def _build_auroc(probabilities: Array, truth: Array) -> Measure:
     """Area under the ROC curve: of class 1 if there are two classes, otherwise the one-vs-rest mean over classes.
 
-    Ties count half. Classes that no example or every example has are left out; NaN if none is left. Source: Hanley and
+    Ties count half. Classes of no example or of all examples are left out; NaN if no class is left. Source: Hanley and
     McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
     """
     classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])

@@ -4,11 +4,12 @@ Files of the code are untrusted: reading them never blocks the event loop, follo
 `MAX_READ_BYTES` bytes and `MAX_POINTS` values. Incomplete lines, and lines not written by `lab.log`, are ignored.
 
 Host memory is that of the kernel and its child processes; pages shared by several processes count once if the system
-reports them (otherwise in each). Peaks between two samples are missed, except of a single process, where the system
-records them, and of the experiment's process, which its zygote reports at the end (`lab._zygote`).
+reports them, otherwise once per process. Peaks between two samples are missed, except for a single process, whose peak
+the system records, and for the experiment's process, whose peak its zygote reports at the end (`lab._zygote`).
 
-GPU memory is what the driver lists for these processes. If the driver does not know them (in most containers) and the
-GPU was leased exclusively, it is the decrease in free memory, including use by others; otherwise it is unknown.
+GPU memory is the memory that the driver lists for these processes. If the driver does not know them (in most
+containers) and the GPU was leased exclusively, GPU memory is the decrease in free memory, including use by others;
+otherwise it is unknown.
 """
 
 from __future__ import annotations
@@ -53,13 +54,15 @@ class JobMonitor:
 
     def __init__(self, watch: ProgressWatch, folder: Path) -> None:
         self._watch = watch
-        self._folder = OpenFolder(folder)  # also valid after the folder is moved
+        self._folder = OpenFolder(folder)  # also valid after the folder has been moved
         self._last_state = (0, 0, 0)
         self._last_activity = 0.0
         self._check_lock = Lock()  # `check_after_end` may run while a check is still running in another thread
 
     async def watch_until_ended(self, transcript: Transcript) -> str:
-        """Return the reason for stopping the code. Only returns then: cancel it if the code ends by itself."""
+        """Wait for a reason to stop the code, and return it. Cancel this if the code ends by itself, since it returns
+        only if there is a reason.
+        """
         began = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -69,7 +72,7 @@ class JobMonitor:
                 return reason
 
     async def check_after_end(self, seconds: float) -> str | None:
-        """Return the watch's decision after all processes have exited and everything that was logged can be read."""
+        """Return the watch's decision once all processes have exited and all logged values can be read."""
         return await asyncio.to_thread(self._check, seconds, None)
 
     def read_progress(self, seconds: float, printed: int | None) -> ExecutionProgress:
@@ -124,7 +127,7 @@ class LoggedPointLine(BaseModel):
 
 
 def _file_size(folder: FolderRef, name: str) -> int:
-    """Return the size of a file or link in bytes; 0 if there is none."""
+    """Return the size of a file or link in bytes; 0 if it does not exist."""
     with suppress(BadFile, OSError), open_subfolder(folder) as place:
         return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
     return 0
@@ -132,14 +135,14 @@ def _file_size(folder: FolderRef, name: str) -> int:
 
 @dataclass
 class PeakUsage:
-    """Peaks so far, in bytes. `peak_gpu_bytes` is None if unknown or without a GPU."""
+    """Current peaks, in bytes. `peak_gpu_bytes` is None if unknown or without a GPU."""
 
     peak_host_bytes: int = 0
     current_host_bytes: int = 0
     """Host memory at the last sample."""
     peak_gpu_bytes: int | None = None
     processes: set[int] = field(default_factory=set[int])
-    """All processes seen so far."""
+    """All processes ever seen."""
 
 
 class MemoryMeter:
@@ -151,7 +154,9 @@ class MemoryMeter:
 
     @asynccontextmanager
     async def measure_peaks(self, root: int, lease: GpuLease, usage: PeakUsage) -> AsyncGenerator[None]:
-        """Record peaks of a process and its descendants in `usage` while inside, with a final sample at the end."""
+        """While inside, record the peaks of a process and its descendants in `usage`, with a final sample at the
+        end.
+        """
 
         async def sample_repeatedly() -> None:
             while True:

@@ -17,11 +17,11 @@ from labwright.record.schema.nodes import Failure
 MAX_KEPT_CHARS = 200_000
 """Number of output characters kept, half from the beginning and half from the end."""
 MAX_TAIL_CHARS = 4000
-"""Number of output characters, from the end, in the record and in prompts."""
+"""Number of characters from the end of the output that the record and prompts contain."""
 
 
 OutputChunk = tuple[str, str]
-"""A stream name and a piece of its text."""
+"""The name of a stream and a piece of its text."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Transcript:
 
     @property
     def char_count(self) -> int:
-        """Number of characters of all output so far, including those left out."""
+        """Number of characters of the whole output, including those left out."""
         return self._head_chars + self._tail_chars + self.dropped
 
     def add(self, stream: str, text: str) -> None:
@@ -77,7 +77,7 @@ class Transcript:
         return made
 
     def to_chunks(self) -> list[OutputChunk]:
-        """Return the kept output in order, with adjacent pieces of a stream joined and a line for what was left out."""
+        """Return the kept output in order, with adjacent pieces of a stream joined and a line about omitted output."""
         gap = [("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
         runs = groupby([*self._head, *gap, *self._tail], key=itemgetter(0))
         return [(stream, "".join(text for _, text in run)) for stream, run in runs]
@@ -87,7 +87,8 @@ class Transcript:
         return "".join(text for _, text in self.to_chunks())
 
     def read_tail(self, chars: int) -> str:
-        """Return the last whole lines within `chars` characters, as in a terminal: a progress bar shows its last state.
+        """Return the last whole lines within `chars` characters, as a terminal shows them, e.g. only the last state of
+        a progress bar.
 
         If the last line is longer, return its end.
         """
@@ -153,7 +154,7 @@ def build_notebook(source: str, transcript: Transcript, failure: Failure | None)
 
 
 def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) -> str:
-    """Build a valid notebook of a program with, for each of its cells, a line about the outcome and the output."""
+    """Build a valid notebook of a program that has, for each of its cells, a line about the outcome, and the output."""
     make = _import_nbformat().v4
     book = [make.new_code_cell(strip_control_chars(source), id="script")]
     for number, (words, output) in enumerate(cell_outputs, start=1):

@@ -1,7 +1,7 @@
 """Fetch pretrained models pinned to a revision, hash them, and copy them to where kernels can read them.
 
 The hub library's own cache is used, so models from `scientist prefetch` are available without a network. Kernels see a
-copy in the run's folder: plain files that they cannot write to (only by convention if there is no isolation).
+copy in the run's folder: plain files that they cannot write to (without isolation, this is only a convention).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PretrainedModel:
 
 
 def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
-    """Parse the models in `sandbox.pretrained`. Raises `PretrainedError` for one without a revision."""
+    """Parse the models in `sandbox.pretrained`. Raises `PretrainedError` for a model without a revision."""
     models: list[PretrainedModel] = []
     for word in words:
         match = _SPEC_PATTERN.fullmatch(word)
@@ -63,7 +63,7 @@ def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
 
 
 def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
-    """Return the hub cache's folder of a model, named by the commit; without a network, from the cache only.
+    """Return the hub cache's folder of a model, named by the commit; without a network, only the cache is used.
 
     `hub` is the cache, by default the library's own. Raises `PretrainedError`.
     """

@@ -27,7 +27,7 @@ from labwright.sandbox.safe_io import BadFile, list_names, make_harmless, remove
 from labwright.sandbox.scoring import SUBMISSION_INDEX, get_file_stem, read_index
 
 RESUMABLE_FAILURES = ("memory", "timeout", "died")
-"""Failures after which an attempt's checkpoints are kept for another attempt of the same node."""
+"""After these failures, an attempt's checkpoints are kept for another attempt of the same node."""
 _NOT_FINITE_PATTERN = re.compile(r"not finite")
 
 

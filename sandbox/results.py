@@ -49,7 +49,7 @@ class AttemptMeasurements:
     sealed: dict[str, str]
     curves_sha256: str | None
     self_reported: tuple[Measurement, ...] = ()
-    """The last of each final value for train and dev that the code reported, at most `MAX_SELF_REPORTED`."""
+    """The last report of each final value for train and dev, at most `MAX_SELF_REPORTED`."""
 
 
 def hash_arrays(folder: Path) -> dict[str, str]:
@@ -78,7 +78,7 @@ def _hash_array(folder: Path, name: str) -> str:
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
     """Map files under artifacts/ to their sha256; files that `lab` had not finished are left out.
 
-    Raises `BadFile` for links, invalid names, too many files, and more than `limit` bytes in all.
+    Raises `BadFile` for links, invalid names, too many files, and more than `limit` bytes in total.
     """
     kept = set(list_names(folder, ARTIFACTS, ""))
     digests: dict[str, str] = {}
@@ -107,9 +107,9 @@ def measure_attempt(
 ) -> AttemptMeasurements:
     """Score and seal submissions, and rewrite `measurements.jsonl`. Raises `BadFile`, `SubmissionRefused`.
 
-    Values written by the code are graded `logged`, whatever the file claims. If the host scored the same quantity, its
-    value is the final one, with the given grade; so are `evaluated`, the values of frozen scorers. With
-    `was_interrupted`, for code that was stopped midway, unreadable lines are skipped.
+    Values written by the code are graded `logged`, regardless of the file's claim. If the host scored the same
+    quantity, its value is the final one, with the given grade; the same holds for `evaluated`, the values of frozen
+    scorers. With `was_interrupted`, for code that was stopped midway, unreadable lines are skipped.
     """
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
     logged = _read_logged(folder, seed=seed, cut=was_interrupted)
@@ -146,7 +146,7 @@ def failure_from_error(error: Exception) -> Failure:
 
 
 def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return the last of each final value for train and dev that the code reported, at most `MAX_SELF_REPORTED`."""
+    """Return the last report of each final value for train and dev, at most `MAX_SELF_REPORTED`."""
     learning = {
         (*_get_quantity(value), value.split): value
         for value in values
@@ -163,7 +163,9 @@ def select_final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...
 
 
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return one validation value per quantity: the host's if it scored the quantity, otherwise the code's last one."""
+    """Return one validation value per quantity: the value of the host if it scored the quantity, otherwise the last
+    value of the code.
+    """
     from_host, from_code = (
         {
             _get_quantity(value): value
@@ -180,8 +182,9 @@ def _get_quantity(value: Measurement) -> tuple[str, str, str]:
 
 
 def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
-    """Read the values written by the code, without those for the test split: it cannot know them, and selection must
-    not."""
+    """Read the values written by the code, without values for the test split, which the code cannot know and
+    selection must not use.
+    """
     values: list[Measurement] = []
     for number, line in enumerate(read_lines(folder, MEASUREMENTS, MAX_FILE_BYTES), start=1):
         try:
@@ -200,15 +203,18 @@ def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
 
 _MAX_FIGURES = 50
 MAX_FIGURE_BYTES = 20 * 2**20
-"""Size limit of a figure in bytes: an image within the pixel limit rarely needs more, and prompts and papers include
-it."""
+"""Size limit of a figure in bytes: an image within the pixel limit rarely needs more, and prompts and papers
+include the file.
+"""
 _MAX_FACTS_BYTES = 2**20
 MAX_PIXELS = 40_000_000
-"""Pixel limit of a figure: about five pages at 300 dpi. A small file may decompress to any number."""
+"""Pixel limit of a figure: about five pages at 300 dpi. The limit is needed because a small file may decompress to
+any number of pixels.
+"""
 
 
 def collect_figures(folder: Path) -> tuple[tuple[Figure, ...], Failure | None]:
-    """Read the figures under figures/ (PNG and PDF); the failure says if one is not an image or there is none.
+    """Read the figures under figures/ (PNG and PDF); the failure says if a file is not an image or no figure exists.
 
     A figure not saved by matplotlib has no facts.
     """

@@ -1,10 +1,11 @@
 """Access to folders that untrusted code can write to: reading, writing, moving and removing, all by descriptor.
 
-A folder is given as a path, of which only the last component is untrusted, or as `OpenFolder`.
+A folder is given as `OpenFolder`, or as a path with only its last component untrusted.
 
-Guarantees: no symbolic link is followed, including the folder itself, whatever the code renames meanwhile; no read
-blocks on a pipe or exceeds a limit. Problems caused by the code raise `BadFile`, the failure of its attempt; problems
-of the host's disk or system raise `OSError`. Limits: a file may change while a process of the code is still running.
+Guarantees: no symbolic link is followed, including the folder itself, no matter what the code renames in the meantime;
+no read blocks on a pipe or exceeds a limit. Problems caused by the code raise `BadFile`, the failure of its attempt;
+problems of the host's disk or system raise `OSError`. Limits: a file may change while a process of the code is still
+running.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ def raise_read_errors_as(
 
 
 class OpenFolder:
-    """A folder created by the host, identified by its descriptor even if another takes its name."""
+    """A folder created by the host, identified by its descriptor, even if another folder takes its name."""
 
     def __init__(self, path: Path) -> None:
         self.descriptor = open_folder(path)
         weakref.finalize(self, os.close, self.descriptor)
 
     def is_at(self, name: str | Path, folder_fd: int | None = None) -> bool:
-        """Whether the folder itself, not a link to it, has this name."""
+        """Return whether this name belongs to the folder itself rather than to a link."""
         with suppress(OSError):
             return os.path.samestat(os.stat(name, dir_fd=folder_fd, follow_symlinks=False), os.fstat(self.descriptor))
         return False
@@ -106,8 +107,8 @@ FolderRef = Path | OpenFolder
 
 @contextmanager
 def open_subfolder(folder: FolderRef, *names: str, make: bool = False, unlock: bool = False) -> Generator[int]:
-    """Open a folder, or the one below it named by `names`, and yield its descriptor. With `make`, create what is
-    missing.
+    """Open a folder, or the folder below it that `names` specifies, and yield its descriptor. With `make`, create
+    missing folders.
 
     Raises `BadFile`, `FileNotFoundError`, and `OSError` for errors of the host.
     """
@@ -169,7 +170,7 @@ def load_array(folder: FolderRef, relative: str) -> NDArray[Any]:
 
 
 def path_exists(folder: FolderRef, relative: str) -> bool:
-    """Whether anything with that name exists, including a link."""
+    """Whether a file, folder or link with that name exists."""
     *above, name = _split_path(relative)
     try:
         with open_subfolder(folder, *above) as place:
@@ -272,7 +273,7 @@ def make_folder(folder: FolderRef, relative: str) -> None:
 
 
 def write_file(folder: FolderRef, relative: str, content: str | bytes) -> None:
-    """Write a file atomically, replacing anything with that name. Raises `BadFile`, `OSError`."""
+    """Write a file atomically, replacing any file with that name. Raises `BadFile`, `OSError`."""
     data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
     with open_parent(folder, relative) as (place, name), create_file(place, name) as file:
         file.write(data)
@@ -321,11 +322,11 @@ def remove_path(folder: FolderRef, relative: str) -> None:
 
 
 def make_harmless(folder: FolderRef, *, only_plain: bool = False) -> None:
-    """Make files written by code safe for the host to read, move and remove.
+    """Make files that code wrote safe for the host to read, move and remove.
 
     Set-user-id and set-group-id bits are removed, since such a file would give others the host user's rights. Locked
     folders are made accessible, and with `only_plain` everything but files and folders is removed. Raises `BadFile` if
-    folders are nested too deep; what is deeper is removed.
+    folders are nested too deep; deeper ones are removed.
     """
     if isinstance(folder, OpenFolder):
         folder.unlock()
@@ -393,8 +394,7 @@ def count_bytes(folder: Path) -> int:
 
 @contextmanager
 def open_parent(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
-    """Yield a descriptor of the folder in which something will be created, and its name. Raises `BadFile`,
-    `OSError`."""
+    """Yield a descriptor of the parent folder of a new entry, and the entry's name. Raises `BadFile`, `OSError`."""
     *above, name = _split_path(relative)
     with ensure_folder(folder), open_subfolder(folder, *above, make=True) as place:
         yield place, name
@@ -402,7 +402,7 @@ def open_parent(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
 
 @contextmanager
 def ensure_folder(folder: FolderRef) -> Generator[None]:
-    """Create the folder if it is a path that does not exist, and convert errors while inside to `BadFile`."""
+    """Create the folder if it is a path that does not exist, and convert errors inside the block to `BadFile`."""
     name = folder.name if isinstance(folder, Path) else "its folder"
     try:
         with raise_as_bad_file(name):
@@ -415,7 +415,7 @@ def ensure_folder(folder: FolderRef) -> Generator[None]:
 
 @contextmanager
 def create_file(folder_fd: int, name: str) -> Generator[BufferedWriter]:
-    """Create a file that gets its name in the open folder on exit, replacing anything with that name."""
+    """Create a file that gets its name in the open folder on exit, replacing any file with that name."""
     part = f".{name[:100]}.{secrets.token_hex(8)}.part"
     try:
         with os.fdopen(

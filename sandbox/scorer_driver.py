@@ -1,4 +1,5 @@
-"""Run a frozen scorer in a separate kernel. This text is copied there; of the project, only `lab` can be imported.
+"""Run a frozen scorer in a separate kernel. This source is copied there; the only module of the project that it can
+import is `lab`.
 
 Reads task.json and writes scores.jsonl: one line per submission, with its values or the scorer's error.
 """

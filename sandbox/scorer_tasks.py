@@ -1,6 +1,6 @@
 """Tasks of frozen scorers: the submissions of one attempt for one dataset and split, in their own folder.
 
-Guarantees: the scorer is the frozen one; it runs in a kernel without the experiment's code, and only sees the labels of
+Guarantees: the scorer is the frozen one; it runs in a kernel without the experiment's code, and sees only the labels of
 its split. Artifacts are copied as bytes and only opened there.
 
 Limits: an artifact that runs code when opened (a pickle) runs it in the scorer's process and could write its own

@@ -1,7 +1,7 @@
 """User-defined scorers: parsed, never run here, and frozen before any experiment code is written.
 
 A scorer is a Python file with a function and a literal `METRICS` at top level; docs/statistics.md has an example. The
-first paragraph of the function's docstring is shown to authors of experiments: it must say what to submit.
+first paragraph of the function's docstring is shown to authors of experiments: it must describe what to submit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_SCORER_BYTES = 2**20
 
 
 def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[str, str]:
-    """Parse `NAME=FILE:FUNCTION` texts to a mapping from dataset to `FILE:FUNCTION`. Raises `DatasetError`."""
+    """Parse `NAME=FILE:FUNCTION` strings to a mapping from dataset to `FILE:FUNCTION`. Raises `DatasetError`."""
     places: dict[str, str] = {}
     for text in named:
         name, equals, place = text.partition("=")
@@ -38,7 +38,7 @@ def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[st
 
 
 def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
-    """Return a scorer and the text of its file. Raises `DatasetError` with the reason if it cannot be used."""
+    """Return a scorer and the source of its file. Raises `DatasetError` with the reason if it cannot be used."""
     file, _, function = place.rpartition(":")
     try:
         if not file or not function.isidentifier():
@@ -65,7 +65,7 @@ def freeze_scorer(dataset: str, place: str, folder: Path) -> FrozenScorer:
 def copy_frozen_scorers(scorers: Iterable[FrozenScorer], source: Path, target: Path) -> None:
     """Copy recorded scorers from `source` to `target`, which may be the same folder.
 
-    Raises `DatasetError` for one that is missing or was changed.
+    Raises `DatasetError` for a scorer that is missing or was changed.
     """
     for scorer in scorers:
         file = source / f"{scorer.dataset}.py"
@@ -78,7 +78,7 @@ def copy_frozen_scorers(scorers: Iterable[FrozenScorer], source: Path, target: P
 
 
 def read_frozen_scorers(folder: Path | None) -> dict[str, tuple[FrozenScorer, str]]:
-    """Return every frozen scorer with its text, by dataset. Raises `SubmissionRefused` if one was changed."""
+    """Return every frozen scorer with its source, by dataset. Raises `SubmissionRefused` if a scorer was changed."""
     frozen: dict[str, tuple[FrozenScorer, str]] = {}
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         scorer, text = FrozenScorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()

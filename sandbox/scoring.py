@@ -1,7 +1,7 @@
 """Read submitted predictions from untrusted files, validate them fully, and compute their measurements.
 
-The grade is `scored` if the labels were out of the code's reach, otherwise `computed`: without isolation, code could
-find the labels by path.
+The grade is `scored` if the code could not reach the labels, otherwise `computed`: without isolation, code could find
+the labels by path.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_HASHED_ARTIFACT_BYTES = 2**40
 """Size limit of an artifact that is hashed; the limit for submitting one is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
 _MAX_NUMBER = 1e45
-"""Maximum magnitude of a predicted number: its squared error is still representable, whatever the label."""
+"""Maximum magnitude of a predicted number: its squared error is still representable for any label."""
 _MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
 """For a file of predictions: size of the widest number type, and size limit of its header, in bytes."""
 SUBMISSION_INDEX = "submissions.jsonl"
@@ -99,7 +99,8 @@ class Submission(BaseModel):
 def read_index(folder: Path, index: str) -> list[Submission]:
     """Read the submissions in an index file.
 
-    Raises `SubmissionRefused`, also if two lines refer to one file or to the same condition, dataset, split and step.
+    Raises `SubmissionRefused`, also if two lines refer to the same file, or to the same condition, dataset, split and
+    step.
     """
     lines = read_lines(folder, index, MAX_FILE_BYTES, max_lines=MAX_SUBMISSIONS)
     try:
@@ -141,7 +142,7 @@ def read_truth_labels(labels: Path, submission: Submission) -> tuple[Array, int]
 
 
 def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
-    """Return the class names of a dataset, and the columns of a split for metrics, as texts."""
+    """Return the class names of a dataset, and the columns of a split for metrics, as strings."""
     with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
         meta = json.loads(str(file["meta"]))
         texts = file[f"{split}_meta"] if meta.get("meta") else np.empty((0, 0))
@@ -149,7 +150,7 @@ def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...
 
 
 def read_values(folder: Path, subfolder: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
-    """Return the validated values of a submission, and the truth. Raises `SubmissionRefused`.
+    """Return the validated values of a submission and the true labels. Raises `SubmissionRefused`.
 
     Error messages and memory use depend only on the submission and its expected shape, never on labels.
     """
@@ -241,10 +242,11 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
-    """Move the test predictions to `folder/sealed/` unscored; return file name -> sha256. Raises `SubmissionRefused`.
+    """Move the test predictions to `folder/sealed/` unscored; return the sha256 of each file by name. Raises
+    `SubmissionRefused`.
 
-    Their future grade is sealed with them. Their format is checked so that errors show now rather than after the
-    search; they are not scored, because success or failure of scoring would reveal something about the labels.
+    Their future grade is sealed with them. Their format is checked now, so that errors do not appear only after the
+    search. They are not scored, because success or failure of scoring would reveal facts about the labels.
     """
     remove_path(folder, "sealed")
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
@@ -282,7 +284,7 @@ def score_sealed(
 ) -> tuple[Measurement, ...]:
     """Score the sealed test predictions of an attempt. Raises `SubmissionRefused`.
 
-    `folder` is the attempt's; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
+    `folder` is that of the attempt; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
     return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
@@ -292,7 +294,7 @@ def iterate_sealed_predictions(
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
-    In order of submission. Raises `SubmissionRefused`.
+    The order is that of submission. Raises `SubmissionRefused`.
     """
     sealed = read_sealed(folder, expected)
     by_key = _index_by_key(sealed)
@@ -348,8 +350,8 @@ def _score_all(
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
-    A value that is too large is an error for validation. For test it is clipped, because an error would reveal
-    something about the labels.
+    On validation, a value that is too large is an error. On test it is clipped, because an error would reveal facts
+    about the labels.
     """
     measurements: list[Measurement] = []
     by_key = _index_by_key(submissions)

@@ -35,7 +35,7 @@ OnOff = Annotated[Literal["off", "on"], BeforeValidator(_parse_switch)]
 
 
 class SandboxSettings(BaseModel):
-    """How experiment code runs. The same for all kernels of a run."""
+    """Settings for running experiment code. The settings are the same for all kernels of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -45,8 +45,9 @@ class SandboxSettings(BaseModel):
     """Address of the Ray cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must be part of it.
     """
     store: Path | None = None
-    """Content-addressed cache of datasets, models, packages and source trees; default: ~/.cache/scientist/store. On a
-    cluster, the same path on each machine, shared or local."""
+    """Content-addressed cache of datasets, models, packages and source trees; default: ~/.cache/scientist/store. On
+    a cluster, it is the same path on each machine, shared or local.
+    """
     timeout: float = Field(default=3600.0, gt=0)
     """Wall-clock seconds of one experiment; a retry after a timeout gets 1.5 times as long."""
     grace: float = Field(default=2.0, ge=0)
@@ -102,8 +103,9 @@ class SandboxSettings(BaseModel):
     """Additional packages to install for experiments, as NAME, NAME==VERSION or NAME:sdist (may be built from source;
     docs/sandbox.md)."""
     allowed: WordList = ()
-    """What the planner may request: packages as above, models as model:OWNER/NAME@REVISION, Hub datasets as
-    data:NAME=hf:OWNER/SET."""
+    """Items that the planner may request: packages as above, models as model:OWNER/NAME@REVISION, Hub datasets as
+    data:NAME=hf:OWNER/SET.
+    """
     scorers: WordList = ()
     """Your own scorers, as DATASET=FILE.py:FUNCTION (docs/statistics.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)

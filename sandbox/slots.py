@@ -1,9 +1,10 @@
 """Slots limit how many experiments run at the same time, in one run or in several runs that share a folder of slot
 files.
 
-A shared slot is a `flock` on its file, which the operating system releases when the process dies. A process that wants
-one first locks the door file, so only one process waits for slots at a time; processes with fewer slots retry the door
-more often. If a waiting process has clearly fewer slots, jobs with many parts give a slot up between two parts.
+A shared slot is a `flock` on its file, which the operating system releases when the process dies. A process that needs
+a slot first locks the door file, so only one process waits for slots at a time; processes with fewer slots retry the
+door file more often. If a waiting process has clearly fewer slots, jobs with many parts give up a slot between two
+parts.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.errors import ExecutorError
 
 POLL_SECONDS = 0.05
-"""Interval between attempts to get a slot, in seconds; at the door, once more per slot already in use."""
+"""Interval between attempts to get a slot, in seconds; at the door file, the interval is multiplied by one plus the
+number of slots already in use.
+"""
 DOOR_FILE = "door"
 
 
 class Slots:
     """Lets `count` jobs run at a time, in order of arrival.
 
-    A job that must run alone waits until all slots are free; later jobs wait behind it, so it never starves. A job must
-    not request a second slot while holding one. With `shared`, slots are those of the shared folder.
+    A job that must run alone waits until all slots are free; later jobs wait until it has run, so it never starves. A
+    job must not request a second slot while holding one. With `shared`, the slots of the shared folder are used.
     """
 
     def __init__(self, count: int, shared: Path | None = None) -> None:
@@ -42,7 +45,7 @@ class Slots:
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Hold a slot while inside; with `alone`, all of them."""
+        """Hold a slot while inside; with `alone`, all slots."""
         taken = 0
         with ExitStack() as locks:
             try:
@@ -62,7 +65,9 @@ class Slots:
                     self._free_slots.release()
 
     def should_give_way(self) -> bool:
-        """Whether a waiting process would still have fewer slots than this one after this one gave one up."""
+        """Return whether a waiting process would still have fewer slots than this process after getting one of its
+        slots.
+        """
         if self._shared is None or self._held_count < 2:
             return False
         with ExitStack() as locks:

@@ -22,7 +22,7 @@ class CellMeasurer(Protocol):
     """Measures cells one after the other."""
 
     dataset: str
-    """Dataset that its kernel sees; empty if there is none."""
+    """Dataset that its kernel sees; empty if it sees none."""
     arm: str
     """Arm that its kernel serves; empty if it serves all arms."""
 
@@ -93,7 +93,7 @@ class WorkerPool:
                 for task in done:
                     task.result()
                 if not self._active_workers and not schedule.has_work(alone=apart):
-                    break  # workers still waiting for a slot would have nothing to do
+                    break  # workers that still wait for a slot would have no work
                 while (
                     tasks
                     and not alone

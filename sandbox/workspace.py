@@ -52,7 +52,7 @@ MAX_COPIED_BYTES = 8 * 2**20
 def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> KernelScript:
     """Prepare source and inputs and return the script to run. Raises `ExecutorError`.
 
-    An experiment starts without files of an earlier one; plots keep its arrays and only lose old figures.
+    An experiment starts without files of an earlier one; plots keep its arrays, and only old figures are removed.
     """
     folder = job.folder.absolute()
     try:
@@ -89,8 +89,8 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Kerne
 
 
 def list_mounted_datasets(dataset: str, views: Path) -> tuple[str, ...]:
-    """Return the datasets that a kernel must mount for cells of this one: itself if it is large or a folder, otherwise
-    none.
+    """Return the datasets that a kernel must mount for cells of this one: the dataset itself if it is large or a
+    folder, otherwise none.
 
     A small view is copied to each cell instead (`copy_view`), so that one kernel can serve several datasets.
     """
@@ -149,9 +149,9 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
-    """Copy the checkpoints of an earlier attempt; return whether there are any.
+    """Copy the checkpoints of an earlier attempt; return whether any exist.
 
-    If one cannot be read, none is used and the code starts from scratch. Raises `OSError`.
+    If a checkpoint cannot be read, none is used and the code starts from scratch. Raises `OSError`.
     """
     try:
         names = list_names(earlier, CHECKPOINTS, "")
@@ -167,7 +167,7 @@ def rescue_checkpoints(draft: Path) -> Path | None:
     """Save the checkpoints of an interrupted attempt and its cells next to its draft, which is cleared before it runs
     again.
 
-    Return the folder for `Job.earlier_folder`, or None if there are none. Kept until `remove_rescued`.
+    Return the folder for `Job.earlier_folder`, or None if there are no checkpoints. Kept until `remove_rescued`.
     """
     safe = _rescue_folder(draft)
     with suppress(BadFile):
@@ -189,27 +189,27 @@ def rescue_checkpoints(draft: Path) -> Path | None:
     if existing:
         remove_tree(safe)
     for place, to in existing.items():
-        with suppress(BadFile):  # for a cell with several folders, the first; what cannot be moved is dropped
+        with suppress(BadFile):  # for a cell with several folders, the first; files that cannot be moved are dropped
             move_path(draft, place, safe, to)
     return safe if safe.is_dir() else None
 
 
 def _list_checkpoint_folders(draft: Path, place: str) -> list[str]:
-    """List the folders in `place`; empty if code put something else there."""
+    """List the folders in `place`; empty if code put another kind of file there."""
     with suppress(BadFile):
         return list_folders(draft, place)
     return []
 
 
 def _has_content(draft: Path, place: str) -> bool:
-    """Whether `place` is a folder that is not empty."""
+    """Whether `place` is a non-empty folder."""
     with suppress(BadFile):
         return next(iterate_entries(draft, place), None) is not None
     return False
 
 
 def remove_rescued(draft: Path) -> None:
-    """Remove what `rescue_checkpoints` saved for this draft, once the attempt is recorded."""
+    """Remove the checkpoints that `rescue_checkpoints` saved for this draft, once the attempt is recorded."""
     remove_tree(_rescue_folder(draft), ignore_errors=True)
 
 
@@ -223,8 +223,8 @@ def _rescue_folder(draft: Path) -> Path:
 def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, AttemptArtifacts], folder: Path, limit: int) -> None:
     """Copy the artifacts whose node and name occur in the source to `folder/inputs/artifacts/<node>/`.
 
-    Missing artifacts are ignored; `lab.artifact` reports them. Raises `BadFile` for one that changed since it was
-    recorded, `OSError`.
+    Missing artifacts are ignored; `lab.artifact` reports them. Raises `BadFile` for an artifact that changed since it
+    was recorded, `OSError`.
     """
     given = f"inputs/{ARTIFACTS}"
     remove_path(folder, given)
@@ -241,7 +241,7 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, AttemptArtifa
 
 
 def copy_arm_artifacts(source: Path, folder: Path, arm: str, *, limit: int) -> None:
-    """Copy the artifacts of an arm's cell from its sealed folder to where another cell can read them.
+    """Copy the artifacts of an arm's cell from its sealed folder to a place where another cell can read them.
 
     Raises `ExecutorError`.
     """

@@ -1,9 +1,10 @@
-"""Choose which part of a repository to run next: pure functions of past results, so that a replayed record makes the
-same picks.
+"""Choose which part of a repository to run next: pure functions of past results, so a replayed record gives the same
+choices.
 
-An arm is a part with one way to ablate it. Its effects are differences to the baseline with the same seed, positive if
-the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then runs go to
-the boundary of the k most important (`pick_arm`), then parts near zero are ablated together (`run_group_test`).
+An arm is a part together with one way to ablate it. Its effects are differences to the baseline with the same seed,
+positive if the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then
+runs go to the boundary of the k most important (`pick_arm`), then parts with effects near zero are ablated together
+(`run_group_test`).
 
 Source: AblateCell, Eq. 3 and Algorithm 1 as printed (`run_algorithm_one`, `compute_ucb_index`, `compute_reward`; kept
 for comparison); LUCB, Kalyanakrishnan et al. 2012, "PAC subset selection in stochastic multi-armed bandits"
@@ -20,19 +21,22 @@ from statistics import fmean, variance
 from typing import NamedTuple
 
 MAX_TRIES_WITHOUT_VALUE = 3
-"""Number of runs without a value after which an arm is `not measured`."""
+"""Maximum number of runs without a value; then an arm is `not measured`."""
 NEAR_ZERO_STANDARD_ERRORS = 3.0
 """Number of standard errors within which the effect of one run is not distinguishable from zero."""
 NEGLIGIBLE_EFFECT_SHARE = 0.05
-"""An effect below this share of the largest also counts as near zero, since two redundant parts each show little."""
+"""An effect below this share of the largest also counts as near zero, since two redundant parts have little effect
+each.
+"""
 CONFIRM_SEEDS = 5
 """Number of fresh seeds behind every reported effect."""
 
 
 @dataclass(frozen=True)
 class BanditArm:
-    """What is known about a part. `effects`: one per run with a value; `is_settled`: further runs cannot change it (no
-    digit changed, or the changed code never ran)."""
+    """The results known about a part. `effects`: one per run with a value; `is_settled`: further runs cannot change the
+    result (no digit changed, or the changed code never ran).
+    """
 
     name: str
     prior: float = 0.5
@@ -76,8 +80,8 @@ def rank_arms(arms: Iterable[BanditArm]) -> list[BanditArm]:
 def pick_arm(arms: Sequence[BanditArm], *, sigma: float, k: int, tries: int = MAX_TRIES_WITHOUT_VALUE) -> BanditPick:
     """Pick unmeasured arms in the order of the sweep, with at most `tries` runs each; then the boundary of the k best.
 
-    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision until every arm
-    has a value or is given up: the pick is None while first values are pending.
+    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision before every
+    arm has a value or is given up; while first values are pending, the pick is None.
     """
     unmeasured = [one for one in arms if not one.effects and not one.is_settled and one.failed_runs < tries]
     free = [one for one in unmeasured if not one.in_flight]
@@ -111,8 +115,9 @@ class PooledSigma(NamedTuple):
 
 
 def compute_pooled_sigma(effects: Iterable[Sequence[float]], baseline: Sequence[float] = ()) -> PooledSigma:
-    """Pool the variance of repeated arms and of the baseline's seeds, the latter doubled since an effect is a
-    difference of two runs."""
+    """Pool the variance of repeated arms and of the baseline's seeds, the latter doubled, since an effect is a
+    difference of two runs.
+    """
     groups = [(variance(one), len(one) - 1) for one in effects if len(one) > 1]
     groups += [(2 * variance(baseline), len(baseline) - 1)] if len(baseline) > 1 else []
     df = sum(freedom for _, freedom in groups)
@@ -120,8 +125,9 @@ def compute_pooled_sigma(effects: Iterable[Sequence[float]], baseline: Sequence[
 
 
 class BudgetSplit(NamedTuple):
-    """How a budget of runs is split: parts that can be confirmed, runs left for the search, parts that it can
-    examine."""
+    """The split of a budget of runs: parts that can be confirmed, runs left for the search, parts that the search
+    can examine.
+    """
 
     confirmed: int
     exploration_left: int
@@ -131,10 +137,10 @@ class BudgetSplit(NamedTuple):
 def split_budget(
     components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
 ) -> BudgetSplit:
-    """Split a budget: at most half of what the baselines leave is used for confirmation.
+    """Split a budget: at most half of the runs left by the baselines is used for confirmation.
 
-    `baseline`: its runs in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs, joint sets
-    and harmful parts.
+    `baseline`: runs of the baseline in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs,
+    joint sets and harmful parts.
     """
     left = max(0, budget - baseline - confirm_seeds)
     confirmed = min(k, left // 2 // confirm_seeds)
@@ -143,8 +149,9 @@ def split_budget(
 
 
 def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
-    """Return the recommended number of runs: one sweep, baselines, the search for redundant pairs, and k parts, a
-    harmful one and a joint set on fresh seeds."""
+    """Return the recommended number of runs: one sweep, baselines, the search for redundant pairs, and fresh seeds
+    for k parts, a harmful part and a joint set.
+    """
     return components + confirm_seeds * (k + 2) + 18
 
 
@@ -162,7 +169,7 @@ def find_harmful(arms: Iterable[BanditArm], sigma: float) -> list[str]:
 
 
 def find_near_zero(arms: Sequence[BanditArm], sigma: float, k: int = 0) -> list[str]:
-    """Return the arms that may mask each other, in the order of the sweep: alone, each shows little.
+    """Return the arms that may mask each other, in the order of the sweep; each has little effect alone.
 
     This excludes arms without a value, arms with more than negligible harm, and those of the k best with an effect
     beyond chance. It includes arms that changed no digit.
@@ -194,10 +201,11 @@ ArmSubset = tuple[str, ...]
 
 
 def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset]:
-    """Yield the sets to ablate together, one after another; receive whether each shows more than its parts alone.
+    """Yield the sets to ablate together, one after another; receive for each whether it has more effect than its parts
+    alone.
 
-    Returns a minimal set that does (both of two redundant parts), empty if all together show nothing. Takes one run if
-    there is none; 9 for a pair among 8.
+    Returns a minimal set that does (both of two redundant parts); empty if all parts together have no effect. This
+    takes one run if there is no such set, and 9 for a pair among 8.
     """
     names = tuple(parts)
     if len(names) < 2 or not (yield names):
@@ -205,16 +213,16 @@ def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset
     return _order_subset((yield from _halve(names, (), names)), names)
 
 
-def _halve(among: ArmSubset, beside: ArmSubset, names: ArmSubset) -> Generator[ArmSubset, bool, ArmSubset]:
-    """Return which of `among` are needed, given that `among` and `beside` together show an effect."""
+def _halve(among: ArmSubset, others: ArmSubset, names: ArmSubset) -> Generator[ArmSubset, bool, ArmSubset]:
+    """Return which of `among` are needed, given that `among` and `others` together have an effect."""
     if len(among) == 1:
         return among
     halves = among[: len(among) // 2], among[len(among) // 2 :]
     for half in halves:
-        if len(half + beside) > 1 and (yield _order_subset(half + beside, names)):
-            return (yield from _halve(half, beside, names))
-    first = yield from _halve(halves[0], halves[1] + beside, names)
-    return first + (yield from _halve(halves[1], halves[0] + beside, names))
+        if len(half + others) > 1 and (yield _order_subset(half + others, names)):
+            return (yield from _halve(half, others, names))
+    first = yield from _halve(halves[0], halves[1] + others, names)
+    return first + (yield from _halve(halves[1], halves[0] + others, names))
 
 
 def _order_subset(some: Iterable[str], names: ArmSubset) -> ArmSubset:
@@ -235,18 +243,20 @@ def compute_beta(number: int, rounds: int, beta: float = 2.0) -> float:
 
 
 def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
-    """Return the number of candidates of one arm in a round, by its previous runs; the sizes are not published."""
+    """Return the number of candidates of one arm in a round, by its number of previous runs; the paper does not
+    publish the sizes.
+    """
     return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:
-    """Return the index by which an arm is selected once all were explored."""
+    """Return the index by which an arm is selected once all arms were explored."""
     return mean + beta * sqrt(log(total + 1) / runs)
 
 
 @dataclass
 class AlgorithmOneTrace:
-    """Trace of Algorithm 1: the arm of each round, how often the index decided, runs by arm."""
+    """Trace of Algorithm 1: the arm of each round, the number of rounds that the index decided, and runs by arm."""
 
     arms: list[str] = field(default_factory=list[str])
     ucb_decisions: int = 0

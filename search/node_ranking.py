@@ -20,7 +20,7 @@ from labwright.record.schema.nodes import Node, StageName
 
 
 class PanelEntry(NamedTuple):
-    """The unit of comparison between nodes: one arm at one level (empty: the study has none) on one dataset."""
+    """The unit of comparison between nodes: one arm at one level (empty if the study has no levels) on one dataset."""
 
     dataset: str
     arm: str
@@ -32,13 +32,13 @@ MIN_REPLICATES_FOR_NOISE = 3
 CLOSE_CALL_STANDARD_ERRORS = 1.0
 """Two nodes are a close call if they differ by less than this many standard errors of the difference.
 
-After the one-standard-error rule (Breiman et al. 1984, section 3.4.3), which prefers the simpler of close candidates.
+Follows the one-standard-error rule (Breiman et al. 1984, section 3.4.3), which prefers the simpler of close candidates.
 """
 
 
 @dataclass(frozen=True)
 class ComparisonPanel:
-    """The entries over which the nodes of a stage are compared, whatever else they measured."""
+    """The entries that the nodes of a stage are compared on, regardless of their other measurements."""
 
     metric: MetricSpec
     entries: frozenset[PanelEntry]
@@ -52,7 +52,9 @@ class ComparisonPanel:
 
 
 def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
-    """Return the datasets that a stage's nodes measure: the main one first, then two, then all."""
+    """Return the datasets that nodes of a stage measure: the main one in the first stage, two in the second, then
+    all.
+    """
     counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
     return tuple(use.name for use in plan.datasets)[: counts.get(stage)]
 
@@ -60,8 +62,8 @@ def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
 def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
     """Return the panel of a stage: every arm that all experiments measure, at every level on the stage's datasets.
 
-    With objective `improve`, the methods decide. With `measure`, all compared arms do, each at its best, so that
-    neither size nor sign of an effect selects anything.
+    With objective `improve`, the methods decide. With `measure`, all compared arms do, each at its best, so neither
+    size nor sign of an effect influences the selection.
     """
     return _PANEL_MEMO.get_or_compute(stage, (plan,), lambda: _build_panel(stage, plan))
 
@@ -94,7 +96,7 @@ def collect_values(node: Node, plan: DataPlan) -> dict[PanelEntry, float]:
 def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
     """Return the panel entries whose training diverged in a node's last attempt, if the metric has a worst value.
 
-    They rank as that value. Without a worst value they are missing.
+    They rank as that value. Without a worst value, these entries are missing.
     """
     lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
     lost = {PanelEntry(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged}
@@ -102,8 +104,9 @@ def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
 
 
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
-    """Return the values by which a node is ranked: panel values, with the worst value for diverged training. Not for
-    print."""
+    """Return the values that a node is ranked by: panel values, with the worst value for diverged training. These
+    values must not be printed.
+    """
     return _RANKED_MEMO.get_or_compute(
         (node.id, panel.metric.name), (node.attempts, panel), lambda: _compute_ranked_values(node, panel)
     )
@@ -118,12 +121,12 @@ def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntr
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
-    """Return the number of panel entries by which a node can be ranked."""
+    """Return the number of panel entries that a node has values for."""
     return len(compute_ranked_values(node, panel))
 
 
 def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
-    """Return the panel restricted to the entries by which all these nodes can be ranked."""
+    """Return the panel restricted to entries that all these nodes have values for."""
     if not nodes:
         return panel.restrict(())
     partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
@@ -134,9 +137,9 @@ def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
     """Return the relative gain over the reference in the common entries of the deciding arms (of all arms if there are
     none).
 
-    In each dataset the means over its entries are compared; the datasets' relative gains, limited to 1 in magnitude,
-    are averaged, so that neither an entry near zero nor a dataset with large values dominates. Positive is better,
-    whatever the metric's direction; 0.0 without a common entry.
+    Within each dataset, means over its entries are compared. The datasets' relative gains, limited to 1 in magnitude,
+    are averaged, so neither an entry near zero nor a dataset with large values dominates. Positive is better,
+    regardless of the metric's direction; 0.0 without a common entry.
     """
     sign = 1.0 if panel.metric.higher_is_better else -1.0
     means = _compute_common_means(node, reference, panel)
@@ -148,7 +151,7 @@ def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
 
 
 def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[str, float]:
-    """Return dataset -> standard deviation over replicates of the deciding values; only measured values count.
+    """Return, by dataset, the standard deviation over replicates of the deciding values; only measured values count.
 
     Empty with fewer than `MIN_REPLICATES_FOR_NOISE` replicates. Datasets with identical values are left out, since
     their noise is unknown.
@@ -180,10 +183,10 @@ def is_close_call(a: Node, b: Node, panel: ComparisonPanel, noise_by_dataset: Ma
 def compute_paired_differences(
     a: Sequence[Node], b: Sequence[Node], panel: ComparisonPanel
 ) -> dict[str, tuple[float, float]]:
-    """Return dataset -> mean difference `a - b` over common seeds, and its standard error.
+    """Return, by dataset, the mean difference `a - b` over common seeds and its standard error.
 
     `a` and `b` are a node and its good replicates. Runs with the same seed share their random draws, so the noise is
-    the spread of their differences, not that of the runs. Empty with fewer than `MIN_REPLICATES_FOR_NOISE` common
+    the spread of their differences, not the spread of the runs. Empty with fewer than `MIN_REPLICATES_FOR_NOISE` common
     seeds.
     """
     ours, theirs = ({one.seed: one for one in those} for those in (a, b))
@@ -203,7 +206,7 @@ def compute_paired_differences(
 
 
 def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str, tuple[float, ...]]:
-    """Return dataset -> the mean of each node over the entries that both have."""
+    """Return, by dataset, the mean of each of two nodes over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
     if any(len(values) < len(panel.entries) for values in found):
         return _compute_dataset_means(found, panel.deciding_arms)
@@ -231,7 +234,7 @@ def _read_primary_values(node: Node, metric: str) -> dict[PanelEntry, float]:
 def _compute_dataset_means(
     found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
 ) -> dict[str, tuple[float, ...]]:
-    """Return dataset -> the mean of each over the common entries, of the given arms if these have any."""
+    """Return the mean of each node by dataset, over the common entries (only those of the given arms, if any)."""
     shared = set(found[0]).intersection(*found[1:])
     shared = {entry for entry in shared if entry.arm in arms} or shared
     return {

@@ -1,8 +1,8 @@
 """Choose the next action, and decide when the search of a stage ends: pure functions of a snapshot and a random source.
 
-Source: AI-Scientist-v2, sections 3.2.1 and 3.2.2 (stages and their goals, node kinds, debug priority). Goals are
-computed where possible: datasets from measurements, tuning from its trials, ablations from their plan. The best-first
-order is computed from verdicts and measurements; a model is only asked about close calls.
+Source: AI-Scientist-v2, sections 3.2.1 and 3.2.2 (stages and their goals, node kinds, debug priority). Whether a goal
+is reached is computed where possible: datasets from measurements, tuning from its trials, ablations from their plan.
+The best-first order is computed from verdicts and measurements; a model is only asked about close calls.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from labwright.search.stage_snapshot import StageSnapshot
 def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | None:
     """Return why the search of this stage is over, or None while it continues.
 
-    The preliminary stage ends with a working prototype and no draft with an unfixed bug that was not followed up;
-    tuning when every arm received its planned effort and the choices were measured together; ablation when every
-    planned ablation was tried and none failed that could still be fixed.
+    The preliminary stage ends when a prototype works and every buggy draft was fixed or fully debugged; tuning when
+    every arm received its planned effort and the choices were measured together; ablation when every planned ablation
+    was tried and no failed one can still be fixed.
 
-    Depends only on search nodes: once all of them are finished and this is not None, it stays so.
+    The result depends only on search nodes: once all of them are finished and it is not None, it no longer changes.
     """
     if view.limit_reason:
         return view.limit_reason
@@ -68,7 +68,7 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
             "no arm has hyperparameters" if not view.plan.tuned_arms else "the program does not run cell by cell"
         )
     if view.stage == "agenda" and followed_up and is_agenda_exhausted(view):
-        return "no experiment has anything left to try"
+        return "no experiment has an idea left to try"
     if (
         view.stage == "tuning"
         and followed_up
@@ -82,8 +82,9 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
 
 
 def is_agenda_exhausted(view: StageSnapshot) -> bool:
-    """Return whether the authors reported for every agenda item that nothing is left to try, and no baseline
-    needs work."""
+    """Return whether the authors reported for every agenda item that nothing is left to try, and that no baseline
+    needs work.
+    """
     return (
         view.stage == "agenda"
         and bool(view.exhausted_items)
@@ -98,7 +99,9 @@ NODE_KIND_BY_STAGE: dict[StageName, NodeKind] = {
     "agenda": "improve",
     "ablation": "ablate",
 }
-"""The kind of node that adds code in each stage; in tuning only the user does, its search is `search.tuning`."""
+"""The kind of node that adds code in each stage; in tuning only the user does so, since its search is
+`search.tuning`.
+"""
 
 
 class Policy(Protocol):
@@ -114,7 +117,9 @@ def build_policy(settings: SearchSettings) -> Policy:
 
 @dataclass(frozen=True)
 class StagedPolicy:
-    """A policy in stages: follow-up work first, then further nodes, then the end. Subclasses choose the nodes."""
+    """A policy that works by stages: follow-up work first, then further nodes, then the end of the stage.
+    Subclasses choose the nodes.
+    """
 
     settings: SearchSettings
 
@@ -166,7 +171,7 @@ class StagedPolicy:
 
     @abstractmethod
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
-        """Return the next search node of an unfinished stage; None to wait for a result."""
+        """Return the next search node of an unfinished stage; None if it has to wait for a result."""
 
 
 class BestFirstPolicy(StagedPolicy):
@@ -194,7 +199,7 @@ class BestFirstPolicy(StagedPolicy):
 
 
 class ChainPolicy(StagedPolicy):
-    """A single line of work without a tree: fix the newest node, or build on it, whether it was better or not.
+    """A single line of nodes without a tree: fix the newest node, or build on it, whether or not it was better.
 
     Serves as the baseline for tree search, and as a minimal policy.
     """
@@ -238,7 +243,7 @@ def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) ->
 
 @dataclass(frozen=True)
 class FollowUpPolicy:
-    """Only the follow-up work of settled stages, without search: replicates, aggregates, reports."""
+    """A policy without search that only does the follow-up work of settled stages: replicates, aggregates, reports."""
 
     settings: SearchSettings
 
@@ -262,7 +267,7 @@ class MissingAblationsPolicy:
 
     settings: SearchSettings
     is_affordable: Callable[[SearchAction], bool]
-    """Whether the budget has room for an action; one without room is skipped and does not affect others."""
+    """Whether the budget has room for an action; an action without room is skipped and does not affect others."""
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
         due: list[ExpandTree] = []

@@ -1,7 +1,7 @@
 """Stop code that cannot succeed: non-finite values, far behind its peers, or silent.
 
-These functions are pure: only the logged values and their order count, not when they are checked, so repeating the
-check gives the same answer at the same line. Silence is the exception, and is only checked where time may decide.
+These functions are pure: only the logged values and their order matter, not the time of the check, so a repeated check
+gives the same answer at the same line. Silence is the exception, and is only checked if time may influence decisions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CurveSample = tuple[CurveKey, int, float]
 MIN_PEERS = 3
 """Minimum number of peers for comparing with their median."""
 MIN_STEP_SHARE = 0.3
-"""Share of the peers' median last step before which no curve is judged."""
+"""Share of the peers' median last step; before it, no curve is judged."""
 MAX_DEVIATIONS_BEHIND = 3.0
 """Distance from the peers' median, in units of their spread, above which a value is far behind."""
 MIN_RELATIVE_SPREAD = 0.1
@@ -32,7 +32,7 @@ A step counts if at least three peers have a value at exactly that step, and it 
 
 
 def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
-    """Collect the values logged by each peer; the later of two values at one step counts."""
+    """Collect the values logged by each peer; of two values at one step, the later one counts."""
     values: dict[CurveKey, dict[int, list[float]]] = {}
     lengths: dict[CurveKey, list[int]] = {}
     for points in logs:
@@ -67,8 +67,8 @@ def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | 
     and worse than their median by more than three times their spread (median absolute deviation, at least 10 % of the
     median). Curves without values so far do not count as behind.
 
-    Source: the median stopping rule (Golovin et al. 2017, Google Vizier, section 3.1), made stricter: the rule stops
-    everything worse than the median.
+    Source: the median stopping rule (Golovin et al. 2017, Google Vizier, section 3.1), made stricter here, since the
+    original rule stops everything worse than the median.
     """
     best: dict[CurveKey, float] = {}
     behind: set[CurveKey] = set()
@@ -95,7 +95,7 @@ def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | 
 
 
 def explain_silence(quiet_seconds: float, limit_seconds: float) -> str | None:
-    """Explain why code is hopeless that showed no activity for this long; None up to the limit."""
+    """Explain that code without activity for this long is hopeless; None below the limit."""
     if quiet_seconds <= limit_seconds:
         return None
     return (

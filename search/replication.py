@@ -1,6 +1,6 @@
 """Follow-up work of settled stages: replicates of the nodes that the study rests on, an aggregate, a summary.
 
-A stage settles again on its next best node if the best becomes suspect, but only while later stages are searched.
+A stage settles again on its next best node if the best becomes suspect, but only during the search of later stages.
 
 Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
 tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
@@ -12,9 +12,9 @@ plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When th
 locked, and the winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as
 soon as a result looks good would bias it.
 
-A seed that was cancelled because time or budget ran out is run again once there is more. One that failed, or that the
-user ended, is replaced by the next fresh one, whatever it had shown, for at most a quarter of the seeds. Diverged
-training is a result, not a failure.
+A seed that was cancelled because time or budget ran out is run again once there is more. A seed that failed, or that
+the user ended, is replaced by the next fresh one, whatever its results; this applies to at most a quarter of the seeds.
+Diverged training is a result, not a failure.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from labwright.search.tuning import FINALIST_SEED_OFFSET
 def view_at_stage_end(
     state: RunState, stage: StageName, settings: SearchSettings, *, by_decision: int | None = None
 ) -> StageSnapshot | None:
-    """Return a stage as its search left it, with the user marks known when decision `by_decision` settled it (None:
-    now).
+    """Return a stage as it was at the end of its search, with the user marks known when decision `by_decision` settled
+    it (None: now).
 
-    None while its search continues.
+    None while the search continues.
     """
     end = state.find_stage_end(stage)
     if end is None:
@@ -59,7 +59,9 @@ def view_at_stage_end(
 
 
 def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnapshot | None:
-    """Return the first stage that must settle again because its best node is now suspect, as its search left it."""
+    """Return the first stage that must settle again because its best node is now suspect, as it was at the end of
+    its search.
+    """
     for stage in STAGES[:-1]:
         best = state.nodes.get(state.stages[stage].best or "")
         if best is not None and best.suspect:
@@ -68,13 +70,15 @@ def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnap
 
 
 MAX_CONTESTED_NODES = 3
-"""Maximum number of nodes of a stage that get further seeds because noise hides which is better."""
+"""Maximum number of nodes of a stage that get further seeds because noise hides which of them is better."""
 FRESH_SEED_OFFSET = 10_000
 """Offset of the first fresh seed from the run's seed: search and tuning use the seeds just after it."""
 MIN_FRESH_SEEDS = 3
 """Minimum number of pilot replicates for estimating their spread."""
 MAX_REPLACED_SHARE = 1 / 4
-"""Share of the locked seeds, at least one seed, that is replaced after failures; beyond it the code is at fault."""
+"""Share of the locked seeds (at least one seed) that may be replaced after failures; if more fail, the code is at
+fault.
+"""
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:
@@ -95,7 +99,8 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
 
 
 def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
-    """Return confirmatory hypothesis -> fresh seeds needed to decide it, from the pilot's spread on validation data.
+    """Return, by confirmatory hypothesis, the number of fresh seeds needed to decide it, from the pilot's spread on
+    validation data.
 
     Hypotheses whose cells the pilot did not measure are left out.
     """
@@ -130,7 +135,9 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
 
 
 def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
-    """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values play no part."""
+    """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values do not
+    matter.
+    """
     plan, stage = state.data_plan, state.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
     if not asked or stage is None:
@@ -174,7 +181,7 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
     seconds = node.attempts[-1].seconds if node.attempts else 0.0
     if settings.order == "arrival" and isfinite(seconds_left) and n * seconds > seconds_left * settings.num_workers:
         n = max(0, floor(seconds_left / seconds)) * settings.num_workers
-        why = [*why, f"there is time for {n}"]
+        why = [*why, f"there is only time for {n}"]
     first = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
         plan=state.plan_hash,
@@ -192,8 +199,8 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
     """Yield what is replicated, for which stage and with which seeds: the tuned node, the winner, each ablation.
 
-    Ablations use the seeds of the node they are ablated from, so that differences are paired; as many as a comparison
-    requires, if that node has as many.
+    Ablations use the seeds of the node they are ablated from, so that differences are paired; the number is what a
+    comparison requires, as far as that node has as many.
     """
     first = view.seed + FINALIST_SEED_OFFSET
     for stage in PLANNING_STAGES:
@@ -207,7 +214,7 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
 
 
 def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
-    """Return the fresh seeds of the winner: the locked ones, and the next one for each that failed."""
+    """Return the fresh seeds of the winner: the locked ones, and a replacement for each that failed."""
     if view.lock is None or not view.lock.seeds:
         return ()
     failed = sum(
@@ -224,7 +231,9 @@ def _is_cut_short(replicate: Node) -> bool:
 
 
 def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Return the seeds that a node still has to run with. Cancelled ones wait until the run has more time or budget."""
+    """Return the seeds with which a node still has to run. Cancelled ones wait until the run has more time or
+    budget.
+    """
     done = {one.seed for one in view.list_replicates(target.id) if view.run_limit_reason or not _is_cut_short(one)}
     return tuple(seed for seed in seeds if seed not in done)
 
@@ -240,7 +249,7 @@ def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequen
 def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
     """Return the next run for two nodes that noise makes indistinguishable, with the first planning seeds.
 
-    These runs carry no claim. None if there is no such pair, or enough of them ran.
+    No claim uses these runs. None if there is no such pair, or if enough of these runs are finished.
     """
     if view.limit_reason or view.run_limit_reason or "replicate" in view.skipped_kinds:
         return None
@@ -267,7 +276,7 @@ def next_replicate(view: StageSnapshot, stage: StageName, target: Node, seeds: S
 
 
 def find_concluding_replicates(view: StageSnapshot, node: str, stage: StageName) -> tuple[Node, ...]:
-    """Return the replicates that conclude a stage: the fresh ones once seeds are locked, else the others."""
+    """Return the replicates that conclude a stage: those with fresh seeds after the lock, before it the others."""
     late = stage in ("agenda", "ablation") and view.lock is not None
     return tuple(one for one in view.list_replicates(node) if (one.seed >= view.seed + FRESH_SEED_OFFSET) == late)
 

@@ -1,6 +1,6 @@
 """User requests to the work in progress: stop, pause, resume, and kill a node.
 
-Pausing affects only new work: decisions, and steps outside the search. Work in progress continues.
+Pausing affects only new work: decisions and steps outside the search. Work in progress continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ class NodeKilled(Exception):
 
 @dataclass
 class RunControl:
-    """Settable at any time: `stop_event` ends the search early, `pause` delays new work until `resume`."""
+    """The user's requests, which may be set at any time: `stop_event` ends the search early, `pause` delays new
+    work until `resume`.
+    """
 
     stop_event: asyncio.Event = field(default_factory=asyncio.Event)
     go_event: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,7 +1,7 @@
 """Sample settings of one arm from a study over its trials, by the number of the next trial.
 
-The study is rebuilt in memory from the record each time, so equal snapshots give equal settings; in `ticket` order
-independently of the number of workers.
+The study is rebuilt in memory from the record each time, so equal snapshots give equal settings; in `ticket` order they
+do not depend on the number of workers.
 
 Source: Rasmussen and Williams 2006 (Gaussian processes), Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous
 successive halving), as implemented in Optuna; McKay et al. 1979 (Latin hypercubes).
@@ -26,13 +26,17 @@ from labwright.record.tuning_results import TrialResult, compute_scores
 from labwright.search.stage_snapshot import StageSnapshot
 
 BATCH_SIZE = 4
-"""Number of settings of one arm per node: few enough that later ones learn from them, enough to share a kernel."""
+"""Number of settings of one arm per node: few enough for later settings to learn from them, and enough to share a
+kernel.
+"""
 STARTUP_TRIALS = 5
 """Number of trials of an arm, including the defaults, that cover its space before a sampler uses their results."""
 REDUCTION_FACTOR = 3
-"""Of the trials at a rung, one in this many continues."""
+"""One in this many trials at a rung continues."""
 MAX_GAP_BELOW_MEDIAN = 3
-"""Scores further below the median than this many times the best's distance above it are clipped."""
+"""Scores are clipped if their distance below the median exceeds this many times the distance of the best score
+above it.
+"""
 MAX_SAMPLING_TRIES = 10
 """Maximum attempts to sample a setting that was not tried before."""
 
@@ -129,7 +133,7 @@ def _collect_known(
     """Return the trials of a study, and settings decided on since; inactive dimensions have their defaults.
 
     Failed trials count as the worst successful one. Scores far below the others are clipped, since one diverged trial
-    would otherwise make the others look equal.
+    would make all other trials look equal.
     """
     score = compute_scores(study, plan)
     middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
@@ -209,12 +213,12 @@ def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
 
 
 def round_four_digits(value: float) -> float:
-    """Round to four significant digits, since settings are printed as they are."""
+    """Round to four significant digits, since settings are printed unchanged."""
     return float(f"{value:.4g}")
 
 
 def _round_in_range(value: float, one: Hyperparameter) -> float:
-    """Round within the range, whose ends may have more digits."""
+    """Round within the range, the ends of which may have more digits."""
     assert one.low is not None and one.high is not None
     return min(max(round_four_digits(value), one.low), one.high)
 

@@ -1,11 +1,11 @@
 """The search loop: decide, record the decision, start it. Writing, running and judging of nodes overlap.
 
-So do the search of a stage and the follow-up work of earlier stages: replicates, their aggregate, a summary.
+The search of a stage also overlaps the follow-up work of earlier stages: replicates, their aggregate, a summary.
 
-`arrival` decides as soon as there is room, on all results so far; it is fastest. `ticket` makes decision k only when
-the results up to k - window are in, and uses only those: one seed and window give one tree, whatever finishes first and
-however many workers there are. Both resume in the same way: decisions that were recorded but not finished are started
-again under their number, and nothing is picked twice.
+`arrival` decides as soon as there is room, from all results so far; it is fastest. `ticket` makes decision k only when
+the results up to k - window are available, and uses only those. One seed and window therefore give one tree,
+independent of timing and number of workers. Both resume in the same way: decisions that were recorded but not finished
+are started again under their number, and nothing is decided twice.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ ReleaseSlot = Callable[[], None]
 """Call once when a node no longer needs a slot because its code has run."""
 
 PerformDecision = Callable[[DecisionMade, ReleaseSlot], Awaitable[None]]
-"""Carries out a decision: makes a node, from its plan to its verdict; compares two; plans ablations; reports on a
-stage.
+"""Carries out a decision: makes a node, from its plan to its verdict; compares two nodes; plans ablations; or reports
+on a stage.
 
-It returns only events, the last of which finishes the decision.
+It returns only events; the last one finishes the decision.
 """
 
 
 OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES))
 """Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
-"""Maximum number of nodes written in advance, if writing takes longer than running: more would be chosen from too few
-results."""
+"""Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen
+from too few results.
+"""
 
 
 class SearchError(Exception):
@@ -81,16 +82,17 @@ class Scheduler:
     """The decision up to which every result may be used in any order, since all were available at the start."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _holding_slot: set[int] = field(default_factory=set[int])
-    """Decisions whose node still needs a slot: being written, waiting for one, or running."""
+    """Decisions whose node still needs a slot: its code is being written, waits for a slot, or runs."""
     _offset: float = 0.0
-    """Active seconds of the run when the run control's clock was at 0; the record knows them up to its last event."""
+    """Active seconds of the run when the run control's clock was at 0; the record has them up to its last event."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stage: StageName, limits: TimeLimits | None = None) -> DecisionMade | None:
         """Return the decision that ended the stage's search; None if it was asked to stop, after all work has ended."""
         self.time_limits = limits or TimeLimits()
         end = self.recorder.state.find_stage_end(stage)
-        return end or await self.run_until_end(stage)  # after a kill following this decision, nothing is decided twice
+        # a kill after this decision does not lead to a second one
+        return end or await self.run_until_end(stage)
 
     async def run_until_end(self, stage: StageName) -> DecisionMade | None:
         """Do what the policy picks until it ends the stage; like `run`, but also in a stage that ended before."""
@@ -217,7 +219,7 @@ class Scheduler:
             self._collect_finished()
 
     async def _wait_for_result(self, among: Iterable[int] | None = None) -> None:
-        """Wait for one task (of those given) or a request to stop; a task's exception is raised here."""
+        """Wait for one of the given tasks or for a request to stop; a task's exception is raised here."""
         await wait_first(
             *[self._tasks[k] for k in (self._tasks if among is None else among)], self.run_control.stop_event.wait()
         )

@@ -16,8 +16,9 @@ NUM_PLANNING_SEEDS = 3
 """Number of paired seeds of the tuned node from which the number of fresh seeds is planned: the fewest that show a
 spread. A wrong guess costs a look at the results, not the study."""
 STAGE_TIME_SHARE = 0.4
-"""Share of the run's time limit for a stage without its own limit; so one slow stage leaves the others more
-than half."""
+"""Share of the run's time limit for a stage without its own limit; so one slow stage leaves more than half of the time
+for the others.
+"""
 
 
 class StageLimits(FrozenModel):
@@ -49,7 +50,7 @@ class SearchSettings(FrozenModel):
     )
     order: Literal["arrival", "ticket"] = Field(
         default="arrival",
-        description="arrival: fastest; ticket: reproducible, the same seed and window give the same tree",
+        description="arrival: fastest; ticket: reproducible, since the same seed and window give the same tree",
     )
     window: int | None = Field(
         default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers"

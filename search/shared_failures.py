@@ -1,8 +1,8 @@
 """Failures shared by several children of one node: fixed once, in the node itself, instead of in each child.
 
 All functions are pure. Two children that failed with the same signature hit a problem that comes from their parent;
-every further child would hit it too. A wrong match only costs one node: the signature keeps names, and drops only what
-differs between occurrences of one error.
+every further child would hit it too. A wrong match costs only one node. The signature keeps names, and omits only parts
+that differ between occurrences of one error.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ class SharedFailures:
     searched_nodes: tuple[Node, ...] = ()
     """The stage's search nodes, in decision order."""
     working_nodes: frozenset[str] = frozenset()
-    """The working nodes, of any stage, that may be built on; failures shared by their children can be fixed in them."""
+    """The working nodes of any stage on which others may build; failures shared by their children can be fixed in
+    them.
+    """
     item_by_node: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Node -> the agenda item that it took up, if any."""
+    """Node -> the agenda item on which it works, if any."""
 
     @cached_property
     def groups(self) -> tuple[NodeGroup, ...]:
-        """Groups of siblings with the same failure, the group that was complete first coming first.
+        """Groups of siblings with the same failure, in the order in which the groups became complete.
 
         Excludes failures of the child alone, nodes that the user closed or marked, and repairs themselves.
         """
@@ -75,7 +77,9 @@ class SharedFailures:
 
     @cached_property
     def group_node_by_node(self) -> dict[str, str]:
-        """Node of a group, or a node that debugged one -> that node of the group. These are not debugged further."""
+        """Maps a node of a group, or a node that debugged it, to that node of the group. These are not debugged
+        further.
+        """
         found = {node.id: node.id for group in self.groups for node in group}
         for node in self.searched_nodes:
             if node.kind == "debug" and node.parent in found:
@@ -84,7 +88,7 @@ class SharedFailures:
 
     @cached_property
     def unrepaired_groups(self) -> tuple[NodeGroup, ...]:
-        """The groups without a repair so far."""
+        """The groups not yet repaired."""
         return tuple(group for group in self.groups if not self._is_repair_of_group(set(self._repair_by_node), group))
 
     @cached_property
@@ -102,7 +106,7 @@ class SharedFailures:
 
     @cached_property
     def superseded_nodes(self) -> tuple[Node, ...]:
-        """The nodes of groups fixed by a working repair: other nodes take up their items.
+        """The nodes of groups fixed by a working repair: other nodes work on their items.
 
         Excludes nodes that debugging had already fixed.
         """
@@ -117,7 +121,7 @@ class SharedFailures:
 
     @cached_property
     def reopened_items(self) -> tuple[str, ...]:
-        """The items of superseded nodes that no other node has taken up since."""
+        """The items of superseded nodes on which no other node has worked since."""
         since = {
             self.item_by_node[node.id]: node.decision
             for node in self.searched_nodes
@@ -130,7 +134,7 @@ class SharedFailures:
 
     @cached_property
     def _repair_by_node(self) -> dict[str, Node]:
-        """Each repair, and each node that debugged a failed one -> the repair."""
+        """Maps each repair, and each node that debugged a failed repair, to the repair."""
         found: dict[str, Node] = {}
         for node in self.searched_nodes:
             if node.repairs_children:

@@ -49,12 +49,14 @@ from labwright.search.settings import SearchSettings
 from labwright.search.shared_failures import SharedFailures, has_same_failure
 
 NodePair = tuple[str, str]
-"""Two nodes, the one decided on earlier first."""
+"""Two nodes, in the order in which they were decided on."""
 
 AblationPlanStatus = Literal["no", "due", "asked", "done"]
 
 MAX_COMPARISONS = 2
-"""Maximum number of close calls per stage that a model may decide; differences within noise matter little."""
+"""Maximum number of close calls per stage that a model may decide; differences within noise are of little
+importance.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,23 +70,25 @@ class StageSnapshot:
     root: Node | None
     """The best node of the previous stage, or of an earlier one if that is suspect."""
     winner_by_stage: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
-    """The best node of every earlier stage; None if all its nodes are suspect."""
+    """The best node of every earlier stage; None if all nodes of the stage are suspect."""
     report_written_by_stage: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
-    """The stages whose report was decided on since they settled, and whether it is visibly written."""
+    """The stages whose report was decided on since they settled, each with whether the report is visible."""
     summary_by_stage: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
     """The visible reports."""
     sounder_by_pair: dict[NodePair, str | None] = field(default_factory=dict[NodePair, str | None])
-    """Which of two nodes of this stage a comparison found sounder; None: neither."""
+    """The node that a comparison of two nodes of this stage found sounder; None: neither."""
     pending_comparisons: frozenset[NodePair] = frozenset()
     """Comparisons whose answer may not be known yet."""
     item_by_node: dict[str, str] = field(default_factory=dict[str, str])
-    """Node -> the agenda item that it took up, if any."""
+    """Node -> the agenda item on which it works, if any."""
     agenda_items: tuple[str, ...] = ()
-    """The agenda: the idea's experiments; in ablation the planned ablations, else the idea's risk factors."""
+    """The agenda: the idea's experiments; in the ablation stage the planned ablations, otherwise the idea's risk
+    factors.
+    """
     ablation_plan_status: AblationPlanStatus = "no"
-    """Whether the ablations are planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
+    """Whether the ablations have been planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
     missing_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
-    """Ablations requested by a reviewer and not refused: item -> the node that took it up, and its debug nodes."""
+    """Ablations requested by a reviewer and not refused: item -> the node that works on it, and its debug nodes."""
     trials: tuple[TrialResult, ...] = ()
     """Results of trials, in the stages that tune; trials without visible results appear as running."""
     code_hashes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -106,11 +110,11 @@ class StageSnapshot:
     run_limit_reason: str | None = None
     """The limit of the whole run that was reached."""
     skipped_kinds: frozenset[NodeKind] = frozenset()
-    """Kinds of follow-up nodes for which the budget has no room."""
+    """Kinds of follow-up nodes that the budget has no room for."""
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
-    """What is confirmed with which seeds, once the main experiments ended."""
+    """The lock, i.e. what is confirmed with which seeds, once the main experiments have ended."""
     prefers_cheaper: bool = False
     """Whether ties go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
@@ -203,12 +207,14 @@ class StageSnapshot:
 
     @cached_property
     def panel(self) -> ComparisonPanel:
-        """The panel over which the nodes of this stage are compared."""
+        """The panel that the nodes of this stage are compared on."""
         return get_panel(self.stage, self.plan)
 
     @cached_property
     def shared_panel(self) -> ComparisonPanel:
-        """The panel restricted to what all of the widest nodes measured, so that their gains are comparable."""
+        """The panel restricted to the entries that all of the widest nodes measured, so that their gains are
+        comparable.
+        """
         return restrict_to_common(self.widest_nodes, self.panel)
 
     @cached_property
@@ -268,12 +274,14 @@ class StageSnapshot:
 
     @cached_property
     def best_node(self) -> Node | None:
-        """The node to carry forward: most of the panel, largest gain; in a close call the sounder one."""
+        """The node to carry forward: it measured most of the panel and has the largest gain; in a close call, the
+        sounder node.
+        """
         return self._find_champion()[0]
 
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
-        """Agenda items, and arms to improve, for which an author reported that nothing is left to try."""
+        """Agenda items, and arms to improve, that have nothing left to try according to an author."""
         said = (
             node.id
             for node in self.list_nodes_of_kind("improve")
@@ -292,7 +300,7 @@ class StageSnapshot:
         return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
 
     def _find_champion(self) -> tuple[Node | None, NodePair | None]:
-        """Return the champion of the close nodes so far, and the first pair among them that was not compared."""
+        """Return the current champion of the close nodes, and the first pair of them not yet compared."""
         if self.stage == "ablation" or not self.indistinguishable_nodes:
             return self.root, None
         champion, *others = self.indistinguishable_nodes
@@ -318,9 +326,10 @@ class StageSnapshot:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
     def count_turns(self, kind: NodeKind) -> int:
-        """Count the nodes of this kind that took up an item.
+        """Count the nodes of this kind that work on an item.
 
-        Excludes nodes that the user wrote, that ablate an earlier root, or whose item is taken up again.
+        Excludes nodes that the user wrote, that ablate an earlier root, or whose item another node has to take up
+        again.
         """
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         dropped = {node.id for node in self.shared_failures.superseded_nodes}
@@ -393,8 +402,8 @@ def build_snapshot(
 ) -> StageSnapshot:
     """Build the tree as visible to decision `before` (None: the next one). The state must have a data plan and a start.
 
-    Later decisions are left out, so that a prompt rendered again is unchanged. So are later marks and settlements or,
-    if `marks_before` is given, those after that decision.
+    Later decisions are left out, so that a prompt rendered again is unchanged. Later marks and settlements are also
+    left out or, if `marks_before` is given, those after that decision.
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
@@ -404,7 +413,7 @@ def build_snapshot(
     nodes = {
         node.id: node
         if node.decision in visible
-        else Node(  # only what the decision itself says
+        else Node(  # only facts from the decision itself
             id=node.id,
             decision=node.decision,
             parent=node.parent,
@@ -540,7 +549,7 @@ def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
 
 
 def _collect_reports(state: RunState, earlier: Mapping[int, SearchAction], before: int | None) -> dict[StageName, int]:
-    """Return stage -> the decision to report on its last settlement; none if it settled again since."""
+    """Return, by stage, the decision to report on its last settlement; stages that settled again since are left out."""
     works: dict[str, StageName] = {build_summary_task(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
         works[action.task]: k for k, action in earlier.items() if isinstance(action, RunTask) and action.task in works

@@ -1,8 +1,8 @@
 """Time limits of stages and of the run, met by reserving the expected time.
 
-Reaching one is an event (`LimitReached`), since it depends on time: a resumed run, also in `ticket` order, decides as
-before. Nodes are only started if there is time to finish them and their replicates. Run times are estimated from
-earlier runs; as long as no node works there is nothing to reserve time for.
+Reaching a limit is an event (`LimitReached`), since it depends on time; therefore a resumed run decides as before, also
+in `ticket` order. Nodes are only started if there is time to finish them and their replicates. Run times are estimated
+from earlier runs; as long as no node works, no time needs to be reserved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 
 @dataclass(frozen=True)
 class LimitHit:
-    """Why an action may not start, in one stage or (None) in the whole run.
+    """The reason why an action may not start, in one stage or in the whole run (None).
 
-    `may_fit_later`: it, or something else instead, may start once work in progress has ended.
+    `may_fit_later`: this or another action may start once work in progress has ended.
     """
 
     reason: str
@@ -41,7 +41,7 @@ RoomCheck = Callable[[SearchAction], LimitHit | None]
 class TimeLimits:
     """Time limits of one stage.
 
-    While the first stage has no working node, its first debug attempt only has to end within the time of the whole run.
+    While the first stage has no working node, its first debug attempt is limited only by the time of the whole run.
     """
 
     seconds: float | None = None
@@ -72,7 +72,9 @@ def has_nothing_working(view: StageSnapshot) -> bool:
 
 
 def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
-    """Estimate the run time of a node: that of its parent, else the median of the stage, else the planned time."""
+    """Estimate the run time of a node: that of its parent, otherwise the median of the stage, otherwise the planned
+    time.
+    """
     parent = view.nodes.get(action.parent or "")
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
         last = parent.attempts[-1]
@@ -119,8 +121,9 @@ def explain_too_late(
 
 
 def _count_pending_replicates(view: StageSnapshot, settings: SearchSettings) -> int:
-    """Count the replicates due once this stage has one more node; including the deciding ones until seeds are
-    locked."""
+    """Count the replicates due once this stage has one more node; until seeds are locked, the deciding replicates
+    count too.
+    """
     seeds: dict[str, set[int]] = {}
     for _, target, of in iterate_targets(view, settings):
         seeds.setdefault(target.id, set()).update(of)

@@ -1,4 +1,4 @@
-"""Decide which settings are tried next for which arm, and when a choice is final.
+"""Decide which settings each arm tries next, and when a choice is final.
 
 The study (`search.sampling`) chooses numbers; code written by models stays in the tree. A study belongs to one arm on
 one version of its code. Every arm gets the same amount of the plan's currency.
@@ -30,18 +30,18 @@ from labwright.search.sampling import BATCH_SIZE, find_promotions, round_four_di
 from labwright.search.stage_snapshot import StageSnapshot
 
 WIDENED_BUDGET_SHARE = 1 / 3
-"""Share of the budget added for each arm when a dimension is widened."""
+"""Growth of each arm's budget, as a share of it, when a dimension is widened."""
 MAX_BUDGET_FACTOR, BUDGET_STEPS = 2, 6
 """Maximum factor on an arm's budget while an arm is still gaining, and number of steps per budget."""
 NEGLIGIBLE_TRIAL_SHARE = 0.2
-"""Remaining budget, as a share of a trial's cost, that is not worth another trial."""
+"""Share of a trial's cost; a smaller remaining budget is not worth another trial."""
 
 
 def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | WidenDimension | None:
     """Return the next tuning action for a node's program; None if it waits for results, or is finished.
 
-    First every arm gets its due trials; then, in the tuning stage, a dimension is widened if a choice lies at its edge;
-    then the best of each arm are repeated with other seeds, and the choices are measured together.
+    First every arm gets the trials due to it. Then, in the tuning stage, a dimension is widened if a choice lies at its
+    edge; then the best settings of each arm are repeated with other seeds, and the choices are measured together.
     """
     if node is None or not is_tunable(view, node):
         return None
@@ -59,8 +59,9 @@ def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | W
 
 
 def find_tuning_base(view: StageSnapshot) -> Node | None:
-    """Return the node whose program the tuning stage tunes: the user's own, else the selection of the previous
-    stage."""
+    """Return the node whose program the tuning stage tunes: the user's own, otherwise the one selected by the
+    previous stage.
+    """
     written = [
         node
         for node in view.open_nodes
@@ -91,14 +92,17 @@ def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 MAX_FINALISTS, FINALIST_SEEDS = 3, 2
-"""Number of settings of an arm that are repeated, and number of seeds, since a result with one seed may be luck."""
+"""Number of settings of an arm that are repeated, and the number of seeds, since a result with one seed may be due
+to chance.
+"""
 FINALIST_SEED_OFFSET = 1000
-"""Offset of the final seeds from the run's seed, so that replicates, which carry the claims, have other seeds."""
+"""Offset of the final seeds from the run's seed; the replicates that claims rest on thus have other seeds."""
 
 
 def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> ExpandTree | None:
-    """Return the best settings of each arm, to be repeated with another seed; None if done, if studies are small, or if
-    the currency is seconds, since equally many settings then have unequal costs."""
+    """Return the best settings of each arm, to be repeated with another seed; None if this is done, if studies are
+    small, or if the currency is seconds, since equal numbers of settings then have unequal costs.
+    """
     studies = [_find_study(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.list_nodes_of_kind("trial"))
     if (
@@ -168,7 +172,8 @@ def _build_expansion(
 
 
 def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
-    """Return arm -> how many more trials it needs on a node's program: its budget, and as much as the arm with most.
+    """Return, by arm, how many more trials it needs on a node's program to use its budget and to match the arm with
+    most.
 
     After the tuning stage an arm only gets a new budget if a code change altered its results.
     """
@@ -278,7 +283,9 @@ def _next_widening(view: StageSnapshot, node: Node) -> WidenDimension | None:
 
 
 def _compute_widened_range(one: Hyperparameter, value: object) -> tuple[float, float]:
-    """Return the range extended by half its width at the end where a value lies; its sign does not change."""
+    """Return the range extended by half its width at the end where a value lies; the sign of that end does not
+    change.
+    """
     assert one.low is not None and one.high is not None and isinstance(value, int | float)
     if one.kind == "log":
         factor = (one.high / one.low) ** 0.5

@@ -1,8 +1,8 @@
 """Plan the ablations of the last stage from the idea, the data plan and the current code of the method.
 
 Guarantees: no two planned ablations make the same change under different names; the data plan supports each of them;
-for every risk factor of the idea, the record states which ablation tests it or why none does. If planning fails, the
-stage uses the risk factors of the idea verbatim, and the reason is recorded.
+for every risk factor of the idea, the record names the ablation that tests it or states why none does. If planning
+fails, the stage uses the risk factors of the idea verbatim, and the reason is recorded.
 
 Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
 different wording may have the same effect.

@@ -490,7 +490,8 @@ def find_plan_faults(
 ) -> tuple[str, ...]:
     """Return the faults of a plan, one sentence each; empty if it can be carried out.
 
-    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the most that a cell can get.
+    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the maximum amount of resources
+    of a cell.
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
@@ -512,7 +513,7 @@ def find_plan_faults(
 
 
 def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
-    """Return one sentence for each arm that needs more resources than a cell can have."""
+    """Return one sentence for each arm that needs more resources than a cell can get."""
     excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
     return tuple(
         f"arm {name!r} needs {' and '.join(more)}: reduce its needs, or raise the limits (--gpus, "

@@ -1,7 +1,7 @@
 """Tables computed from a node's values, shared by judging, tuning, reports and figures.
 
-They list differences of the primary metric between arms and between levels, so that no model has to subtract, and the
-values that the code reported itself on train and dev.
+They list differences of the primary metric between arms and between levels, so no model has to subtract, and the values
+that the code reported itself on train and dev.
 """
 
 from __future__ import annotations

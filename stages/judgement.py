@@ -32,7 +32,7 @@ from labwright.stages.run_context import RunContext, run_once
 
 
 async def judge_paper(context: RunContext) -> None:
-    """Record a judgement of the run's paper, or why there is none."""
+    """Record a judgement of the run's paper, or the reason why there is none."""
 
     async def work(client: ModelClient) -> None:
         if context.state.judged is not None:

@@ -1,9 +1,9 @@
 """Ask a reviewer once which ablations the draft lacks; run, score and report them.
 
-Guarantees: no measured ablation is requested again; each request runs with replicates, like the ablations of the last
-stage, or the record says why not; only the sealed test predictions of the new nodes are scored, once, after all of them
-ran, and nothing is selected by them; the draft is revised with the results, whatever they show. After a kill, only the
-work in flight is repeated: recorded calls, nodes and test scores are reused, and decisions keep their numbers.
+Guarantees: no measured ablation is requested again; each requested ablation runs with replicates, like those of the
+last stage, or the record states why not; only the sealed test predictions of the new nodes are scored, once, after all
+of them ran, and no selection uses them; the draft is revised with the results, whatever they show. After a kill,
+only the work in flight is repeated: recorded calls, nodes and test scores are reused, and decisions keep their numbers.
 
 Limits: the reviewer is not blind. It has read the test results in the draft and may choose its requests accordingly;
 the paper discloses this. Figures are not redrawn: only tables, claims and text contain the new results.
@@ -96,7 +96,7 @@ async def run_missing_ablations(context: RunContext) -> bool:
 
 
 def describe_results(state: RunState) -> tuple[str, ...]:
-    """Return one line for each requested ablation with its outcome, for the prompt of the reflector."""
+    """Return one line for each requested ablation with its outcome, for the reflector's prompt."""
     lines: list[str] = []
     for result in collect_ablation_results(state):
         if result.by != "reviewer":
@@ -191,7 +191,7 @@ MAX_TIME_SHARE = 0.5
 
 
 def list_accepted(state: RunState) -> list[MissingAblation]:
-    """Return the requested ablations that are to be run."""
+    """Return the requested ablations to run."""
     missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
     return [one for one in missing if not one.refused]
 

@@ -1,7 +1,7 @@
 """Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
 
-Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons, which may change after
-a decision while its prompt must not.
+Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons, since these may change
+after a decision, while its prompt must not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labwright.search.stage_snapshot import StageSnapshot
 MAX_BEST_LINES = 4
 """Maximum number of lines for the best nodes."""
 MAX_LINES = 10
-"""Maximum number of lines in total; the latest nodes get those that the best do not use."""
+"""Maximum number of lines in total; the latest nodes get the lines that the best nodes do not use."""
 MAX_OUTCOME_CHARS = 160
 """Maximum number of characters of an outcome."""
 MAX_MESSAGE_CHARS = 100
@@ -39,8 +39,8 @@ MAX_NAMES_CHARS = 400
 def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[NodeLine, ...], OmittedNodes | None]:
     """Return one line each for some finished search nodes of the stage, and counts of the rest; the parent is excluded.
 
-    Before the last stage, children of the same parent from earlier stages are included, because the parent's verdict
-    may suggest something that one of them already tried. Lines go to the few best nodes (except ablations, which do not
+    Before the last stage, children of the same parent from earlier stages are included, since the parent's verdict may
+    suggest something that one of them has tried. Lines go to the few best nodes (except ablations, which do not
     compete) and to the latest.
     """
     known = [
@@ -124,7 +124,9 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
 
 
 def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
-    """Return the leading texts that fit in `limit` characters with `between` characters in between; at least one."""
+    """Return as many leading strings as fit in `limit` characters with `between` characters in between; at
+    least one.
+    """
     fitting: list[str] = []
     for text in texts:
         limit -= len(text) + (between if fitting else 0)
@@ -149,7 +151,7 @@ def trace_branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
 
 
 def describe_failures(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return one line per failed or pruned node: its change, its error, and the node that fixed it."""
+    """Return one line per failed or pruned node, with its change, its error, and the node that fixed it."""
     nodes, lines = list(nodes), list[str]()
     fixes = [one for one in nodes if one.kind == "debug" and one.status == "good"]
     fixed = {one.parent: f"; fixed by {one.id}" for one in fixes} | {

@@ -1,11 +1,11 @@
-"""Read what the closest papers used (user documents and open arXiv full texts) into a table, before planning.
+"""Before planning, extract what the closest papers used into a table, from user documents and open arXiv full texts.
 
 Guarantees: at most `MAX_PRIOR_PAPERS` papers and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
 kept in the run's folder, so that a resumed run reads the same texts; an entry whose quote is not in the text is dropped
 and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the first page of the paper says so.
 
-Limits: the closest papers may not be found or open; a quote may not mean what its entry says; names that differ by more
-than `record.schema.prior_work.is_same_name` tolerates count as different.
+Limits: the closest papers may not be found or open; a quote may not mean what its entry says; names count as different
+unless `record.schema.prior_work.is_same_name` matches them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ async def fetch_full_texts(
 
 
 async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy, folder: RunFolder) -> PriorPaper | str:
-    """Return what a paper used, or why it could not be read. Raises `ModelError`."""
+    """Return the items that a paper used, or why it could not be read. Raises `ModelError`."""
     document = await read_document(source_copy)
     if isinstance(document, str):
         return document
@@ -145,7 +145,7 @@ async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy,
 
 
 def find_common_rows(prior: PriorWorkRead | None) -> tuple[SharedPriorUse, ...]:
-    """Return what at least two of the papers used."""
+    """Return the items that at least two of the papers used."""
     return collect_shared_uses(prior.papers) if prior is not None else ()
 
 

@@ -42,7 +42,7 @@ def format_advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
 
 
 SHORT_RUN_SHARE = 0.05
-"""Share of a node's time limit below which the prompt points out that there is time for a harder experiment."""
+"""Share of the time limit; a prompt suggests a harder experiment if the node used less."""
 STAGE_GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
     "tuning": "each arm with its selected setting, also on a second dataset if the plan has one",
@@ -136,7 +136,9 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
 
 
 def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
-    """Return the failure that children of one node share, and what the first of them changed; None without children."""
+    """Return the failure that children of one node share, and the change that the first of them made; None without
+    children.
+    """
     if not children or (failure := children[0].failure) is None:
         return None
     names = (children[0].parent or "", children[0].id)
@@ -202,15 +204,18 @@ def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnap
 
 
 def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[StageSummary, ...]:
-    """Return the visible reports on earlier stages; each is written while the next stage is already searching."""
+    """Return the visible reports on earlier stages; each is written while the search of the next stage is already
+    running.
+    """
     before = STAGES[: STAGES.index(view.stage)]
     return tuple(view.summary_by_stage[name] for name in before if name in view.summary_by_stage)
 
 
 def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[UnreportedStage, ...]:
-    """Return the earlier stages whose report is not visible yet (it waits for replicates, the search does not).
+    """Return the earlier stages whose report is not visible yet, since it waits for replicates while the search goes
+    on.
 
-    Each comes with its working nodes and their verdicts.
+    Each stage comes with its working nodes and their verdicts.
     """
     written = {summary.stage for summary in list_visible_summaries(context, view)}
     return tuple(
@@ -278,7 +283,9 @@ def build_node_brief(
 
 
 def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
-    """Return what a node of this stage must measure: one dataset, then two, then all; ablations only their own arms."""
+    """Return what a node of this stage must measure: one dataset in the first stage, two in the second, then all;
+    an ablation measures only its own arms.
+    """
     plan = view.plan
     levels = tuple(level.name for level in plan.levels)
     if view.stage == "ablation":

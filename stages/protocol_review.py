@@ -82,7 +82,9 @@ async def _run_review(
 def match_answers(
     findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
 ) -> tuple[ReviewedFinding, ...]:
-    """Pair each finding with its answer; findings without one, or with a claimed change that was not made, are open."""
+    """Pair each finding with its answer; findings without an answer, or with a claimed change that was not made,
+    are open.
+    """
     answer_by_number = {one.finding: one for one in answers}
     reviewed: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):

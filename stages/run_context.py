@@ -40,7 +40,7 @@ from labwright.stages.settings import PaperSettings
 from labwright.stages.work_in_progress import WorkInProgress
 
 MIN_QUIET_SECONDS = 60.0
-"""Minimum silence in seconds before an experiment counts as stuck, unless set; imports alone may take ten."""
+"""Default minimum silence in seconds before an experiment counts as stuck; imports alone may take ten."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def enter_step(context: RunContext, node: str, step: NodeStep) -> None:
 async def run_once(context: RunContext, task: str, work: Callable[[ModelClient], Awaitable[None]]) -> None:
     """Run a step outside the search once: record its decision, do the work, record its completion.
 
-    An interrupted step is repeated under the same decision number, so that recorded model answers are reused. While the
-    run is paused, the step waits before it begins.
+    An interrupted step is repeated under the same decision number, so recorded model answers are reused. While the run
+    is paused, the step waits before it begins.
     """
     if context.state.is_task_done(task):
         return
@@ -212,7 +212,7 @@ def decision_number(recorder: Recorder, action: RunTask) -> int:
 
 
 RENDERING_FILES = ("models/client.py", "models/ledger.py", "models/prompt_renderer.py", "models/roles/")
-"""The only files of `models/` that process files of a node; the others process answers of models."""
+"""The only modules of `models/` that process files of a node; the others process answers of models."""
 RUN_LEVEL_FILES = (
     "agent/",
     "inspector/",
@@ -221,7 +221,7 @@ RUN_LEVEL_FILES = (
     "sandbox/fake_executor.py",
     "record/event_log.py",
 )
-"""Files where an exception is never a node's failure; the executor itself handles errors in files that code left."""
+"""Modules in which an exception is never a node's failure; the executor itself handles errors in files left by code."""
 
 
 class RepeatedFaultError(Exception):

@@ -13,7 +13,7 @@ MAX_PLAN_CALLS = 3
 MAX_PRIOR_PAPERS = 5
 """Maximum number of papers read before planning for the datasets and baselines they used; the user's own come first."""
 MAX_REVIEW_CALLS = 2
-"""Calls of the plan's reviewer: one for findings, one for which of them remain."""
+"""Number of calls of the plan's reviewer: one for findings, and one for the findings that remain."""
 MAX_AMEND_CALLS = 2
 """Maximum number of planner calls for a plan that answers the findings."""
 MAX_OUTLINE_CALLS = 2
@@ -21,7 +21,7 @@ MAX_OUTLINE_CALLS = 2
 MAX_ABLATION_PLAN_CALLS = 2
 """Maximum number of calls for a plan of ablations; unusable ablations of the last answer are dropped."""
 MAX_CITATION_QUERIES = 5
-"""Maximum number of searches per citation round; more would concern minor claims."""
+"""Maximum number of searches per citation round; further searches would concern minor claims."""
 MAX_REVISION_ROUNDS = 2
 """Rounds of the reflector after missing ablations: one to report them, one to fix resulting errors."""
 

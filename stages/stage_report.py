@@ -47,18 +47,18 @@ SELECTION_RULE = (
     "if the noise is unknown), the node whose code a model found sounder, otherwise the {tie} one. Validation data, "
     "one seed per node"
 )
-"""Description of `search.stage_snapshot.StageSnapshot.best_node` in words."""
+"""The rule of `search.stage_snapshot.StageSnapshot.best_node` in words."""
 
 
 def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
-    """Return the stage as it was at the end of its search; before that, with all results so far."""
+    """Return the stage at the end of its search, or with all current results before that."""
     return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
 
 
 def build_selection(view: StageSnapshot) -> Selection:
-    """Return what was compared to select the best node, best first; empty for a stage that does not select."""
+    """Return the nodes compared for the selection, the best first; empty for a stage that does not select."""
     if view.stage == "ablation":
         return Selection(
             rule="nothing is selected: ablations are compared with the node selected before",
@@ -110,7 +110,7 @@ def _describe_worst(view: StageSnapshot) -> str:
 
 
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
-    """Explain why the best node is carried forward, from what was compared."""
+    """Explain, from the comparison of nodes, why the best node is carried forward."""
     if view.best_node is None:
         return ("no node of this stage works, or all working nodes are suspect",)
     if view.stage == "ablation":
@@ -132,7 +132,7 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             f"{view.plan.primary_metric.name} over the validation cells of {', '.join(selection.arms)}, and the "
             f"gain relative to {selection.reference}, for one seed: {' vs. '.join(means)}, the best of the others"
         )
-    if selection.close:  # why this node among those that measurements do not distinguish
+    if selection.close:  # the reason for choosing this node among those that measurements do not distinguish
         sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in selection.noise.items())
         reasons.append(
             f"the noise between seeds hides the differences of {', '.join(selection.close)} (standard "
@@ -251,7 +251,9 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
 
 
 def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> RunState:
-    """Return the state without what came after decision `decision_id`, or what that decision may not have seen."""
+    """Return the state without events after decision `decision_id` and without those that the decision may not have
+    seen.
+    """
     decided = context.state.decisions.get(decision_id)
     if decided is None or decided.seen == VisibleDecisions():  # started after the stage was complete
         nodes = nodes_before_marks(context.state, decision_id)

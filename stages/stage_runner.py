@@ -71,7 +71,7 @@ class StageRunner:
     async def run_stage(self, stage: StageName) -> bool:
         """Search a stage and select its best node; return False if asked to stop first.
 
-        The last stage also writes its report; follow-up work of the others was done during the later searches.
+        The last stage also writes its report; the follow-up work of the other stages was done during later searches.
         """
         context = self.context
         self._lock_confirmation()  # a kill may have prevented it

@@ -104,7 +104,7 @@ def _find_condition_faults(
 
 
 def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
-    """Yield the faults of the tuning budget, and of where trials are measured."""
+    """Yield the faults of the tuning budget, and of the places where trials are measured."""
     tuning = plan.tuning
     for noun, names, known in (
         ("metric", (tuning.metric,) if tuning.metric else (), [one.name for one in plan.metrics]),
@@ -130,7 +130,7 @@ def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
 
 
 def _find_anchor_faults(plan: DataPlan, given: Sequence[UserAnchor]) -> Iterator[str]:
-    """Yield the faults of the plan's anchors, by themselves and compared with those of the idea."""
+    """Yield the faults of the plan's anchors, both on their own and compared with those of the idea."""
     for anchor in plan.anchors:
         for noun, name, known in (
             ("baseline", anchor.arm, [arm.name for arm in plan.arms if arm.role == "baseline"]),

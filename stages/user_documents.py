@@ -3,7 +3,7 @@
 Guarantees: sizes are bounded; links and special files are ignored; nothing is written next to the originals; an
 unreadable file is reported in one line. Names of user files are never used as paths.
 
-Limits: pdftotext may not read a page in the order in which a human does; figures and scans give no text.
+Limits: pdftotext may read a page in another order than a human; figures and scans give no text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DocumentCopy:
 
 @dataclass(frozen=True)
 class UserDocument:
-    """A document by pages. `unread_chars` counts the characters omitted because the document is too long."""
+    """A document by pages. `unread_chars` counts the characters omitted because of the document's length."""
 
     source_copy: DocumentCopy
     pages: tuple[PageText, ...]
@@ -115,7 +115,7 @@ def sanitize_name(name: str) -> str:
 
 
 class _StoredDocument(FrozenModel):
-    """One entry of the list of copies."""
+    """An entry of the list of copies."""
 
     file: str
     stored: str

@@ -5,7 +5,7 @@ Other nodes wait for it. Nothing is recorded here: reused work is in the record,
 `ticket` order no node waits for cells and figures, because what a node does must not depend on time; drafts always wait
 for the code of all drafts decided before them.
 
-Limits: work may be done more than once. If the first node fails, each of the others does it itself.
+Limits: work may be done more than once. If the first node fails, each of the other nodes does the work itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ class WorkInProgress:
         self._pending: dict[str, asyncio.Event] = {}
 
     def list_pending(self, keys: Iterable[str]) -> list[asyncio.Event]:
-        """Return, for each of these keys in progress, the event that is set once its work is recorded or abandoned."""
+        """Return, for each of these keys in progress, the event that is set once the work on it is recorded or
+        abandoned.
+        """
         return [self._pending[key] for key in keys if key in self._pending]
 
     @contextmanager
     def acquire(self, keys: Iterable[str]) -> Generator[None]:
-        """Own those of these keys that are not in progress."""
+        """Take ownership of those of these keys that are not in progress."""
         acquired = {key: asyncio.Event() for key in keys if key not in self._pending}
         self._pending |= acquired
         try:

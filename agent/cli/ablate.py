@@ -135,7 +135,7 @@ def _parse_pairs(given: list[str] | None, flag: str) -> dict[str, str]:
 
 
 def choose_folder(runs: Path, order: AblationRequest) -> Path:
-    """Return the newest folder in which this request is unfinished, or a new one named by time and repository."""
+    """Return the newest folder in which this request is unfinished, or a new folder named by time and repository."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.repository).name).strip("-.")[:60] or "repository"
     for folder in sorted(runs.glob(f"*_ablate_{slug}"), reverse=True):
         if _is_unfinished(folder, order):

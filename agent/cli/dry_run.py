@@ -62,7 +62,7 @@ class PlanningCost(FrozenModel):
 
 
 class DryRun(FrozenModel):
-    """A data plan with facts about its datasets, the cost of making it, and the forecast of a run."""
+    """A data plan, facts about its datasets, the cost of making the plan, and a forecast of the run."""
 
     idea: str
     title: str

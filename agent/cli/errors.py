@@ -89,7 +89,9 @@ READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
 
 @contextmanager
 def ignoring_closed_output() -> Generator[None]:
-    """End quietly on Ctrl-C, or when the output is closed: `| head` is done, or the terminal was closed."""
+    """End without an error message on Ctrl-C, or when the output is closed: `| head` is done, or the terminal was
+    closed.
+    """
     with suppress(KeyboardInterrupt), _discarding_unread_output(sys.stdout):
         yield
         sys.stdout.flush()

@@ -152,7 +152,9 @@ def _parse_condition(text: str) -> tuple[str, str]:
 
 
 def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
-    """Parse NAME=VALUE; the value is a number or boolean if it parses as one, else text. Raises `UsageError`."""
+    """Parse NAME=VALUE; the value is a number or boolean if it can be parsed as such, otherwise a string. Raises
+    `UsageError`.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier():
         raise UsageError(f"--setting {text!r} is not NAME=VALUE, as in --setting learning_rate=0.1")

@@ -84,7 +84,7 @@ def run_ideation(args: Ideate) -> int:
 
 
 def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
-    """Format an idea in a few lines, or why there is none."""
+    """Format an idea in a few lines, or the reason why there is none."""
     if one.idea is None:
         yield format_line(f"idea {number}: none. {one.reason}")
         return
@@ -155,7 +155,7 @@ def read_topic(path: Path) -> tuple[str, str]:
 
 
 def choose_folder(runs: Path, order: IdeaTask) -> Path:
-    """Return the newest folder in which this task is unfinished, or a new one named by time and topic."""
+    """Return the newest folder in which this task is unfinished, or a new folder named by time and topic."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
     for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
         if is_unfinished(folder, order):

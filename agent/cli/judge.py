@@ -184,7 +184,7 @@ async def _ask_judges(
 
 
 def _choose_exit_code(found: Judgement | JudgePanel) -> int:
-    """Return exit code 1 if a panel gave no judgement at all."""
+    """Return exit code 1 if no member of a panel gave a judgement."""
     if isinstance(found, Judgement) or not found.missing:
         return DONE
     print_to_stderr(f"{len(found.missing)} of {found.asked} judgements are missing")

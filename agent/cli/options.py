@@ -1,4 +1,4 @@
-"""The base class of commands, and the options that several commands share, with the settings that they set."""
+"""The base class of commands, options that several commands share, and the settings that these options set."""
 
 from __future__ import annotations
 
@@ -166,7 +166,8 @@ CODE_SETTINGS = (
 
 
 class CliCommand:
-    """Base class of commands: each field of a subclass is a command-line parameter, its docstring is the help text.
+    """Base class of commands: each field of a subclass is a command-line parameter, and the subclass's docstring is the
+    help text.
 
     The subclass is registered as a command of `to`. `work` (MODULE:FUNCTION in `labwright`) is imported and called
     with the parsed values, so that parsing and `--help` load nothing heavy. Values of the options in `settings` that

@@ -34,7 +34,7 @@ def print_lines(lines: Lines) -> None:
 
 
 def format_line(text: str, style: str = "", *, label: str = "") -> Text:
-    """Format one line. If there is a label, only the label gets the style."""
+    """Format one line. Only the label gets the style, if there is a label."""
     return Text(label, style=style) + Text(to_plain(text)) if label else Text(to_plain(text), style=style)
 
 

@@ -1,6 +1,6 @@
 """Checks that run before anything is created; each refusal states the reason and the fix.
 
-Functions here raise `UsageError`, or what the package that they call raises.
+Functions here raise `UsageError`, or the errors of the package that they call.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def check_disk_space(settings: Settings, folder: Path) -> None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """Return the path itself or its nearest existing ancestor."""
+    """Return the path, or its nearest existing ancestor."""
     path = path.absolute()
     return next(one for one in (path, *path.parents) if one.exists())
 
@@ -191,7 +191,7 @@ def removing_new_folder_on_refusal(runs: Path) -> Generator[None]:
 
 
 def check_isolation(settings: SandboxSettings) -> None:
-    """Warn if code will run without the isolation that the settings ask for.
+    """Warn if code will run without the isolation that the settings request.
 
     Raises: `IsolationError` if isolation is required but unavailable, or code could not read its files; `UsageError` if
     no experiment could run in the interpreter.

@@ -153,7 +153,7 @@ def resume(args: Resume) -> int:
         raise UsageError("the packages of a run are fixed with its data plan: start a new run with 'scientist run'")
     scorers = RunFolder(run).scorers
     copy_frozen_scorers(state.scorers, scorers, scorers)
-    if state.phase != "done":  # otherwise nothing more is executed, and the run may be from another machine
+    if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_slots(settings)
         check_isolation(settings.sandbox)
         if state.data_plan is not None and (
@@ -185,7 +185,8 @@ def write(args: Write) -> int:
 
 
 def read_idea_from_text(path: Path, settings: Settings) -> Idea:
-    """Return the idea of a text such as a proposal: the one saved next to it, or one extracted by the model and shown.
+    """Return the idea of a document such as a proposal: the one saved next to it, or one extracted by the model and
+    shown.
 
     Raises: `IdeaError`, `ModelError`.
     """

@@ -16,7 +16,7 @@ Grade = Literal["ok", "warning", "fault"]
 
 
 class DoctorFinding(FrozenModel):
-    """One line of a report. `fix` says what to do about it; empty if all is well."""
+    """One finding of a report. `fix` says how to fix the problem; empty if there is none."""
 
     check: str
     grade: Grade

@@ -1,7 +1,7 @@
 """GPU self-tests in real kernels: `scientist doctor --gpu`, `make gpu-check`.
 
 The report describes the hardware and software that numbers depend on, but no host, user or folder names, so that it can
-be shared. On the CPU (`device`), the same checks run in their CPU form, which is how they are tested.
+be shared. With `device` set to the CPU, the same checks run in their CPU form; the tests use this.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ from pathlib import Path
 from labwright.sandbox.gpu_leases import acquire_gpu_slot
 
 def hold(folder, uuid):
-    held = acquire_gpu_slot(folder, uuid, 1)
-    print("held" if held else "taken", flush=True)
+    slot_lock = acquire_gpu_slot(folder, uuid, 1)
+    print("held" if slot_lock else "taken", flush=True)
     time.sleep(60)
 
 """
 _OUT_OF_MEMORY_CODE = """
 import torch, lab
-held = []
+blocks = []
 while True:
-    held.append(torch.ones(2**27, device=lab.device))
+    blocks.append(torch.ones(2**27, device=lab.device))
 """
 _HANG_CODE = """
 import torch, lab
@@ -95,8 +95,8 @@ while True:
 _FREE_MEMORY_CODE = """
 import torch, lab
 total = torch.cuda.get_device_properties(0).total_memory if lab.device == "cuda" else 2**28
-held = torch.ones(total // 8, device=lab.device)
-""" + _RESULT_CODE.format(name="held", value="float(held[-1000:].mean())")
+block = torch.ones(total // 8, device=lab.device)
+""" + _RESULT_CODE.format(name="held", value="float(block[-1000:].mean())")
 _FORK_CODE = """
 import json, torch, lab
 
@@ -203,8 +203,9 @@ class GpuChecker:
         return asyncio.run(work()) or self._check_killed_lease(self.devices[0].uuid)
 
     def _check_killed_lease(self, uuid: str) -> str:
-        """Return the problem with another process's lease, while it lives or after it is killed; empty if there is
-        none."""
+        """Return the problem with the lease of another process, while it runs or after it is killed; empty if there
+        is none.
+        """
         code = f"{_LEASE_CODE}hold(Path({str(get_runtime_folder())!r}), {uuid!r})"
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
             try:
@@ -274,7 +275,7 @@ class GpuChecker:
 
 
 def _is_gpu_free(uuid: str) -> bool:
-    """Check whether the GPU can be leased exclusively now."""
+    """Check whether the GPU can now be leased exclusively."""
     if (lease := acquire_gpu_slot(get_runtime_folder(), uuid, 1)) is None:
         return False
     lease.close()

@@ -161,7 +161,7 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
 
 
 def check_memory(workers: int) -> DoctorFinding:
-    """Check the free memory, or what the control group leaves of it."""
+    """Check the free memory, within the limit of the control group."""
     total = read_machine_memory() / 1e9
     free = min(total, psutil.virtual_memory().available / 1e9)
     found = f"{free:.1f} of {total:.1f} GB are free; {workers} experiments need {KERNEL_GB * workers:.1f} GB"

@@ -1,7 +1,6 @@
 """Probes that call a model: does it answer, follow a schema, see images, and read a long prompt to its end?
 
-Nothing here runs unless a model is named. Every request has a time limit, and constants of this module bound what is
-sent.
+Nothing here runs unless a model is named. Every request has a time limit, and constants of this module bound its size.
 """
 
 from __future__ import annotations
@@ -213,8 +212,9 @@ def check_known_context(model: ProbedModel) -> DoctorFinding:
 
 
 def check_context_by_probe(model: ProbedModel) -> DoctorFinding:
-    """Check whether the model reads a prompt as long as the longest of a run: two numbers are hidden in it, at the
-    beginning and in the middle, where servers truncate."""
+    """Check whether the model reads a prompt as long as the longest one of a run. Two numbers are hidden in it, at
+    the beginning and in the middle, where servers truncate prompts.
+    """
     numbers = [str(model.rng.randrange(100_000, 1_000_000)) for _ in range(2)]
     hay = "The gauge at the weir was read again and the level had not changed since the morning. " * (
         PROBE_CHARACTERS // 172

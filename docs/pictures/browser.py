@@ -15,7 +15,7 @@ from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
 WIDE = {"width": 1280, "height": 880}
 PHONE = {"width": 390, "height": 844}
-COLOURS = 256
+COLOURS = 64
 DECODED = """() => Promise.all([...document.images].filter(one => one.getBoundingClientRect().top < innerHeight &&
     one.getBoundingClientRect().bottom > 0).map(one => one.decode().catch(() => null)))"""
 """Pictures in sight are there."""

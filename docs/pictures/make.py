@@ -107,7 +107,7 @@ def _joined(files: list[Path], target: Path, colours: int) -> None:
 
 def _beside(name: str, parts: tuple[str, ...]) -> None:
     files = [HERE / f"{part}.png" for part in parts]
-    _joined(files, HERE / f"{name}.png", 128)
+    _joined(files, HERE / f"{name}.png", 64)
     for file in files:
         file.unlink()
 

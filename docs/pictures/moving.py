@@ -39,7 +39,7 @@ TOGETHER = """html { scroll-padding-top: 2.6rem } body { zoom: 0.66 } .page { ma
 #chart, #tree ~ *, .jump, .aslist, #roads, #legend { display: none }
 .stages .stage { grid-column: 1 / -1; min-height: 12.5rem }"""
 CAPTION, FONT = 46, 19
-COLOURS = 96
+COLOURS = 64
 Log = Sequence[tuple[Event, float]]
 
 
@@ -78,7 +78,7 @@ NUMBER = "5  A number in it is clicked: the seeds and predictions below it ..."
 CODE = "5  ... the line of code, and the command that computes it again"
 SCENES = (
     Scene(PLAN, 3000, 0),
-    *(Scene(TREE, 800, moment, shot=show_tree) for moment in range(1, 6)),
+    *(Scene(TREE, 1300, moment, shot=show_tree) for moment in range(1, 4)),
     Scene(TREE, 2400, -1, shot=show_tree),
     Scene(DONE, 3200, -1),
     Scene(PAPER, 2600, -1, "/paper", show_part("#sheet-1")),
@@ -110,10 +110,10 @@ def main(run: Path) -> None:
 
 
 def _moments(log: Log) -> list[int]:
-    """How many events there are once the plan is made, and at five moments of the search."""
+    """How many events there are once the plan is made, and at three moments of the search."""
     planned = next(number for number, (event, _) in enumerate(log, 1) if isinstance(event, PlanPrepared))
     judged = [number for number, (event, _) in enumerate(log, 1) if isinstance(event, NodeJudged)]
-    return [planned, *(judged[len(judged) * share // 100] for share in (4, 16, 35, 60, 80))]
+    return [planned, *(judged[len(judged) * share // 100] for share in (16, 35, 80))]
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def _to_text(value: object) -> str:
 
 
 def _to_texts(value: object) -> tuple[str, ...]:
-    """Return a tuple of texts from a text, a list, or an object (`key: value`)."""
+    """Return a tuple of strings from a string, a list, or an object (`key: value`)."""
     if isinstance(value, Mapping):
         return tuple(f"{key}: {one}" for key, one in cast(Mapping[str, object], value).items())
     listed = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]

@@ -61,7 +61,8 @@ class VisiblePaper:
 
 
 def find_paper_files(folder: Path) -> tuple[Path, ...]:
-    """Return the files to read from a paper's folder: its main LaTeX file, otherwise all texts of one format by name.
+    """Return the files to read from a paper's folder: its main LaTeX file, or else all text files of one format by
+    name.
 
     Raises `PaperError`.
     """

@@ -52,7 +52,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
         return DONE
     console = Console(quiet=args.json)
 
-    def told(event: CampaignEvent) -> None:
+    def print_event(event: CampaignEvent) -> None:
         for line in read_lines(out, steps, [event.name]) if isinstance(event, RunEnded) else ():
             console.print(format_step(line), soft_wrap=True)
 
@@ -62,7 +62,9 @@ def run_mlr_bench(args: BenchMlr) -> int:
         save_task_text(out, task)
     prepare_folder(out, settings, terms)
     write_file(out / MODELS_FILE, models.model_dump_json(indent=1))
-    state = CampaignRunner(out, MlrTasks(out, steps, compute_task_spent), listener=told, only_names=open_tasks).run(
+    state = CampaignRunner(
+        out, MlrTasks(out, steps, compute_task_spent), listener=print_event, only_names=open_tasks
+    ).run(
         (CampaignStarted(terms=terms, version=version("labwright")), *(EntryQueued(name=name) for name in open_tasks))
     )
     results = build_table(read_lines(out, steps, names), model=models.model, judge=models.judge)

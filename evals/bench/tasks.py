@@ -60,7 +60,7 @@ def _read_task(path: Path) -> BenchTask:
         raise UsageError(f"the task {path} is not UTF-8 text: save it as text, or exclude it with --only") from None
     if len(text.split()) < 3 or "\0" in text or len(data) > MAX_TASK_BYTES:
         raise UsageError(
-            f"the task {path} is not a text of 3 words to {MAX_TASK_BYTES // 1000} kB: shorten it, or exclude it "
+            f"the task {path} is not a string of 3 words to {MAX_TASK_BYTES // 1000} kB: shorten it, or exclude it "
             "with --only"
         )
     return BenchTask(path.stem, text)

@@ -176,7 +176,7 @@ async def judge_by_model(
 
 
 def is_quoted(quote: str, text: str) -> bool:
-    """Return whether a quote is in a text, ignoring spaces, punctuation and case."""
+    """Return whether a quote is in a string, ignoring spaces, punctuation and case."""
     bare = squeeze(quote)
     return sum(map(str.isalnum, bare)) >= MIN_QUOTE_WORDS and bare in squeeze(text)
 

@@ -82,12 +82,14 @@ def run_exp_bench(args: BenchExp) -> int:
     write_file(out / ORDER_FILE, order.model_dump_json(indent=1))
     console = Console(quiet=args.json)
 
-    def told(event: CampaignEvent) -> None:
+    def print_event(event: CampaignEvent) -> None:
         for one in read_evaluated(out, event.name) if isinstance(event, RunEnded) else ():
             console.print(format_evaluated(one), soft_wrap=True, markup=False, highlight=False)
 
     to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
-    state = CampaignRunner(out, ExpTasks(out), listener=told, only_names=[folder_name(name) for name in to_do]).run(
+    state = CampaignRunner(
+        out, ExpTasks(out), listener=print_event, only_names=[folder_name(name) for name in to_do]
+    ).run(
         (
             CampaignStarted(terms=terms, version=version("labwright")),
             *(EntryQueued(name=folder_name(name)) for name in to_do),

@@ -267,8 +267,10 @@ def lint_draft(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bo
 
 
 def _has_overlap(outcome: str, question: str) -> bool:
-    words, held = re.findall(r"\w+", outcome.lower()), " ".join(re.findall(r"\w+", question.lower()))
-    return any(" ".join(words[at : at + MAX_SHARED_WORDS]) in held for at in range(len(words) - MAX_SHARED_WORDS + 1))
+    words, question_words = re.findall(r"\w+", outcome.lower()), " ".join(re.findall(r"\w+", question.lower()))
+    return any(
+        " ".join(words[at : at + MAX_SHARED_WORDS]) in question_words for at in range(len(words) - MAX_SHARED_WORDS + 1)
+    )
 
 
 # --- human review

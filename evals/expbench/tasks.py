@@ -206,7 +206,7 @@ def as_mapping(value: Any) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return text from a text, a list or an object."""
+    """Return a string from a string, a list, or an object."""
     if value is None:
         return ""
     return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -16,7 +16,7 @@ MODEL_NOTE = (
 
 
 def to_cyrillic(text: str) -> str:
-    """Replace letters of a text with look-alikes."""
+    """Replace letters of a string with look-alikes."""
     return text.translate(str.maketrans("aceopxyiI", "асеорхуіІ"))
 
 

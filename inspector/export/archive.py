@@ -2,8 +2,8 @@
 
 It contains the log and the model calls, both rewritten, and the files in `ARCHIVED_NAMES`. It never contains caches,
 the lock, control commands, hidden or unfinished files, or links; files excluded by name or content are reported. Data
-are only included on request, and then completely: withheld labels are secret from experiments, not from the run's
-owner.
+are included only on request, and then completely, since withheld labels are secret from experiments but not from the
+run's owner.
 
 Limits: without data, an audit of the unpacked run cannot re-compute scores. While a run is running, files may be newer
 than the log.
@@ -50,7 +50,7 @@ ARCHIVED_NAMES = frozenset(
     }
 )
 DATA_FOLDERS = ("context", "data")
-"""Datasets as experiments saw them, withheld labels, scorers, and the user's documents."""
+"""Datasets in the form that experiments saw, withheld labels, scorers, and the user's documents."""
 BLOCK_BYTES = 1 << 20
 
 
@@ -66,7 +66,7 @@ def pack_run(
 ) -> ArchiveSummary:
     """Write a run's zip. Files that contain one of the `secrets` are left out. Raises `RecordError`, `OSError`.
 
-    With `small`, the zip holds a single file, `INNER`: an uncompressed zip that is compressed as a whole, so that
+    With `small`, the zip contains a single file, `INNER`: an uncompressed zip that is compressed as a whole, so that
     content shared by many files is stored once.
     """
     if not small:

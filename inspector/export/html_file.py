@@ -3,9 +3,9 @@
 The file has no scripts and loads nothing: its policy forbids both. Pages that a click would open (a node, a part of the
 paper) are sections shown when a link targets them.
 
-Limits: pages, images and PDFs each have a size limit (16 MB together); what exceeds it is left out and counted at the
-top of the file. Only the selected version of the paper is included. Files of the run are named but not included, except
-the PDF (`--zip` has them).
+Limits: pages, images and PDFs each have a size limit (16 MB together); parts that exceed it are left out and counted at
+the top of the file. Only the selected version of the paper is included. Files of the run other than the PDF are named
+but not included (`--zip` has them).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ALT = re.compile(r'\salt="([^"]*)"')
 
 
 class HtmlExport(NamedTuple):
-    """The file's content, and what was left out."""
+    """The content of the file, and the parts that were left out."""
 
     html: str
     pages: int
@@ -75,7 +75,7 @@ def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture:
     removed.
 
     `link` returns the attributes for an address, `picture` a data address (None: leave it out). Pages escape all
-    untrusted text, so anything that reads as a tag or attribute is the inspector's own.
+    untrusted text, so anything that looks like a tag or attribute comes from the inspector.
     """
 
     def named(found: re.Match[str]) -> str:
@@ -95,7 +95,7 @@ def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture:
 
 
 class _HtmlFile:
-    """Collects pages, most important first, while there is room, and combines them."""
+    """Collects pages, the most important first, while there is room, and combines them."""
 
     def __init__(self, run: Path, version: int) -> None:
         self._run, self._name, self._version = run, run.name, version
@@ -220,7 +220,7 @@ class _HtmlFile:
         return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
     def _embed_picture(self, address: str) -> str | None:
-        """Return the data address of an image. Every use embeds it again and takes room."""
+        """Return the data address of an image. Every use embeds the image again and takes up room."""
         place = self._to_place(address)
         if place in self._data:
             return self._pictures.embed_again(self._data[place])

@@ -18,7 +18,7 @@ from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun,
 from labwright.record.errors import UsageError
 
 BATCH_SIZE = 900
-"""Metrics per request (MLflow accepts 1000)."""
+"""Maximum number of metrics per request (MLflow accepts 1000)."""
 MAX_PARAMS = 90
 
 

@@ -1,6 +1,6 @@
 """Mirror a run to a tracker while it is running: `scientist run --track wandb|mlflow[:DIR|URI]`.
 
-A thread follows the log like any other view, so that a slow or unavailable tracker never delays the run. Failures are
+A thread follows the log like any other view, so a slow or unavailable tracker never delays the run. Failures are
 reported in one line; `scientist export` can write everything at any time.
 """
 
@@ -23,7 +23,7 @@ from labwright.record.log_reader import RecordError, is_run
 SYNC_SECONDS = 5.0
 """Seconds between reads of the log."""
 STOP_SECONDS = 60.0
-"""Seconds that a tracker gets for the remaining data after the run has ended."""
+"""Seconds that a tracker has for the remaining data after the run has ended."""
 OpenTracker = Callable[[Path, TrackedRun], Tracker]
 
 

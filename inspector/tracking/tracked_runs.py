@@ -21,7 +21,9 @@ MAX_POINTS = 50_000
 
 
 class TrackedRun(NamedTuple):
-    """A node, or the whole run, as a tracker's run. Times are seconds since the epoch; `files` are paths in the run."""
+    """A node or the whole run, in the form of a tracker's run. Times are seconds since the epoch; `files` are paths
+    in the run.
+    """
 
     id: str
     name: str
@@ -32,7 +34,7 @@ class TrackedRun(NamedTuple):
     params: dict[str, str]
     metrics: dict[str, float]
     curves: tuple[tuple[str, int, float], ...]
-    """Name, step and value of everything the last attempt logged with a step."""
+    """Name, step and value of every value that the last attempt logged with a step."""
     files: tuple[str, ...]
 
 
@@ -49,7 +51,7 @@ class Tracker(Protocol):
 
     def write_node(self, one: TrackedRun) -> None: ...
     def update_run(self, run: TrackedRun, step: int) -> None:
-        """Write the metrics of the whole run as of this number of events."""
+        """Write the metrics of the whole run after this number of events."""
         ...
 
     def close(self, run: TrackedRun) -> None: ...

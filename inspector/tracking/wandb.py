@@ -85,7 +85,7 @@ class WandbTracker:
             raise UsageError(f"cannot write to W&B in {self._folder}: {str(error).splitlines()[0][:300]}") from None
 
     def _make_id(self, one: TrackedRun) -> str:
-        """Return W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
+        """Return W&B's id of a run. It is the same for the same node, so a second sync adds nothing new."""
         name = one.id if one.id == self._whole else f"{self._whole}-{one.id}"
         return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-120:]
 

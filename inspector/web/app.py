@@ -54,7 +54,7 @@ SORT_KEYS: Mapping[str, Callable[[RunListEntry], Any]] = {
     "time": lambda line: line.status.elapsed,
     "started": lambda line: line.status.started or "",
 }
-"""Sort keys of the list; unsorted, the newest run comes first."""
+"""Sort keys of the list; if unsorted, the newest run comes first."""
 ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 
 
@@ -130,7 +130,7 @@ class Handlers:
         )
 
     def render_error(self, request: Request, error: Exception) -> Response:
-        """Render an error as a page for browsers, else as a line of text."""
+        """Render an error as a page for browsers, as a line of text for other clients."""
         status, why = (
             (error.status_code, str(error.detail))
             if isinstance(error, StarletteHTTPException)
@@ -236,8 +236,9 @@ class Handlers:
     def stream_updates(
         self, read_fragments: ReadFragments, known: Mapping[str, Fragment], *, poll_seconds: float
     ) -> Response:
-        """Stream server-sent events with the pieces that differ from `known`, which the browser has, until it
-        disconnects."""
+        """Until the browser disconnects, stream server-sent events with the pieces that differ from `known`, the
+        pieces that it already has.
+        """
         if self.open_streams >= MAX_STREAMS:
             raise HTTPException(503, f"{MAX_STREAMS} live pages are open: close one")
         return StreamingResponse(

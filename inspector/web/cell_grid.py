@@ -14,7 +14,7 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 NODES_PER_PAGE: Final = 100
 """Nodes per page."""
 OUTCOMES_WORST_FIRST: Final[tuple[CellStatusKind, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
-"""A grid place shows the first of these outcomes that any of its cells has."""
+"""Outcomes by precedence: a grid place shows the first of these that any of its cells has."""
 OUTCOME_SIGNS: Final[dict[CellStatusKind, str]] = {
     "measured": "✓",
     "taken over": "↷",

@@ -17,7 +17,7 @@ CHART_WIDTH, CHART_HEIGHT = 320.0, 130.0
 HUE_COUNT, DASH_COUNT = 8, 6
 MAX_CHARTS, MAX_LINES, MAX_POINTS = 24, 24, 400
 MAX_MAGNITUDE: Final = 1e300
-"""Larger magnitudes are clipped to this, so that differences stay finite."""
+"""Larger values are clipped to this magnitude, so differences stay finite."""
 _TICK_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 Points = Sequence[tuple[float, float]]
 
@@ -128,7 +128,7 @@ def to_steps(points: Points) -> Points:
 
 
 def to_polyline(points: Points, x: Axis, y: Axis) -> str:
-    """Convert points to an SVG polyline, thinned if there are very many; the last point is kept."""
+    """Convert points to an SVG polyline, thinned if there are very many points; the last one is kept."""
     every = max(1, len(points) // MAX_POINTS)
     kept = [*points[::every], *([points[-1]] if (len(points) - 1) % every else [])]
     return " ".join(f"{x.to_pixels(at)},{round(y.length - y.to_pixels(value), 1)}" for at, value in kept)

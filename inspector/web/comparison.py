@@ -33,8 +33,9 @@ class ConditionValues(NamedTuple):
 
 
 class NodeComparison(NamedTuple):
-    """Compared nodes; the first is the reference. `tables` has, by dataset and split, what at least two nodes
-    measured."""
+    """Compared nodes; the first is the reference. `tables` has, by dataset and split, the values that at least two
+    nodes measured.
+    """
 
     nodes: tuple[Node, ...]
     tables: tuple[tuple[str, tuple[ConditionValues, ...]], ...]
@@ -104,7 +105,7 @@ def _build_sides(values: Sequence[float | None], higher: bool | None) -> tuple[S
 
 
 def metric_directions(state: RunState) -> Mapping[str, bool]:
-    """Return metric of the plan -> whether higher is better."""
+    """Return, for each metric of the plan, whether higher values are better."""
     plan = state.data_plan
     return {one.name: one.higher_is_better for one in plan.metrics} if plan is not None else {}
 

@@ -1,6 +1,6 @@
 """Actions from the page: which commands are possible now, and parsing of their forms.
 
-Commands are written with `record.control_files.send_command`, as by the command line; the process working on the run
+Commands are written with `record.control_files.send_command`, as on the command line; the process that works on the run
 acknowledges and records them with their reason. `record.control_files.find_refusal` decides what is refused.
 """
 
@@ -34,7 +34,7 @@ class FormResult(NamedTuple):
 
 
 class AvailableActions(NamedTuple):
-    """Verbs that are currently possible for a run or node; if there are none, `why` gives the reason."""
+    """Verbs that are currently possible for a run or node; if none is possible, `why` gives the reason."""
 
     verbs: tuple[str, ...]
     why: str

@@ -1,7 +1,7 @@
-"""A run's page as pieces: a browser is updated with the pieces that have changed.
+"""The page of a run, divided into pieces: a browser receives only the pieces that have changed.
 
 Each piece is an element with an id, rendered by a macro of `pieces.html.jinja`, and rendered again only when its
-content changes, so that an update costs only what is new, however many nodes there are.
+content changes, so the cost of an update depends only on the new content, not on the number of nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from labwright.record.tuning_parity import TuningReport
 
 
 class Fragment(NamedTuple):
-    """An element with its id, its parent's id and its HTML; or new attributes for an existing element."""
+    """An element with its id, the id of its parent and its HTML; or new attributes for an existing element."""
 
     id: str
     parent: str
@@ -256,7 +256,7 @@ def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]
 
 
 class CheckView(NamedTuple):
-    """One check. `good` is None if there is no verdict; `nodes` are those concerned."""
+    """One check. `good` is None if there is no verdict; `nodes` are the affected nodes."""
 
     name: str
     good: bool | None
@@ -265,7 +265,7 @@ class CheckView(NamedTuple):
 
 
 def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckView]:
-    """Yield the checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
+    """Yield the checks made so far; `seedless` are nodes whose replicates gave the same values for every seed."""
     printed = state.released.round if state.released is not None else None
     draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
     if draft is not None:

@@ -25,7 +25,7 @@ CALLS_PER_PAGE: Final = 200
 
 
 class ModelCall(NamedTuple):
-    """A recorded call and its purpose. `node` is empty if it concerns no node."""
+    """A recorded call and its purpose. `node` is empty if the call concerns no node."""
 
     answered: CallAnswered
     node: str
@@ -34,8 +34,8 @@ class ModelCall(NamedTuple):
 
 
 class ModelCallTexts(NamedTuple):
-    """A call with its texts. `prompt` is None if it was not saved; `changed_warning` says that it differs from the
-    prompt that was sent.
+    """A call with its prompt and answer. `prompt` is None if it was not saved; `changed_warning` warns that it differs
+    from the prompt that was sent.
 
     `pictures` were sent with the prompt: sha256 and path, which is empty if the image is not in the run's folder.
     """
@@ -128,7 +128,7 @@ def format_answer(answer: dict[str, Any]) -> str:
 
 
 def cut_text(text: str) -> str:
-    """Truncate a text for display."""
+    """Truncate a string for display."""
     text = to_printable(text)
     return (
         text

@@ -79,9 +79,9 @@ class NodePanel(NamedTuple):
     sources: tuple[SourceFile, ...]
     grids: tuple[MeasurementGrid, ...]
     self_reported: tuple[MeasurementGrid, ...]
-    """Values on train and dev reported by the code itself."""
+    """Values on train and dev that the code itself reported."""
     cells: tuple[CellView, ...]
-    """In order of requirement; empty for code that measures all conditions at once."""
+    """Required cells in order; empty for code that measures all conditions at once."""
     counts: CellCounts | None
     arm_commands: tuple[tuple[str, str], ...]
     """For repository studies: arm -> its command-line words."""
@@ -170,7 +170,7 @@ def _read_arm_commands(run: CachedRun, node: Node) -> Iterator[tuple[str, str]]:
 def build_grids(
     values: Sequence[Measurement], before: Sequence[Measurement] = (), plan: DataPlan | None = None
 ) -> tuple[MeasurementGrid, ...]:
-    """Build tables of measurements in the order in which they were made; `before` are those of the node's parent.
+    """Build tables of measurements in the order of measuring; `before` has those of the node's parent.
 
     Metrics that the plan does not name are neither marked nor compared.
     """

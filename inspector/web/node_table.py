@@ -73,7 +73,7 @@ class TableLine(NamedTuple):
 
 
 class NodeTable(NamedTuple):
-    """Matching lines in order, of `total`; `titles` has all columns, `shown` those chosen."""
+    """Matching lines in order, of `total`; `titles` has all columns, `shown` the chosen ones."""
 
     query: TableQuery
     titles: Mapping[str, str]
@@ -156,7 +156,7 @@ def _build_line(state: RunState, row: NodeRow) -> TableLine:
 
 
 def table_to_csv(table: NodeTable) -> str:
-    """Format all columns as CSV for spreadsheets; untrusted text never starts a formula."""
+    """Format all columns as CSV for spreadsheets; untrusted text cannot start a formula."""
     file = io.StringIO()
     out = csv.writer(file)
     out.writerow(map(_escape_formula, table.titles.values()))

@@ -74,8 +74,9 @@ class PageRenderer:
     """Renders templates and single macros."""
 
     def __init__(self, addresses: Mapping[str, str], *, form_token: str = "", single: bool = False) -> None:
-        """`addresses` are those of the script and style sheet; without a `form_token`, pages have no actions. `single`:
-        only one run."""
+        """`addresses` are the addresses of the script and the style sheet; without a `form_token`, pages have no
+        actions. `single`: the server shows only one run.
+        """
         self._environment = Environment(
             loader=FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,

@@ -1,11 +1,11 @@
 """Link every printed value in the released paper to the key that it is bound to.
 
 The paper's TeX gives the words around each value (`inspector.paper_text`), the PDF gives the positions of words
-(`inspector.web.pdf_pages`). A value is located where the PDF prints it between the same words, which also separates
+(`inspector.web.pdf_pages`). A value is located where the PDF prints it between the same words, which also distinguishes
 equal values. Values without a key in the source (rows typeset by the program) are linked by their digits, and node ids
 to their nodes.
 
-Limits: a value may not be found. If the surrounding words differ from the source, it is only linked by its digits.
+Limits: a value may not be found. If the surrounding words differ from the source, it is linked only by its digits.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ CONTEXT_TOKENS: Final = 12
 MIN_CONTEXT_MATCH: Final = 0.45
 """Minimum share of the words before or after a value that must match."""
 MIN_SHARE_OF_BEST: Final = 0.7
-"""Minimum share of the best match at which the next position after the previous value is chosen, since rows of a table
-look alike."""
+"""The next position after the previous value is chosen if it reaches this share of the best match, since rows of a
+table look alike.
+"""
 _TOKEN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\W\d_]+|\d+")
 _NODE = re.compile(r"n\d{4,}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -51,7 +52,7 @@ def find_links(
 ) -> tuple[PageLink, ...]:
     """Find the links on the pages of a document. `texts` have keys, `figures` maps name -> caption.
 
-    Texts that the PDF may omit come last, so that they only match places not yet taken.
+    Passages that the PDF may omit come last, so that they match only places not yet taken.
     """
     words = document.words
     spelled = [(token, word) for word in words for token in tokenize(word.text)]
@@ -91,14 +92,14 @@ def find_links(
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into words and numbers for comparison."""
+    """Split a string into words and numbers for comparison."""
     return [one.lower() for one in _TOKEN.findall(text.replace("\u2212", "-"))]
 
 
 def _locate_values(
     text: TextBits, tokens: Sequence[str], places: Mapping[str, list[int]]
 ) -> Iterator[tuple[str, range]]:
-    """Yield each value of a text with its token range, which is then removed from `places`."""
+    """Yield each value of a passage with its token range, which is then removed from `places`."""
     source, values, last = list[str](), list[tuple[str, range]](), 0
     for bit in text:
         own = tokenize(bit.text)
@@ -133,8 +134,9 @@ def _locate_values(
 
 
 def _match_share(a: Sequence[str], b: Sequence[str]) -> float:
-    """Return the share of words of one sequence that occur in the other; half of the weight requires the same
-    position."""
+    """Return the share of words of one sequence that occur in the other; half of the weight counts only words at
+    the same position.
+    """
     return (len(set(a) & set(b)) + sum(map(eq, a, b))) / 2
 
 

@@ -145,7 +145,7 @@ class PaperHandlers:
 
 
 def list_figures(state: RunState) -> Iterator[PaperFigure]:
-    """List the figures of a paper, as drawn from the record."""
+    """List the figures of a paper as they were drawn from the record."""
     made = state.figures
     if made is None:
         return

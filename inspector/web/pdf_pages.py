@@ -28,13 +28,13 @@ MAX_PAGES: Final = 200
 PICTURE_WIDTH_PIXELS: Final = 1100
 """Width of a page image in pixels."""
 _POPPLER_LOCK = threading.Lock()
-"""Only one poppler process runs at a time, since browsers request many pages at once."""
+"""Limits poppler to one process at a time, since browsers request many pages at once."""
 _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
 _WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
 
 
 class PdfError(Exception):
-    """Raised if pages cannot be read. The message says why and how to fix it."""
+    """Raised if pages cannot be read. The message gives the reason and the fix."""
 
 
 class PdfWord(NamedTuple):

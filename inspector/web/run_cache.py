@@ -1,4 +1,4 @@
-"""Runs shown on a page. Each is read once for all viewers, and only the new part of its log.
+"""Runs shown on a page. Each run is read once for all viewers, and only the new part of its log is read.
 
 Logs are read on request, at most every `MIN_REFRESH_SECONDS`. If a run becomes unreadable or disappears, its last state
 is kept with the reason in `trouble`. Only the most recently used runs are kept in memory.
@@ -45,7 +45,7 @@ class CachedRun:
         self._latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
         self._looked = -1e9
         self.lock = threading.RLock()
-        """Held while the state is updated, and by readers of more than one value."""
+        """Lock that is held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
         self._cells: tuple[int, CellsByNode] | None = None
 
@@ -133,7 +133,7 @@ class RunListEntry:
         self.settled = (
             self.status.condition != "running" and time.time() - _changed_at(run.folder) / 1e9 > MIN_STABLE_SECONDS
         )
-        """Whether it cannot change until its log grows."""
+        """Whether the entry cannot change until its log grows."""
 
 
 class RunCollection:
@@ -169,7 +169,7 @@ class RunCollection:
         return self.place if self.single else self._find_folders().get(name, self.place / name)
 
     def find_run(self, name: str) -> CachedRun | None:
-        """Return a run by name in its current state; None if there is none."""
+        """Return a run by name in its current state; None if it does not exist."""
         with self._lock:
             if name not in self._open and name not in self.list_names():
                 return None
@@ -179,7 +179,7 @@ class RunCollection:
         return known
 
     def find_entry(self, name: str) -> RunListEntry | None:
-        """Return a list entry, read again if its log has grown or its process may have ended."""
+        """Return a list entry; it is read again if its log has grown or its process may have ended."""
         folder = self._find_folder(name)
         now, known = read_log_stamps(folder), self._lines.get(name)
         if (
@@ -203,7 +203,9 @@ def _changed_at(run: Path) -> float:
 
 
 def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:
-    """Return the value of a key, creating it if missing; at most `max_entries` are kept, most recently used."""
+    """Return the value of a key, which is created if it is missing; only the `max_entries` most recently used
+    values are kept.
+    """
     known[key] = found = known.pop(key, None) or make()
     while len(known) > max_entries:
         known.pop(next(iter(known)), None)

@@ -18,7 +18,7 @@ from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind
 ChartAxisUnit = Literal["nodes", "hours", "cost"]
 CHART_WIDTH, CHART_HEIGHT = 960.0, 240.0
 OUTLIER_FENCE = 3.0
-"""Interquartile ranges beyond which a value is clipped to the chart's edge."""
+"""Number of interquartile ranges beyond which a value is clipped to the chart's edge."""
 
 
 class NodeDot(NamedTuple):
@@ -31,7 +31,7 @@ class NodeDot(NamedTuple):
 
 
 class RunChart(NamedTuple):
-    """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
+    """`best` is a polyline, `baseline` its value and height in pixels; `missing` is the reason for a missing chart."""
 
     over: ChartAxisUnit
     title: str
@@ -120,7 +120,7 @@ def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
 
 
 def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
-    """Return the values that determine the chart's height: all but far worse outliers, which would flatten it."""
+    """Return the values that determine the chart's height: all except much worse outliers, which would flatten it."""
     if len(values) < 4:
         return [*values]
     first, _, third = quantiles(values, n=4, method="inclusive")
@@ -129,7 +129,7 @@ def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
 
 
 def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) -> list[tuple[float, float]]:
-    """Return the points of the best value reached so far by valid search nodes."""
+    """Return the points of the running best value of valid search nodes."""
     found = [
         (x, row.metric)
         for x, row in sorted(at, key=lambda one: one[0])
@@ -143,7 +143,7 @@ def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) ->
 
 
 def baseline_value(state: RunState, tree: RunTree) -> float | None:
-    """Return the baseline's primary metric in the currently best node; None if there is none."""
+    """Return the baseline's primary metric in the currently best node; None if it was not measured."""
     rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
     best = (
         tree.winner

@@ -53,7 +53,7 @@ class RunViewHandlers:
         self._watched, self._pages, self._foresee = get_run, pages, estimate
 
     def now(self, name: str) -> Response:
-        """Render the part of the run's page shown while it is running; empty otherwise."""
+        """Render the part of a run's page that is shown while the run is running; empty otherwise."""
         run = self._watched(name)
         with run.lock:
             shown = read_current_activity(run, self._foresee) if run.is_running else None
@@ -137,9 +137,9 @@ class RunViewHandlers:
         if len(names) < 2:
             raise HTTPException(400, "select 2 to 6 runs to compare")
         runs = [self._watched(name) for name in names]
-        with ExitStack() as held:
+        with ExitStack() as locks:
             for one in sorted(runs, key=lambda one: one.name):  # a fixed order prevents deadlocks
-                held.enter_context(one.lock)
+                locks.enter_context(one.lock)
             found = build_runs_comparison(runs)
         return self._pages.render_response("runs", found=found)
 

@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 
 
 def bind_socket(port: int) -> socket.socket:
-    """Return a listening socket on the loopback address; port 0 takes a free port. Raises `UsageError`."""
+    """Return a listening socket on the loopback address; port 0 selects a free port. Raises `UsageError`."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -94,8 +94,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-"""Headers of every response that does not set its own. (Under `no-referrer`, forms would be sent with `Origin:
-null`.)"""
+"""Default headers of responses. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
 FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
@@ -156,8 +155,9 @@ class RequestGuard:
 
 
 def _check_form(headers: Headers, origin: str) -> Response | None:
-    """Return the refusal of a POST that cannot come from a form of these pages; h11 cuts a body longer than
-    declared."""
+    """Return the refusal of a POST that cannot come from a form of these pages; h11 cuts a body that is longer than
+    declared.
+    """
     if headers.get("origin") != origin or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refuse("only forms of this page are accepted")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_CONTENT_TYPE:

@@ -80,7 +80,9 @@ def assign_columns(parents: Mapping[str, str | None]) -> dict[str, float]:
 
 
 class IntervalBar(NamedTuple, Generic[T]):
-    """A claim or effect as a bar 160 pixels wide: replicates as dots, the interval as a line (None: no interval)."""
+    """A claim or effect as a bar 160 pixels wide: replicates as dots, the interval as a line (None if there is no
+    interval).
+    """
 
     claim: T
     replicate_positions: tuple[float, ...]

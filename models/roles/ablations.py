@@ -1,9 +1,9 @@
-"""Ablations of a finished paper or a draft by any author: planning the ones it needs, and judging plans.
+"""Ablations of a finished paper or a draft by any author: planning the ablations it needs, and judging plans.
 
-`paper_ablations` plans as the authors would, or as a reviewer who misses some. `ablation_match` matches planned with
-reported ablations without knowing which list is which. `review_requests` lists what reviews ask for, and
-`request_match` which planned ablations they ask for. Each item to match has an id and is answered exactly once.
-Source: AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompts are not copied.
+`paper_ablations` plans as the authors would, or as a reviewer who finds some missing. `ablation_match` matches planned
+with reported ablations without knowing which list is which. `review_requests` lists what reviews ask for, and
+`request_match` which planned ablations they ask for. Each item to match has an id and is answered exactly once. Source:
+AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompts are not copied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class ListedAblation(FrozenModel):
 
 
 class PaperAblationsInputs(FrozenModel):
-    view: Literal["author", "reviewer"] = Field(description="author: the paper ends with its method")
+    view: Literal["author", "reviewer"] = Field(
+        description="author: the paper is shown only up to the end of its method"
+    )
     title: str
     abstract: str
     paper: ShownPaper
@@ -49,7 +51,7 @@ class PaperAblationsInputs(FrozenModel):
         max_length=200,
         description=("for a planner that reads by section: every section title, with its length"),
     )
-    requests_left: int = Field(default=0, description="how many more times parts of the paper can be requested")
+    requests_left: int = Field(default=0, description="number of times that parts of the paper can still be requested")
     plan: tuple[ListedAblation, ...] = Field(
         default=(),
         max_length=MAX_LISTED,
@@ -61,7 +63,7 @@ class AblatedPart(FrozenModel):
     """A part of the method, and whether the paper ablates it."""
 
     part: Words
-    claim: Words = Field(description="what the paper says this part does; 'none' if it says nothing")
+    claim: Words = Field(description="effect that the paper ascribes to this part; 'none' if it says nothing")
     quote: Quote
     ablated: bool = Field(description="whether the paper reports an ablation of this part")
     where: str = Field(default="", max_length=600, description="for an ablated part: a passage that reports it, copied")
@@ -70,25 +72,28 @@ class AblatedPart(FrozenModel):
 class WantedAblation(FrozenModel):
     """A requested ablation."""
 
-    name: str = Field(min_length=1, max_length=120, description="a few words that name only this one")
+    name: str = Field(min_length=1, max_length=120, description="a short name that no other entry has")
     ablated_part: Words = Field(description="the changed part, in the paper's own words")
     action: Action
     replacement: tuple[Words, ...] = Field(
         default=(), max_length=6, description=("for REPLACE and ADD: each alternative to try; empty for REMOVE")
     )
-    metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="metrics of the paper that would show it")
+    metrics: tuple[Words, ...] = Field(
+        default=(), max_length=8, description="metrics of the paper that would show its effect"
+    )
     claim: Words = Field(description="the claim it tests")
     quote: Quote
     probability: float = Field(ge=0, le=1, description="as your task defines it")
 
 
 class Remark(FrozenModel):
-    """How the paper relates to an ablation that somebody else planned."""
+    """The relation of the paper to an ablation that somebody else planned."""
 
     entry: str = Field(description="its id")
     standing: Literal["missing", "there already", "no such part"] = Field(
         description=(
-            "missing: it would add something; there already: the paper reports it; no such part: the method has none"
+            "missing: it would add something; there already: the paper reports it; no such part: the method does not "
+            "have the part"
         )
     )
     why: Words
@@ -96,7 +101,9 @@ class Remark(FrozenModel):
 
 
 class PaperAblations(FrozenModel):
-    """The parts of a method, those that carry a claim but are not ablated, and the ablations to ask for, best first."""
+    """The parts of a method, the parts that carry a claim but are not ablated, and the ablations to request, best
+    first.
+    """
 
     wants: tuple[Words, ...] = Field(
         default=(),
@@ -121,7 +128,9 @@ def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations)
     _check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
-        raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what replaces the part, or is added")
+        raise ValueError(
+            f"ablations: {', '.join(bare)} need a replacement: say what replaces the part, or what is added"
+        )
     if len(answer.ablations) > inputs.most:
         raise ValueError(
             f"ablations: {len(answer.ablations)} given, at most {inputs.most} allowed: keep the first ones"
@@ -206,7 +215,9 @@ class ReviewRequest(FrozenModel):
 
     part: Words = Field(description="the part to change")
     change: str = Field(
-        default="", max_length=600, description="how, if a review says so: the action, the replacement; otherwise empty"
+        default="",
+        max_length=600,
+        description="the action and the replacement, if a review names them; otherwise empty",
     )
     asked: tuple[ReviewQuote, ...] = Field(min_length=1, max_length=20, description="a passage of each review")
 

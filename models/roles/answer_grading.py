@@ -30,7 +30,7 @@ class GroundTruthItem(FrozenModel):
 class DesignInputs(FrozenModel):
     question: str
     items: tuple[GroundTruthItem, ...]
-    design: tuple[str, ...] = Field(description="the submitted design, one statement each")
+    design: tuple[str, ...] = Field(description="statements of the submitted design")
 
 
 class ItemVerdict(FrozenModel):
@@ -52,7 +52,7 @@ class ChangeInputs(FrozenModel):
     items: tuple[GroundTruthItem, ...]
     change: str = Field(description="the change as a unified diff")
     originals: str = Field(default="", description="the scripts that were removed from the repository")
-    cut: bool = Field(default=False, description="whether the diff was cut to fit")
+    cut: bool = Field(default=False, description="whether the diff was shortened to fit")
 
 
 class RequirementVerdict(FrozenModel):
@@ -100,7 +100,7 @@ class ConductInputs(FrozenModel):
 
 
 class Conduct(FrozenModel):
-    """Suspicions of a reader of the log; facts decide, and this is shown next to them."""
+    """Suspicions of a reader of the log; facts decide, and the suspicions are shown next to them."""
 
     reason: Words
     paper_access: bool

@@ -15,20 +15,22 @@ from labwright.record.schema.nodes import NodeKind
 
 
 class CodeReaderInputs(FrozenModel):
-    """Inputs without the author's explanations and without measurements: the reader sees only the code."""
+    """Inputs without the author's explanations and without measurements, since the reader sees only the code."""
 
     task: str = Field(description="task of the data plan")
     arms: tuple[Arm, ...]
     metrics: tuple[MetricSpec, ...]
     datasets: tuple[str, ...]
     kind: NodeKind
-    ablated: str = Field(default="", description="names of its ablations, if it is an ablation node")
-    change: str = Field(default="", description="the change such a node had to make, in its author's words")
+    ablated: str = Field(default="", description="names of its arms, if it is an ablation node")
+    change: str = Field(
+        default="", description="for an ablation node: the change that it had to make, as its author described it"
+    )
     files: dict[str, str] = Field(description="path -> code without comments and docstrings, with line numbers")
 
 
 class CodeReading(FrozenModel):
-    """Doubts about the code, and the verdict. The doubts come before the verdict."""
+    """Doubts about the code, and the verdict. The field of doubts precedes the verdict."""
 
     doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
     verdict: Literal["honest", "doubtful", "dishonest"] = Field(

@@ -1,4 +1,4 @@
-"""Write an experiment (`code`); also what several roles are shown of the study, its nodes and their runs."""
+"""Write an experiment (`code`); also the inputs about the study, its nodes and their runs that several roles share."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, SourceTreeError
 from labwright.record.tuning_results import ChosenSetting
 
 Seconds = Annotated[float, EnvironmentField(0.0)]
-"""A time limit in seconds. A second limit in a prompt is that of the one retry after the first limit was reached; 0:
-none."""
+"""A time limit in seconds. A second limit in a prompt applies to the single retry after the first limit was
+reached; 0: no retry.
+"""
 MeasuredRate = Annotated[ComputeRate | None, EnvironmentField(None)]
 """Speed of experiments on this machine; None: not measured."""
 
@@ -49,7 +50,7 @@ class MetricChange(FrozenModel):
     arm."""
 
     dataset: str
-    same: str = Field(description="the level, or the arm, that all of these share; empty if there are no levels")
+    same: str = Field(description="the level or arm that all these cells share; empty if there are no levels")
     name: str = Field(description="name of the metric")
     first: str = Field(description="the first arm, or level")
     value: float = Field(description="there")
@@ -82,11 +83,13 @@ class NodeBrief(FrozenModel):
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict")
-    advice: tuple[str, ...] = Field(default=(), description="how to improve its accepted figures, as `name: what`")
+    advice: tuple[str, ...] = Field(
+        default=(), description="improvements of its accepted figures, as `name: improvement`"
+    )
     next_step: str = Field(default="", description="the next step that its verdict suggests")
     failure: Failure | None = None
     stdout_tail: str = ""
-    seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
+    seedless: bool = Field(default=False, description="whether its replicates gave equal values for every seed")
     findings: tuple[str, ...] = Field(default=(), description="findings of the honesty check of its code")
     artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts for `lab.artifact`")
     settings: tuple[ChosenSetting, ...] = Field(
@@ -129,17 +132,17 @@ class CommonFailure(FrozenModel):
     """A failure shared by several children of a working node; it is fixed in the node before it gets more children."""
 
     children: tuple[NodeLine, ...]
-    failure: Failure = Field(description="failure of the first of them")
+    failure: Failure = Field(description="failure of the first of these children")
     difference: str = Field(default="", description="unified diff from the node's code to that child's")
 
 
 class OmittedNodes(FrozenModel):
-    """Counts of the finished nodes without their own line."""
+    """Counts of the finished nodes that have no line of their own."""
 
     worked: int
     failed: dict[ErrorClass, int] = Field(default={}, description="error class -> number of nodes")
-    tried: tuple[str, ...] = Field(default=(), description="what they varied, without repetition, newest first")
-    more: int = Field(default=0, description="number of such names left out")
+    tried: tuple[str, ...] = Field(default=(), description="values of their `varies`, without repetition, newest first")
+    more: int = Field(default=0, description="number of these values left out")
 
 
 class NodeInFlight(FrozenModel):
@@ -152,7 +155,7 @@ class NodeInFlight(FrozenModel):
 
 
 class UnreportedStage(FrozenModel):
-    """A stage that is over, and whose report is not written yet: its nodes instead."""
+    """A stage that is over but has no report yet; its nodes are shown instead."""
 
     stage: StageName
     best: str
@@ -160,7 +163,7 @@ class UnreportedStage(FrozenModel):
 
 
 class RequiredMeasurements(FrozenModel):
-    """What a node of a stage must measure: every condition of the data plan on every dataset."""
+    """The measurements required of a node of a stage: every condition of the data plan on every dataset."""
 
     datasets: tuple[str, ...]
     arms: tuple[str, ...] = Field(default=(), description="empty for an ablation, which has its own arm")
@@ -178,14 +181,16 @@ class AuthorInputs(StudyInputs):
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan's arms answer the item, according to the plan: "
-        "then the answer may be that nothing is worth trying",
+        description="whether the plan's arms answer the item, according to the plan; "
+        "if so, the author may answer that nothing is worth trying",
     )
-    others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
+    others: tuple[Ablation, ...] = Field(
+        default=(), description="the other planned ablations, which other authors write"
+    )
     ordinal: int = Field(default=0, description="number of this proposal of its kind, from 0; each must differ")
     variation: int = Field(default=0, description="number of the branch, whose choices should differ; 0: none")
     duty: RequiredMeasurements | None = Field(
-        default=None, description="what must be measured; None: all that the data plan names"
+        default=None, description="measurements required of this node; None: all that the data plan names"
     )
     parent: NodeBrief | None = None
     tables: Tables = Field(default=Tables(), description="tables of the parent")
@@ -223,14 +228,16 @@ ARM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
 def list_added_arms(inputs: AuthorInputs, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arms that an answer adds to the data plan's: an ablation's, or those of a node that fixes one."""
+    """Return the arms that an answer adds to those of the data plan: those of an ablation, or of a node that fixes
+    one.
+    """
     if inputs.stage != "ablation":
         return ()
     return (inputs.ablation.name,) if inputs.ablation is not None else named
 
 
 def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) -> None:
-    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named`."""
+    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named` is set."""
     compared = list_main_arms(inputs.data_plan)
     odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
     if odd:
@@ -246,19 +253,20 @@ class Program(FrozenModel):
     """An experiment and its plots, as files and edits of the parent's files; or why none is worth running."""
 
     title: str = Field(description="up to ten words")
-    plan: str = Field(description="what is done and why, in a few sentences")
+    plan: str = Field(description="description of the experiment and its purpose, in a few sentences")
     varies: str = Field(
         description="the one thing that distinguishes this node, e.g. 'a wider network' or 'without label smoothing'"
     )
     files: tuple[WholeFile, ...] = Field(
-        default=(), description="whole files: all of a draft, otherwise new or rewritten ones"
+        default=(), description="whole files: for a draft all files, otherwise those that are new or rewritten"
     )
     edits: tuple[SourceEdit, ...] = Field(
         default=(), description="changes of the parent's files; files not named stay as they are"
     )
     removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
     arms: tuple[str, ...] = Field(
-        default=(), description="names of arms measured beyond those of the data plan: that of an ablation"
+        default=(),
+        description="names of arms measured in addition to those of the data plan, such as that of an ablation",
     )
     nothing_left: str = Field(
         default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
@@ -274,7 +282,9 @@ class Program(FrozenModel):
         return made
 
     def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """Return the arms measured beyond those of the data plan: an ablation's, or those of a node that fixes one."""
+        """Return the arms measured in addition to those of the data plan: those of an ablation, or of a node that
+        fixes one.
+        """
         return list_added_arms(inputs, self.arms)
 
 
@@ -296,7 +306,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
     if planned is not None and program.arms and planned.name not in program.arms:
         raise SourceTreeError(
             f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
-            f"{planned.name!r}: others write the other ablations"
+            f"{planned.name!r}: other nodes measure the other ablations"
         )
     check_added_arms(inputs, program.list_added_arms(inputs), named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:

@@ -31,13 +31,13 @@ class ArrayBrief(FrozenModel):
     shape: tuple[int, ...]
     dtype: str
     ranges: tuple[Range, ...] = Field(
-        default=(), description="one for the whole array; for a narrow table, one per column"
+        default=(), description="one range for the whole array; for a narrow table, one per column"
     )
     missing: int = Field(default=0, description="number of values that are not finite")
 
 
 class PlotInputs(FrozenModel):
-    """For role `plot`: redraw refused figures, or draw the figures of an aggregate."""
+    """Inputs of role `plot`, which redraws refused figures or draws the figures of an aggregate."""
 
     data_plan: DataPlan
     purpose: Literal["replot", "aggregate"]
@@ -45,7 +45,9 @@ class PlotInputs(FrozenModel):
     plan: str = ""
     plots: str = Field(default="", description="the refused script; for an aggregate, the node's script")
     complaints: tuple[str, ...] = ()
-    advice: tuple[str, ...] = Field(default=(), description="how reviewers would improve the accepted figures")
+    advice: tuple[str, ...] = Field(
+        default=(), description="improvements that reviewers suggested for the accepted figures"
+    )
     seeds: tuple[int, ...] = Field(default=(), description="for an aggregate: seed of each folder in inputs/")
     lab_reference: str = Field(description="the part of `lab`'s documentation about plotting")
 
@@ -82,15 +84,17 @@ class VisionInputs(FrozenModel):
     """
 
     data_plan: DataPlan
-    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures they are")
+    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="source of the figures")
     seeds: tuple[int, ...] = Field(default=(), description="seeds of the runs that an aggregate combines")
     plan: str
     names: tuple[str, ...]
     facts: tuple[FigureFacts, ...]
     lint: tuple[tuple[str, ...], ...] = Field(
-        description="reasons for which the figure lint refuses it, one tuple per figure"
+        description="reasons why the figure lint refuses a figure, one tuple per figure"
     )
-    remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="further complaints of the lint, likewise")
+    remarks: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="other complaints of the lint, one tuple per figure"
+    )
     arrays: tuple[ArrayBrief, ...] = Field(default=(), description="arrays from which the figures may have been drawn")
     earlier: tuple[tuple[str, ...], ...] = Field(
         default=(), description="findings of the last review of a figure with that name, one tuple per figure"
@@ -137,7 +141,9 @@ class FiguresInputs(StudyInputs):
     synthetic: tuple[str, ...] = Field(default=(), description="datasets with generated examples")
     style: FigureStyle = FigureStyle(text_width=5.5, column_width=5.5)
     lab_reference: str
-    complaints: tuple[str, ...] = Field(default=(), description="complaints about refused figures, as `name: what`")
+    complaints: tuple[str, ...] = Field(
+        default=(), description="complaints about refused figures, as `name: complaint`"
+    )
     keep: tuple[str, ...] = Field(default=(), description="accepted figures, which are not drawn again")
     previous: str = Field(default="", description="the code of the refused figures")
 
@@ -164,7 +170,7 @@ FIGURES = Role("figures", FiguresInputs, FigureScript, prompt_tokens=25_000, typ
 
 
 class FigureMention(FrozenModel):
-    """A paragraph that refers to a figure, with its values printed."""
+    """A paragraph that refers to a figure, caption, with its values printed."""
 
     where: str = Field(description="title of its section, or 'abstract'")
     text: str
@@ -178,8 +184,8 @@ class PlacedFigure(FrozenModel):
     placement: FigurePlacement
     width: float = Field(description="inches on the page")
     scale: float = Field(default=1.0, description="printed width divided by drawn width")
-    description: str = Field(description="what it was drawn to show")
-    caption: str = Field(description="with its values printed")
+    description: str = Field(description="purpose of the figure")
+    caption: str = Field(description="caption, with its values printed")
     mentions: tuple[FigureMention, ...] = ()
     lint: tuple[str, ...] = Field(default=(), description="findings of the lint")
     data: tuple[str, ...] = Field(default=(), description="what was drawn, one line each")

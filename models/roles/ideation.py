@@ -1,7 +1,7 @@
 """Find ideas and write them up.
 
 `idea` drafts, `idea_reflect` compares a draft with search results, `related_work` and `proposal` write the steps
-between an idea and a run, `idea_of` extracts an idea from a text, `digest` summarises a document of the user.
+between an idea and a run, `idea_of` extracts an idea from a document, `digest` summarises a document of the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class IdeaText(FrozenModel):
     experiments: tuple[Sentence, ...] = Field(min_length=2, max_length=12)
     risks: tuple[Sentence, ...] = Field(min_length=1, max_length=12)
     datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names as in the machine's list")
-    metric: str = Field(min_length=1, max_length=300, description="the primary one, and which direction is better")
+    metric: str = Field(min_length=1, max_length=300, description="the primary metric, and its better direction")
 
     @property
     def idea(self) -> Idea:
@@ -78,7 +78,8 @@ class ClosestPick(FrozenModel):
         default="",
         max_length=400,
         description=(
-            "what its abstract says it does, up to thirty words copied from it word for word; empty if it has none"
+            "what the work does, in up to thirty words copied word for word from its abstract; empty if it has no "
+            "abstract"
         ),
     )
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
@@ -89,9 +90,11 @@ class IdeaReflectInputs(FrozenModel):
     means: AvailableResources
     draft: IdeaDraft
     fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
-    searches: tuple[LiteratureSearch, ...] = Field(min_length=1, description="with their answers; works are in `works`")
+    searches: tuple[LiteratureSearch, ...] = Field(
+        min_length=1, description="searches and their results; the works are in `works`"
+    )
     works: tuple[FoundPaper, ...] = Field(default=(), description="works found by all searches, each once")
-    closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the previous round")
+    closest: tuple[ClosestPick, ...] = Field(default=(), description="closest works named in the previous round")
     earlier: tuple[Idea, ...] = ()
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="faults of the draft found by a program")
@@ -101,13 +104,13 @@ class IdeaReflectInputs(FrozenModel):
 class IdeaReflection(FrozenModel):
     """The idea after a round of reflection, whole."""
 
-    thoughts: str = Field(min_length=1, max_length=3000, description="what was weak, and what was changed")
+    thoughts: str = Field(min_length=1, max_length=3000, description="weaknesses found, and changes made")
     closest: tuple[ClosestPick, ...] = Field(default=(), max_length=8)
     alike: str = Field(default="", description="the name of an earlier idea that this one repeats in substance")
     idea: IdeaText
     estimate: ResourceEstimate
     queries: tuple[Query, ...] = Field(default=(), max_length=MAX_QUERIES, description="further searches; empty: none")
-    done: bool = Field(description="whether another round would change nothing that matters")
+    done: bool = Field(description="whether another round would change nothing important")
 
 
 IDEA_REFLECT = Role("idea_reflect", IdeaReflectInputs, IdeaReflection, temperature=0.7)
@@ -124,16 +127,18 @@ class RelatedWorkInputs(FrozenModel):
 
 
 class WorkNote(FrozenModel):
-    """A paper's abstract in short, and what it means for the idea."""
+    """A short version of a paper's abstract, and its meaning for the idea."""
 
     paper: int = Field(ge=1, description="its number in the list")
     summary: str = Field(min_length=1, max_length=800, description="from its abstract alone")
 
 
 class RelatedWork(FrozenModel):
-    """A review of the works found; it names no others."""
+    """A review of the works that were found; it names no others."""
 
-    notes: tuple[WorkNote, ...] = Field(default=(), max_length=20, description="those that matter, in a sensible order")
+    notes: tuple[WorkNote, ...] = Field(
+        default=(), max_length=20, description="works that matter for the idea, in a sensible order"
+    )
     challenges: tuple[Sentence, ...] = Field(min_length=1, max_length=5, description="what makes the question hard")
 
 
@@ -159,7 +164,7 @@ class Proposal(FrozenModel):
     method: str = Field(min_length=50, max_length=10_000)
     design: str = Field(min_length=50, max_length=8000, description="arms, data, splits, metrics, seeds, ablations")
     outcomes: str = Field(
-        min_length=50, max_length=5000, description="what each outcome would mean, including the null one"
+        min_length=50, max_length=5000, description="meaning of each outcome, including a null result"
     )
 
 
@@ -173,7 +178,7 @@ class IdeaFromTextInputs(FrozenModel):
 
 
 class IdeaFromText(FrozenModel):
-    """The idea that a text describes; otherwise `idea` is empty and `missing` says why."""
+    """The idea that a document describes; otherwise `idea` is empty and `missing` says why."""
 
     idea: IdeaText | None = None
     missing: str = Field(default="", max_length=500)

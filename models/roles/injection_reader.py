@@ -1,6 +1,6 @@
 """Role `influence`: find passages of a paper, or of its files, that address its judge instead of its readers.
 
-The answer is only a list of numbers, so that a passage cannot obtain anything here, whatever it asks for.
+The answer is only a list of numbers, so a passage cannot achieve anything here, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _check_passage_numbers(inputs: InfluenceInputs, found: Influence) -> None:
 
 
 MAX_CALLS = 6
-"""Limit for a run's own paper, which has no other files: as many as its longest excerpt needs
+"""Maximum number of passages of a run's own paper, which has no other files: enough for its longest excerpt
 (`review.judge.injection_screening`).
 """
 

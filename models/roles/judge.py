@@ -1,4 +1,4 @@
-"""Judge papers: one by a rubric (`judge`), and the better of two (`prefer`).
+"""Judge papers: score one by a rubric (`judge`), or choose the better of two (`prefer`).
 
 `build_answer_type(rubric)` builds the output type: one required score per dimension, each within its own scale. A score
 that is missing or out of range violates the schema, so the model is asked again; no score is ever filled in.
@@ -56,11 +56,11 @@ class PreferInputs(FrozenModel):
 
 
 class PaperPreference(FrozenModel):
-    """Which of two papers is the better one. The reasons come before the verdict."""
+    """The better of two papers. The reasons come before the verdict."""
 
     for_first: Ground = Field(description="strengths and weaknesses of the first paper, with a passage")
-    for_second: Ground = Field(description="the same for the second")
-    deciding: Ground = Field(description="what decides between them, in one or two sentences")
+    for_second: Ground = Field(description="strengths and weaknesses of the second paper, with a passage")
+    deciding: Ground = Field(description="deciding reason, in one or two sentences")
     better: Better
 
 
@@ -110,7 +110,7 @@ class ScoreScale(FrozenModel):
 
 
 class JudgeQuestion(FrozenModel):
-    """A question to a judge, and the name of the field for the answer."""
+    """A question to a judge, with the name of the field for its answer."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
@@ -139,7 +139,9 @@ class Rubric(FrozenModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
     title: Text
-    subject: Text = Field(default="a finished machine learning paper", description="what is judged, in a few words")
+    subject: Text = Field(
+        default="a finished machine learning paper", description="the judged document, in a few words"
+    )
     source: str = Field(default="", max_length=1000)
     advice: tuple[Text, ...] = Field(default=(), max_length=12)
     checks: tuple[RubricCheck, ...] = Field(default=(), max_length=4)
@@ -147,8 +149,8 @@ class Rubric(FrozenModel):
     confidence: ScoreScale
     results: bool = Field(
         default=False,
-        description="whether to ask also for the origin of the results and for a score of "
-        "the text alone, on the scale of `overall`",
+        description="whether to ask also for the origin of the results, and for a score of "
+        "the text alone on the scale of `overall`",
     )
 
     @model_validator(mode="after")
@@ -174,7 +176,9 @@ class Rubric(FrozenModel):
 
 
 class RecordFacts(FrozenModel):
-    """Facts from the record about the run behind a paper of this program. Counts, unless a unit is given."""
+    """Facts from the record about the run behind a paper of this program. All values are counts unless a unit is
+    given.
+    """
 
     released: bool = Field(description="False: the paper is a draft that the binder or LaTeX refused")
     nodes: int = Field(description="nodes of the search, without replicates and aggregates")
@@ -242,12 +246,14 @@ class YesNoAnswer(FrozenModel):
     """The answer to a yes/no question, with its evidence."""
 
     details: str = Field(
-        min_length=1, max_length=3000, description="the relevant passages, or where you looked in vain"
+        min_length=1,
+        max_length=3000,
+        description="the relevant passages, or the places where you looked for them without success",
     )
     quote: str = Field(
         default="",
         max_length=600,
-        description=("for a yes: the relevant passage of the paper, copied word for word; for a no: empty"),
+        description=("the relevant passage of the paper, copied word for word; empty if the answer is no"),
     )
     answer: bool = Field(description="true: yes")
 
@@ -259,9 +265,7 @@ class CheckAnswers(FrozenModel):
 class TextAloneAnswer(FrozenModel):
     """The value of the text alone. `build_answer_type` adds the field `score` last."""
 
-    reason: str = Field(
-        min_length=1, max_length=3000, description=("what a reader who has only the paper would say about it")
-    )
+    reason: str = Field(min_length=1, max_length=3000, description=("judgement of a reader who has only the paper"))
 
 
 class ResultsAnswer(FrozenModel):
@@ -305,8 +309,10 @@ class JudgeAnswer(FrozenModel):
         default=CheckAnswers(), description="required if the rubric has questions"
     )
     scores: RubricScores
-    confidence: int = Field(description="in the overall judgement")
-    heuristic: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model: counted, not read")
+    confidence: int = Field(description="confidence in the overall judgement")
+    heuristic: SkipJsonSchema[bool] = Field(
+        default=False, description="set by the offline model, which counts and does not read"
+    )
 
 
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:

@@ -1,4 +1,4 @@
-"""Assess experiments: a node (`feedback`), two nodes (`compare`) and a stage (`summary`)."""
+"""Assess experiments: one node (`feedback`), two nodes (`compare`) or a stage (`summary`)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from labwright.record.tuning_results import ChosenSetting
 class FeedbackInputs(StudyInputs):
     stage: StageName
     kind: NodeKind
-    item: str = Field(default="", description="the agenda item that it worked on, if any")
+    item: str = Field(default="", description="the agenda item on which it worked, if any")
     plan: str
     varies: str
     code: dict[str, str] = Field(description="its Python files except plots.py, path -> text")
     before: dict[str, str] = Field(
-        default={}, description="the same for its parent node, if that was judged sound; otherwise empty"
+        default={}, description="files of its parent node, if that was judged sound; otherwise empty"
     )
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
@@ -34,10 +34,10 @@ class FeedbackInputs(StudyInputs):
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
     duty: RequiredMeasurements | None = Field(
-        default=None, description="what must be measured; None: everything that the data plan names"
+        default=None, description="measurements required of this node; None: all that the data plan names"
     )
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
-    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to implement, if any")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
@@ -60,7 +60,7 @@ class CompareInputs(StudyInputs):
 
 
 class Preference(FrozenModel):
-    """Which of two nodes is the sounder one to build on."""
+    """The sounder of two nodes to build on."""
 
     better: Literal["a", "b", "neither"]
     reasons: str = Field(description="two to four sentences, with locations in the code")
@@ -84,10 +84,12 @@ class Statistic(FrozenModel):
 
 
 class SelectionCandidate(FrozenModel):
-    """A node that was compared for being carried forward."""
+    """A node that was considered as the one to carry forward."""
 
     id: str
-    cells: int = Field(description="how many of the panel's (dataset, condition) cells it measured or diverged in")
+    cells: int = Field(
+        description="number of the panel's (dataset, condition) cells that it measured or in which it diverged"
+    )
     diverged: int = Field(default=0, description="cells in which training diverged, counted as the worst value")
     mean: float | None = Field(description="primary metric, mean over its cells of the deciding arms")
     gain: float = Field(description="relative gain over the reference; positive is better")
@@ -99,15 +101,17 @@ class Selection(FrozenModel):
     rule: str
     arms: tuple[str, ...] = Field(description="the arms whose cells decide")
     cells: int = Field(description="number of (dataset, condition) cells in the stage's panel")
-    reference: str = Field(default="", description="the node that gains are relative to")
-    candidates: tuple[SelectionCandidate, ...] = Field(default=(), description="the chosen one first, then by gain")
+    reference: str = Field(default="", description="node to which gains are relative")
+    candidates: tuple[SelectionCandidate, ...] = Field(
+        default=(), description="compared nodes, the chosen node first, then by gain"
+    )
     noise: dict[str, float] = Field(
         default_factory=dict, description="dataset -> sd between seeds of the deciding mean; no entry: unknown"
     )
     close: tuple[str, ...] = Field(
-        default=(), description="nodes that cannot be distinguished from the one that gains most"
+        default=(), description="nodes that cannot be distinguished from the node with the largest gain"
     )
-    asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
+    asked: tuple[str, ...] = Field(default=(), description="comparisons of these nodes by a model, with their outcome")
 
 
 class SummaryInputs(StudyInputs):
@@ -139,13 +143,17 @@ class SummaryInputs(StudyInputs):
     seedless: tuple[str, ...] = Field(
         default=(), description="replicated nodes whose code ignores the seed: all seeds gave the same values"
     )
-    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
+    branch: tuple[BranchStep, ...] = Field(
+        default=(), description="nodes on the path from the first draft to the stage's best"
+    )
 
 
 class StageReport(FrozenModel):
-    """A stage in words, from the record. `numbers` are keys of the statistics or differences shown."""
+    """A report on a stage in words, written from the record. `numbers` are keys of the statistics or differences
+    shown.
+    """
 
-    tried: str = Field(description="what was done: how many nodes, how many failed and why")
+    tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = Field(default="", description="what the next stage or the paper should do with it")

@@ -40,7 +40,7 @@ class ReflectionRound(FrozenModel):
     """An earlier round of reflection, as shown to the next one."""
 
     number: int
-    outcome: str = Field(description="kept, or undone and why")
+    outcome: str = Field(description="whether the edit was kept, or why it was undone")
     edits: tuple[str, ...] = ()
     refused: tuple[str, ...] = Field(default=(), description="edits that could not be applied, and why")
 
@@ -161,7 +161,7 @@ class CiteQuery(FrozenModel):
     """A search for a work that the draft needs."""
 
     sentence: str = Field(description="the sentence of the draft that needs support, exactly as written")
-    query: str = Field(description="what to search for: a few technical words, or the title of a known work")
+    query: str = Field(description="the search terms: a few technical words, or the title of a known work")
 
 
 class CiteQueries(FrozenModel):
@@ -185,7 +185,7 @@ class ChosenWork(FrozenModel):
 
     number: int = Field(description="number of the work")
     search: int = Field(ge=1, description="number of the search whose sentence it supports")
-    reason: str = Field(min_length=1, description="what in its title or abstract supports the sentence")
+    reason: str = Field(min_length=1, description="part of its title or abstract that supports the sentence")
 
 
 class CiteSelection(FrozenModel):

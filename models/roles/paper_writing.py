@@ -25,14 +25,14 @@ class ClaimLine(FrozenModel):
 
 
 class Reference(FrozenModel):
-    """A verified work that may be cited; only its abstract is known of its content."""
+    """A verified work that may be cited; only the abstract of its content is known."""
 
     key: str
     title: str
     authors: str
     year: str
     note: str = ""
-    abstract: str = Field(default="", description="empty if no catalogue has one")
+    abstract: str = Field(default="", description="empty if no catalogue has an abstract")
 
 
 class DecidedHypothesis(FrozenModel):
@@ -85,7 +85,7 @@ class RequiredStatement(FrozenModel):
 
     id: str
     text: str = Field(description="in words, with the macros that print its numbers")
-    keys: tuple[str, ...] = Field(default=(), description="keys of the hypothesis or the comparisons it is about")
+    keys: tuple[str, ...] = Field(default=(), description="keys of the hypothesis or the comparisons that it reports")
     abstract: bool = Field(default=False, description="whether the abstract has to report it as well")
     required_form: Literal["", "verdict", "shown", "sentence"] = Field(
         default="",
@@ -117,17 +117,17 @@ class WriteInputs(StudyInputs):
     winner_plan: str = ""
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
-    statements: tuple[RequiredStatement, ...] = Field(default=(), description="all that the paper must state")
+    statements: tuple[RequiredStatement, ...] = Field(default=(), description="statements that the paper must contain")
 
 
 MAX_SECTIONS = 12
 
 
 class PlannedSection(FrozenModel):
-    """The plan of a section: what it says, and what it uses."""
+    """The plan of a section: its claim, and the items that it uses."""
 
     title: str
-    claim: str = Field(description="one sentence: what a reader knows after it")
+    claim: str = Field(description="one sentence: what a reader learns from the section")
     keys: tuple[str, ...] = Field(
         default=(), description=("keys that it prints: results with their suffix, settings, and verdicts")
     )
@@ -156,7 +156,7 @@ class PaperOutline(FrozenModel):
 
 class OutlineInputs(FrozenModel):
     inputs: WriteInputs
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous outline")
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous outline")
     previous: PaperOutline | None = None
 
 
@@ -184,7 +184,7 @@ class SectionInputs(FrozenModel):
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     statements: tuple[RequiredStatement, ...] = ()
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous answer")
 
 
 class Sections(FrozenModel):

@@ -1,5 +1,6 @@
-"""Prior work and review of a data plan: `prior_search` proposes searches, `prior_work` extracts what a paper used, and
-`protocol_review` looks for flaws of the plan before any code is written."""
+"""Prior work and review of a data plan: `prior_search` proposes searches, `prior_work` extracts what a paper used,
+and `protocol_review` looks for flaws in the plan before any code is written.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ class ProtocolReviewInputs(FrozenModel):
     device: Annotated[str, EnvironmentField("")] = "cpu"
     rate: MeasuredRate = None
     prior: tuple[PriorPaper, ...] = ()
-    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what at least two of these papers used")
+    common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of these papers")
     answered: tuple[ReviewedFinding, ...] = Field(
         default=(), description="the reviewer's own findings, with the planner's answers; the plan is the new one"
     )

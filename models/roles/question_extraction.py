@@ -29,8 +29,8 @@ class DraftQuestion(FrozenModel):
     """A question answered by one experiment of the paper."""
 
     question: Text
-    method: Text = Field(description="all that is needed to do it, without the outcome")
-    outcome: Text = Field(description="what the paper found")
+    method: Text = Field(description="all that is needed to carry it out, without the outcome")
+    outcome: Text = Field(description="finding of the paper")
     quote: str = Field(max_length=600, description="a passage that reports the outcome, copied; a program looks it up")
     section: str = Field(default="", max_length=200)
     constants: tuple[ExperimentVariable, ...] = Field(default=(), max_length=20)
@@ -77,13 +77,13 @@ class ScriptStepsInputs(FrozenModel):
 
 
 class ScriptStep(FrozenModel):
-    text: str = Field(min_length=1, max_length=600, description="what to do, without naming the script")
+    text: str = Field(min_length=1, max_length=600, description="an instruction that does not name the script")
     path: str
     line: int = Field(ge=1)
 
 
 class ScriptSteps(FrozenModel):
-    """The steps of an implementation, and the instructions to its author."""
+    """The steps of an implementation, and instructions for its author."""
 
     steps: tuple[ScriptStep, ...] = Field(min_length=1, max_length=MAX_STEPS)
     instructions: Text

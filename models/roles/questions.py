@@ -26,11 +26,11 @@ class QuestionInputs(FrozenModel):
     as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
-    complaints: tuple[str, ...] = Field(default=(), description="why the previous answer cannot be used")
+    complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
 
 
 class DesignAnswer(FrozenModel):
-    """A design; or what must be seen first."""
+    """A design; or the places that must be seen first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -44,12 +44,12 @@ class QuestionCodeInputs(QuestionInputs):
     design: ExperimentDesign
     seconds: float = Field(description="time limit of the script")
     written: tuple[ShownFile, ...] = Field(default=(), description="files of the previous attempt, as they are now")
-    failed: str = Field(default="", description="what was wrong with that attempt")
+    failed: str = Field(default="", description="errors in that attempt")
     output: str = Field(default="", description="the end of its output")
 
 
 class CodeAnswer(FrozenModel):
-    """The change that carries out the experiment; or what must be seen first."""
+    """The change that carries out the experiment; or the places that must be seen first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -96,14 +96,12 @@ class ConclusionAnswer(FrozenModel):
     numbers: tuple[StatedNumber, ...] = Field(
         default=(),
         max_length=40,
-        description=(
-            "each number that the conclusion prints, except those of the question and counts of arms and seeds"
-        ),
+        description=("every number in the conclusion, except numbers of the question and counts of arms and seeds"),
     )
     directions: tuple[StatedDirection, ...] = Field(
         default=(),
         max_length=20,
-        description=("each direction that the conclusion states, by the names of arms and metrics"),
+        description=("every direction that the conclusion states, with the names of arms and metrics"),
     )
 
 

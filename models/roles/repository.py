@@ -1,4 +1,4 @@
-"""A user's repository: which command produces its result, how to repair it, and which parts to remove and how."""
+"""Questions about a user's repository: the command that produces its result, its repair, and the parts to remove."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ShownFile(FrozenModel):
 
 
 class CommandLine(FrozenModel):
-    """A command that may produce the result, and what is wrong with it."""
+    """A command that may produce the result, and its faults."""
 
     words: tuple[str, ...]
     where: str
@@ -72,7 +72,9 @@ COMMAND = Role("command", CommandInputs, CommandChoice, temperature=0.2, prompt_
 class TriedRepair(FrozenModel):
     reason: str
     kept: bool = False
-    then: str = Field(description="what stopped the program then; empty: something other than before")
+    then: str = Field(
+        description="error that stopped the program after this repair; empty: not the same error as before"
+    )
 
 
 class RepairInputs(FrozenModel):
@@ -89,7 +91,7 @@ class RepairInputs(FrozenModel):
 
 
 class RepairAnswer(FrozenModel):
-    """One repair, or why there is none."""
+    """One repair, or the reason why there is none."""
 
     repair: RepositoryRepair | None = Field(description="one change; null: no permitted change would help")
     why: str = Field(min_length=1, max_length=600)
@@ -123,7 +125,7 @@ class PartNote(FrozenModel):
 
     name: str = Field(min_length=1, max_length=200, description="exactly as in the list")
     prior: float = Field(ge=0, le=1, description="how much the result is believed to fall without it")
-    drop: bool = Field(default=False, description="whether nobody would call it a part of the method")
+    drop: bool = Field(default=False, description="whether it clearly is no part of the method")
     why: str = Field(default="", max_length=300)
 
 
@@ -158,7 +160,7 @@ PARTS = Role("parts", PartsInputs, PartsAnswer, temperature=0.3, prompt_tokens=4
 class PatchInputs(FrozenModel):
     part: str
     where: str
-    why: str = Field(default="", description="what it is, if a reader said so")
+    why: str = Field(default="", description="description of the part, if a model gave one")
     tried: tuple[str, ...] = Field(default=(), description="earlier attempts to remove it, with their outcomes")
     shown: tuple[ShownFile, ...]
     callers: tuple[ShownFile, ...] = ()
@@ -166,7 +168,7 @@ class PatchInputs(FrozenModel):
 
 
 class PatchAnswer(FrozenModel):
-    """Edits after which the program runs without a part, or why there are none."""
+    """Edits after which the program runs without a part, or the reason why there are none."""
 
     edits: tuple[RepositoryEdit, ...] = Field(max_length=8)
     what: str = Field(min_length=1, max_length=200, description="how the part is removed, in words")

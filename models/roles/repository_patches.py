@@ -41,9 +41,9 @@ class PatchingInputs(AuthorInputs):
     changed: tuple[ShownFile, ...] = Field(
         default=(), description="files that these patches change, in their patched state"
     )
-    requested: tuple[ShownFile, ...] = Field(default=(), description="what this author asked to see")
+    requested: tuple[ShownFile, ...] = Field(default=(), description="code that this author asked to see")
     requests_left: int = 0
-    complaints: tuple[str, ...] = Field(default=(), description="why the previous answer cannot be used")
+    complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
 
 
 class ArmPatch(FrozenModel):
@@ -65,10 +65,10 @@ class ArmPatch(FrozenModel):
 
 
 class Patches(FrozenModel):
-    """Patches that make the arms of a repository; or what must be seen first."""
+    """Patches that make the arms of a repository; or the places that must be seen first."""
 
     title: str = Field(default="", description="up to ten words")
-    plan: str = Field(default="", description="what is done and why, in a few sentences")
+    plan: str = Field(default="", description="description of the experiment and its purpose, in a few sentences")
     varies: str = Field(default="", description="the one thing that distinguishes this node, e.g. 'a wider network'")
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -76,13 +76,17 @@ class Patches(FrozenModel):
         description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
     )
     patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
-    arms: tuple[str, ...] = Field(default=(), description="names of arms beyond those of the data plan: of an ablation")
+    arms: tuple[str, ...] = Field(
+        default=(), description="names of arms in addition to those of the data plan, such as that of an ablation"
+    )
     nothing_left: str = Field(
         default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
     )
 
     def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """Return the arms made beyond those of the data plan: an ablation's, or those of a node that fixes one."""
+        """Return the arms made in addition to those of the data plan: those of an ablation, or of a node that fixes
+        one.
+        """
         return list_added_arms(inputs, self.arms)
 
 

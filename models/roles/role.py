@@ -45,9 +45,13 @@ class Role(Generic[In, Out]):
     max_tokens: int = 8192
     """Maximum number of tokens of an answer."""
     prompt_tokens: int = 0
-    """Tokens of a prompt with its images that a budget reserves: two to four times those observed; 0: not in a run."""
+    """Tokens of a prompt with its images that a budget reserves: two to four times the observed number; 0: the role
+    is not used in a run.
+    """
     typical_tokens: tuple[int, int] = (0, 0)
-    """Tokens of a typical prompt and answer, for forecasts: from one run with a language model and rendered prompts."""
+    """Number of tokens of a typical prompt and answer, for forecasts; taken from rendered prompts and one run with
+    a language model.
+    """
     choose_output: Callable[[In], type[Out]] | None = None
     """Returns the output type for given inputs, if it depends on them."""
     check: Callable[[In, Out], None] | None = None

@@ -48,8 +48,8 @@ class CatalogueEntry(FrozenModel):
     form: str = Field(default="", description="content of an example, in words, if it is not a row of numbers")
     warnings: tuple[str, ...] = ()
     meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns for metrics by group -> their values")
-    meta_in_test: dict[str, int] = Field(default={}, description="such a column -> number of its values in test")
-    scorer: str = Field(default="", description="what the user's frozen scorer computes, in words")
+    meta_in_test: dict[str, int] = Field(default={}, description="column for grouping -> number of its values in test")
+    scorer: str = Field(default="", description="description of what the user's frozen scorer computes")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs once")
 
 
@@ -80,17 +80,19 @@ class PlanningInputs(FrozenModel):
     rate: MeasuredRate = None
     seeds: int = Field(default=20, description="maximum number of fresh seeds of reported results")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
-    prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
-    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what at least two of them used")
+    prior: tuple[PriorPaper, ...] = Field(default=(), description="items used by the closest papers")
+    common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of them")
     before: DataPlan | None = Field(default=None, description="the previous plan")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous plan")
 
 
 class PlanInputs(PlanningInputs):
     catalogue: tuple[CatalogueEntry, ...]
     subjects: tuple[SubjectEntry, ...] = ()
-    subject_budget: Annotated[str, EnvironmentField("")] = Field(default="", description="their joint budget")
+    subject_budget: Annotated[str, EnvironmentField("")] = Field(
+        default="", description="joint budget of these language models"
+    )
     metrics: tuple[str, ...] = Field(description="metrics that the program computes from submitted predictions")
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     packages: tuple[str, ...] = Field(default=(), description="packages that the plan may request")
@@ -125,7 +127,7 @@ class _CommandArm(Arm):
     words: tuple[Word, ...] = Field(
         default=(),
         description=(
-            "what makes this arm of the command: options or overrides key=value, one word per entry; empty: the "
+            "arguments that make this arm: options or overrides key=value, one word per entry; empty: the "
             "baseline, "
             "or an arm made by a patch"
         ),
@@ -153,7 +155,7 @@ class RepositoryPlan(DataPlan):
     factors: tuple[_CommandFactor, ...] = Field(  # pyright: ignore
         default=(), description="if several are varied: the program crosses them and derives `levels` and `factor`"
     )
-    space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="what is tuned")  # pyright: ignore
+    space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="the hyperparameters to tune")  # pyright: ignore
     packages: SkipJsonSchema[tuple[str, ...]] = ()
     pretrained: SkipJsonSchema[tuple[str, ...]] = ()
     subjects: SkipJsonSchema[tuple[str, ...]] = ()
@@ -188,19 +190,19 @@ class AblationPlanInputs(StudyInputs):
     unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
     written: tuple[str, ...] = Field(default=(), description="ablations that the user wrote and that already run")
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous plan")
 
 
 class RiskTested(FrozenModel):
     """A risk factor of the idea, and the ablation that tests it."""
 
     risk: int = Field(ge=1, description="its number in the list of risk factors")
-    by: str = Field(default="", description="the name of a planned ablation; empty: none can")
-    reason: str = Field(default="", description="why none does")
+    by: str = Field(default="", description="name of a planned ablation that tests it; empty: none can")
+    reason: str = Field(default="", description="reason why no ablation tests it")
 
 
 class AblationPlan(FrozenModel):
-    """The ablations worth running, starting with the one that tests most of the claim."""
+    """The ablations worth running, the one that tests most of the claim first."""
 
     ablations: tuple[Ablation, ...] = Field(min_length=1)
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
@@ -212,21 +214,23 @@ ABLATION_PLAN = Role(
 
 
 class MissingAblationsInputs(StudyInputs):
-    draft: PaperDraft = Field(description="with the values that its macros print")
+    draft: PaperDraft = Field(description="the draft, with the values that its macros print")
     trials: tuple[AblationResult, ...] = Field(description="planned ablations and their outcomes")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
     repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
     most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
-    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous answer")
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous answer")
 
 
 class MissingAblationsAnswer(FrozenModel):
-    """Ablations that the draft's claims need and nobody measured; empty if none is missing."""
+    """Ablations that the draft's claims need but nobody measured; empty if none is missing."""
 
     ablations: tuple[Ablation, ...] = ()
-    why: str = Field(min_length=1, description="why these, or why none is missing, in one or two sentences")
+    why: str = Field(
+        min_length=1, description="reason why these ablations are missing, or why none is, in one or two sentences"
+    )
 
 
 MISSING_ABLATIONS = Role(

@@ -1,6 +1,6 @@
 """The evidence ledger: claims with stable keys, computed from the measurements in the record.
 
-A claim is a mean over replicates of one frozen node; the search seed is excluded, since the node was selected on it.
+A claim is a mean over replicates of one frozen node; the search seed is excluded, since the node was selected with it.
 Differences are paired by seed. Intervals are individual 95 % Student t intervals; the verdict on a difference is
 corrected for multiple comparisons within its family (`record.claims.differences`). If all seeds gave the same value,
 the spread is unknown: the claim has no standard deviation or interval, rather than ones of width 0.

@@ -20,7 +20,7 @@ Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
 
 
 class AnchorComparison(NamedTuple):
-    """A published value and our test result; `claim` is None if there is no such claim."""
+    """A published value and the measured test result; `claim` is None if no test result was measured."""
 
     anchor: PublishedAnchor
     claim: Claim | None

@@ -1,7 +1,7 @@
 """Claims: means over the replicates of one frozen node, with the spread across seeds.
 
 Values are assumed independent and roughly normal, as t tests do. Power is computed from the measured standard
-deviation, itself an estimate from few values, so a detectable difference is an estimate too.
+deviation, which is itself an estimate from few values, so a detectable difference is an estimate as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIGNIFICANCE_LEVEL = 0.05
 """Family-wise error rate; intervals have a confidence of `1 - SIGNIFICANCE_LEVEL`."""
 
 TARGET_TEST_POWER = 0.8
-"""Probability of finding a true difference of the size called detectable."""
+"""Probability of finding a true difference of the size that is called detectable."""
 
 
 def compute_t_interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
@@ -49,11 +49,10 @@ def compute_p_value(values: Sequence[float]) -> float | None:
 
 
 def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return each p-value adjusted for all of them, in order; None stays None and counts as a test without a finding.
+    """Return each p-value adjusted for all of them, in order; None stays None, but counts as a test without a finding.
 
     At most a share of `SIGNIFICANCE_LEVEL` of families without any true difference have an adjusted p at or below it,
-    however the tests depend on each other. Source: Holm 1979, "A simple sequentially rejective multiple test
-    procedure".
+    for any dependence between the tests. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
     """
     adjusted: list[float | None] = [None] * len(p_values)
     ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
@@ -67,13 +66,13 @@ def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
 def compute_detectable_effect(n: int, sd: float, compared: int = 1) -> float | None:
     """Return the smallest true difference that `n` paired values with this deviation detect with 80 % power, two-sided.
 
-    Uses the strictest step of Holm's correction over `compared` tests. None for fewer than `MIN_REPLICATES` values. In
-    the unit of `sd`.
+    This uses the strictest step of Holm's correction over `compared` tests. None for fewer than `MIN_REPLICATES`
+    values. The result has the unit of `sd`.
     """
     if n < MIN_REPLICATES:
         return None
     critical = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / compared / 2, n - 1)
-    # the noncentrality (in standard errors) at which t exceeds it with that power
+    # the noncentrality (in standard errors) at which t exceeds the bound with that power
     return float(_import_special().nctdtrinc(n - 1, 1.0 - TARGET_TEST_POWER, critical)) * sd / math.sqrt(n)
 
 
@@ -117,7 +116,7 @@ def find_replicates(state: RunState, node: str) -> list[Node]:
 
 
 def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
-    """Return the replicates that claims may use: none of a suspect node, and no suspect replicate.
+    """Return the replicates that claims may use: none if the node is suspect, and no suspect replicates.
 
     Once seeds are locked, only fresh seeds count for the winner and its ablations, as soon as one of them works: the
     search has used the others.
@@ -130,10 +129,10 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
 
 
 def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
-    """Return whether at least two good replicates measured values and all agree: the code ignores its seed.
+    """Return whether at least two good replicates measured values and all values agree, i.e. the code ignores its seed.
 
-    This is correct for a deterministic method, but the sd of 0 is not a measure of noise. Where values are few and
-    coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
+    This is correct for a deterministic method, but the sd of 0 is not a measure of noise. If there are few possible
+    values (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
     """
     found: dict[tuple[str, str, str, Split], list[float]] = defaultdict(list)
     for node in replicates:
@@ -155,9 +154,9 @@ def nodes_ignoring_seed(state: RunState) -> tuple[str, ...]:
 
 
 def find_winner(state: RunState) -> str | None:
-    """Return the node that the paper reports: the best of the last stage before ablation that has one.
+    """Return the node that the paper reports: the best node of the last stage before ablation that has one.
 
-    Prefers nodes that are not suspect; nothing is claimed about a suspect winner.
+    It prefers nodes that are not suspect; no claim is made about a suspect winner.
     """
     found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
     trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
@@ -174,7 +173,7 @@ def find_ablation_nodes(state: RunState) -> list[Node]:
 
 
 GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
-"""From the strongest evidence to the weakest."""
+"""Grades in order, from the strongest evidence to the weakest."""
 
 
 class Claim(FrozenModel):
@@ -211,7 +210,7 @@ class Claim(FrozenModel):
 
     @property
     def is_constant(self) -> bool:
-        """Whether several seeds gave the same value: the spread is unknown."""
+        """Whether several seeds gave the same value, so the spread is unknown."""
         return self.n > 1 and self.sd is None
 
 
@@ -266,7 +265,7 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
 
 
 def find_weakest_grade(grades: Iterable[EvidenceGrade]) -> EvidenceGrade:
-    """Return the weakest grade: a value over several others is only as good as the weakest of them."""
+    """Return the weakest grade: a value computed from several others is only as good as the weakest of them."""
     return max(grades, key=GRADES_BEST_FIRST.index)
 
 

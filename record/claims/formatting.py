@@ -47,10 +47,10 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
 
 
 def count_claim_decimals(claim: Claim) -> int:
-    """Return the number of decimals: usually three, fewer for large values, more if a bound or value would print as
+    """Return the number of decimals: usually three, fewer for large values, and more if a bound or value would print as
     zero.
 
-    An interval that excludes zero must not print as if it ended there.
+    An interval that excludes zero must not be printed as ending at zero.
     """
     largest = max(abs(value) for value in claim.values)
     if largest >= 100:
@@ -76,9 +76,10 @@ def count_effect_decimals(part: EffectDecision) -> int:
 
 
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
-    """Return what a paper may print without a measurement: constants and settings of the winner, data facts, and the
-    titles of datasets and of the primary metric. Texts that make statements are excluded
-    (`record.printed_value.print_setting`)."""
+    """Return the values that a paper may print without a measurement: constants and settings of the winner, data facts,
+    and the titles of datasets and of the primary metric. Strings that make statements are excluded
+    (`record.printed_value.print_setting`).
+    """
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}
     best, plan = find_winner(state), state.data_plan

@@ -8,7 +8,7 @@ and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTER
 A seed whose training diverged is either left out, with the rate of every arm reported next to the verdict, or counts as
 the metric's worst value, as the hypothesis specifies. A mean with worst values has no Student interval, since a sample
 without divergence says nothing about rare divergence. Its interval therefore also covers the mean that would result if
-each arm diverged at the upper end of its Clopper-Pearson interval, wherever that hurts or helps. Seeds without a value
+each arm diverged at the upper end of its Clopper-Pearson interval, as far as that harms or helps. Seeds without a value
 for another reason are left out and reported.
 
 Each effect has two answers, both from its interval. Its direction is positive, negative, equivalent (within plus and
@@ -86,7 +86,7 @@ SKEWED_LEVEL_FACTOR = 0.6
 skewed, and Student's interval misses its mean on one side in up to 3.9 % (of 30 values, five seeds) instead of 2.5 %.
 Measured by `benchmarks.decisions`."""
 MIN_CLUSTERS = 5
-"""Minimum number of clusters of test examples for a verdict; fewer give no reliable spread."""
+"""Minimum number of clusters of test examples for a verdict; with fewer, the spread is not reliable."""
 
 
 class ReplicateValues(NamedTuple):
@@ -96,20 +96,20 @@ class ReplicateValues(NamedTuple):
     node: str
     values: ValuesByCell
     values_by_split: Mapping[str, ValuesByCell] = {}
-    """Split -> values: dev and validation, used by choices inside an estimand."""
+    """Split -> values: dev and validation, used for choices inside an estimand."""
     diverged: frozenset[CellRef] = frozenset()
     failure: str = ""
-    """Reason why the execution has no values at all."""
+    """The reason why the execution has no values."""
 
 
 ResampledLookup = Callable[[str], ResampledInterval | None]
 """Look up the resampling interval of an effect by key; None on validation data, which is not resampled."""
 CellValueLookup = Callable[[CellRef], EstimandValue | None]
-"""Values that replace the measured ones of a run: resampled or hypothetical values."""
+"""Values that replace the measured ones of a run, i.e. resampled or hypothetical values."""
 
 
 class DivergedError(Exception):
-    """Training of arms that an effect reads diverged, and such seeds are left out."""
+    """Raised if training of arms that an effect reads diverged and diverged seeds are left out."""
 
     def __init__(self, arms: frozenset[str]) -> None:
         super().__init__(", ".join(sorted(arms)))
@@ -139,8 +139,7 @@ def list_estimated_effects(hypothesis: Hypothesis) -> tuple[Effect, ...]:
 
 
 class HasColumns(Protocol):
-    """A dataset with the columns by which examples may be clustered: their values, and the number of clusters
-    in test."""
+    """A dataset with its possible cluster columns: their values, and the number of clusters in test."""
 
     @property
     def meta(self) -> Mapping[str, Sequence[str]]: ...
@@ -149,7 +148,9 @@ class HasColumns(Protocol):
 
 
 def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[str]:
-    """Yield why the test examples that a hypothesis reads cannot be clustered as it requires, one sentence each."""
+    """Yield the reasons why the test examples that a hypothesis reads cannot be clustered as it requires, one
+    sentence each.
+    """
     for one in plan.hypotheses:
         read = (
             {dataset for dataset, _, _ in list_conditions_read(list_estimated_effects(one), plan)}
@@ -176,10 +177,11 @@ def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iter
 
 
 def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[HypothesisDecision, ...]:
-    """Decide every hypothesis of the plan in order: on test data once scored, before that a preview on validation data.
+    """Decide every hypothesis of the plan in order: on test data once they are scored, before that as a preview on
+    validation data.
 
     All are exploratory in a branch of a run whose test data were already scored. `levels` gives the significance level
-    of each hypothesis if the family is larger than the run.
+    of each hypothesis if the family contains more than this run.
     """
     plan = state.data_plan
     if plan is None or not plan.hypotheses:
@@ -241,7 +243,9 @@ def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
 
 
 def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[HypothesisDecision, ...]]:
-    """Decide the hypotheses of several runs; confirmed ones at levels from Holm's correction over all runs."""
+    """Decide the hypotheses of several runs; confirmed hypotheses are decided at levels from Holm's correction over
+    all runs.
+    """
     alone = {name: decide_hypotheses(state) for name, state in states.items()}
     levels = compute_joint_levels(alone)
     return {
@@ -285,7 +289,7 @@ def _find_largest(p_values: Sequence[float | None]) -> float | None:
 
 
 def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
-    """Return the replicates that decide, and whether they are the fresh ones of the lock (others only give a preview).
+    """Return the replicates that decide, and whether they are the fresh ones of the lock (others give only a preview).
 
     If a seed was run twice, the last replicate counts.
     """
@@ -299,7 +303,7 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
 
 
 def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None) -> ReplicateValues:
-    """Read the values of a replicate: on test data if `tests` is given, else on validation data.
+    """Read the values of a replicate: on test data if `tests` is given, otherwise on validation data.
 
     Values on dev are self-reported by the code.
     """
@@ -408,7 +412,7 @@ def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
 
 
 def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
-    """Return the level at which Holm's correction tests each p; after the first failure all use the failed level."""
+    """Return the level at which Holm's correction tests each p; after the first test that fails, all use its level."""
     ordered = sorted(range(len(p_values)), key=lambda place: inf if (p := p_values[place]) is None else p)
     levels, failed = [SIGNIFICANCE_LEVEL] * len(p_values), 0.0
     for rank, place in enumerate(ordered):
@@ -421,7 +425,7 @@ def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
 
 
 class UnitValues(NamedTuple):
-    """The values of an effect by unit, and why other seeds have none."""
+    """The values of an effect by unit, and the reasons why other seeds have none."""
 
     values: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
@@ -434,7 +438,7 @@ class UnitValues(NamedTuple):
 
 
 class _DivergenceBound(NamedTuple):
-    """The outcome if everything diverged that can hurt (or help) an effect, and how often that may happen."""
+    """The outcome if all arms diverged that can harm (or help) an effect, and how often this may happen."""
 
     values: tuple[float, ...]
     """Measured values by unit, for units without divergence, and the corresponding losses."""
@@ -717,7 +721,7 @@ def _bound_divergence(
 def compute_worst_loss(
     plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
 ) -> float:
-    """Return the maximum mean loss from divergence if worst values count; else 0.
+    """Return the maximum mean loss due to divergence if worst values count; otherwise 0.
 
     Raises `MissingCell`.
     """
@@ -732,7 +736,7 @@ def _find_worst_value(
 ) -> tuple[float, set[CellRef]]:
     """Return the minimum of an effect in a run (maximum if `sign` is -1) if cells of it diverge, and those cells.
 
-    A cell is included if it lowers the value, alone or with the others. Raises `MissingCell`.
+    A cell is included if it lowers the value, alone or together with the others. Raises `MissingCell`.
     """
     metric, lost = find_effect_metric(effect, plan), set[CellRef]()
 
@@ -754,7 +758,7 @@ def _find_worst_value(
     every = [
         place for place in list_cells_read(effect.estimand, plan, metric, dataset=dataset) if not place.selection_split
     ]
-    for _ in range(2):  # twice: losing only one of two cells does not change their maximum
+    for _ in range(2):  # two passes, since the loss of only one of two cells does not change their maximum
         for place in every:
             if sign * (value := at(lost | {place})) < sign * least:
                 least, lost = value, lost | {place}

@@ -1,9 +1,10 @@
-"""Looks: when a study tests its hypotheses on fresh seeds, and how a table of looks shares the error rate.
+"""Looks: the times at which a study tests its hypotheses on fresh seeds, and the shares of the error rate that they
+use.
 
 The table is fixed when the study is locked, and never changes. Look k happens when the first `sizes[k]` fresh seeds, in
 their order, are complete in every arm that is read. It tests each hypothesis at its level times `weights[k]`. The
 weights of a table, continued without end, add up to one, so by Bonferroni's inequality at most `level` of studies
-support a false claim, whenever they stop and however the looks depend on each other. A study that can afford only
+support a false claim, no matter when they stop and how the looks depend on each other. A study that can afford only
 `MAX_SINGLE_LOOK_SEEDS` seeds has one look with the whole level.
 
 Limits: estimates of a study that stopped at an early look are optimistic.
@@ -22,14 +23,14 @@ MAX_SINGLE_LOOK_SEEDS = 6
 MAX_LOOKS = 16
 """Number of looks after which a table ends; its last sample is more than 180 times the first."""
 FIRST_WEIGHTS = (0.10, 0.25, 0.45)
-"""Shares of the level of the first looks; each later one has half of what is left."""
+"""Shares of the level of the first looks; each later one has half of the remaining level."""
 
 
 def build_look_sizes(first: int, affordable: int) -> tuple[int, ...]:
     """Return the number of fresh seeds of each look: `first` times powers of the square root of two.
 
-    `affordable` is the number of seeds for which the run has time: if it is at most `MAX_SINGLE_LOOK_SEEDS`, there is
-    one look with all of them. Otherwise it does not change the table, only how much of it is reached.
+    `affordable` is the number of seeds that the run has time for: if it is at most `MAX_SINGLE_LOOK_SEEDS`, there is
+    one look with all of them. Otherwise it does not change the table but only how far the study gets in it.
     """
     if affordable <= MAX_SINGLE_LOOK_SEEDS:
         return (affordable,)
@@ -37,7 +38,7 @@ def build_look_sizes(first: int, affordable: int) -> tuple[int, ...]:
 
 
 def build_look_weights(looks: int) -> tuple[float, ...]:
-    """Return the share of the level for each look of a table; a single look has all of it."""
+    """Return the share of the level for each look of a table; a single look has the whole level."""
     if looks == 1:
         return (1.0,)
     weights = list(FIRST_WEIGHTS[:looks])

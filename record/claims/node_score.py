@@ -9,8 +9,8 @@ from labwright.record.schema.nodes import Node
 
 
 def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
-    """Return the primary metric on the plan's main dataset (validation), mean over the method's conditions, or over
-    all.
+    """Return the primary metric on the plan's main dataset (validation), as the mean over the method's conditions, or
+    over all conditions.
 
     Only one dataset is used, since every stage measures it and values of different datasets have no common scale. None
     for reference models, and before there is a value.

@@ -1,4 +1,4 @@
-r"""Text printed by `\verdict{key}`: a clause with everything its verdict rests on.
+r"""Text printed by `\verdict{key}`: a clause with all facts on which its verdict rests.
 
 The order is fixed: the comparison, the metric, the data; the estimate with its interval, n and the unit; then the
 direction and, after what was claimed, whether that is supported, refuted or open: "which is positive; at least 0.03:
@@ -7,7 +7,7 @@ subject and a verb and no full stop, so that it can follow words such as "We fin
 only the estimate and the outcome, for texts whose tables have the rest. A pair of arms that nobody registered has an
 estimate, an interval and the word exploratory.
 
-Limits: the wording of an estimand is generated and may read awkwardly; it is what was computed.
+Limits: the wording of an estimand is generated; it states exactly what was computed, but may read awkwardly.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _format_short_effect(
 
 
 def _format_dataset(name: str, titles: dict[str, str]) -> str:
-    """Return the dataset's title if it is short, else its name; the paper gives the full title once."""
+    """Return the dataset's title if it is short, otherwise its name; the paper gives the full title once."""
     title = titles.get(name, "").partition(" (")[0]
     return title if 0 < len(title) < MAX_TITLE_LENGTH else name.replace("_", " ")
 

@@ -73,12 +73,12 @@ class LiteratureSearched(FrozenModel):
 
 
 class IdeaProposed(FrozenModel):
-    """Decision k produced an idea, or none since each draft repeated an earlier one."""
+    """Decision k produced an idea, or none because each draft repeated an earlier idea."""
 
     type: Literal["idea_proposed"] = "idea_proposed"
     k: int
     idea: FinalIdea | None = None
-    reason: str = Field(default="", description="why there is none")
+    reason: str = Field(default="", description="reason for having no idea")
 
 
 IdeaEvent = ContextRead | PriorWorkRead | IdeationStarted | LiteratureSearched | IdeaProposed
@@ -89,7 +89,7 @@ class FiguresDrawn(FrozenModel):
 
     type: Literal["figures_made"] = "figures_made"
     figures: dict[str, str] = Field(description="file under paper/figures -> sha256")
-    descriptions: dict[str, str] = Field(description="stem -> what the figure shows")
+    descriptions: dict[str, str] = Field(description="stem -> description of the figure")
     arrays: tuple[str, ...] = Field(description="sha256 of every array given to the script")
     reviews: tuple[FigureReview, ...] = ()
     looked: bool = True
@@ -122,8 +122,8 @@ class ScopeChecked(FrozenModel):
     type: Literal["scoped"] = "scoped"
     round: int
     findings: tuple[ScopeFinding, ...] = Field(default=(), description="findings whose quotes occur in the draft")
-    why: str = Field(default="", description="why there was no check")
-    reading: PaperReading | None = Field(default=None, description="what a reader of only the text takes from it")
+    why: str = Field(default="", description="reason why there was no check")
+    reading: PaperReading | None = Field(default=None, description="conclusion of a reader who sees only the text")
 
 
 class LibraryChecked(FrozenModel):
@@ -170,7 +170,8 @@ class DraftAssessed(FrozenModel):
     pages: int | None = None
     done: bool = False
     anew: bool = Field(
-        default=False, description="assessed again because the record changed: earlier versions no longer count"
+        default=False,
+        description="the draft was assessed again because the record changed: earlier versions no longer count",
     )
     over: float = Field(default=0.0, description="pages of main text over the limit")
     left_out: tuple[str, ...] = Field(
@@ -204,16 +205,16 @@ class RewriteStarted(FrozenModel):
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides for this version, by dotted key")
     model: str = ""
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
+        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
     )
 
 
 class PaperJudged(FrozenModel):
-    """The paper was judged after its release, without influence on it; or why there is no judgement."""
+    """The paper was judged after its release, without influence on it; or `why` says why there is no judgement."""
 
     type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None
-    why: str = Field(default="", description="why there is no judgement")
+    why: str = Field(default="", description="reason for having no judgement")
     files: dict[str, str] = Field(
         default_factory=dict, description="report file, relative to the run's folder -> sha256"
     )

@@ -28,7 +28,7 @@ CommandPurpose = Literal["repair", "baseline", "trace", "search", "joint", "conf
 
 
 class RepositoryImported(FrozenModel):
-    """The repository was copied: its HEAD, or with uncommitted changes snapshotted as a commit."""
+    """The repository was copied: its HEAD, or a commit that includes the uncommitted changes."""
 
     type: Literal["code_taken"] = "code_taken"
     format: int = LOG_FORMAT_VERSION
@@ -46,7 +46,7 @@ class RepositoryImported(FrozenModel):
 
 
 class EnvironmentBuilt(FrozenModel):
-    """The environment in which commands of the repository run."""
+    """The environment that commands of the repository run in."""
 
     type: Literal["environment_built"] = "environment_built"
     how: Literal["given", "interpreter", "beside"] = Field(
@@ -67,11 +67,11 @@ class CommandFound(FrozenModel):
     command: RepositoryCommand
     expected: ExpectedResult | None = None
     by: Literal["person", "repository", "model"]
-    why: str = Field(default="", description="where it was found, and why others were rejected")
+    why: str = Field(default="", description="where the command was found, and why others were rejected")
 
 
 class RepairTried(FrozenModel):
-    """A repair was tried after a failed run; it is kept if the program then got past the failure."""
+    """A repair was tried after a failed run; it is kept if the program then passed the point of failure."""
 
     type: Literal["repaired"] = "repaired"
     signature: str = Field(description="signature of the failure")
@@ -151,7 +151,7 @@ class QuestionDesigned(FrozenModel):
 
 
 class QuestionRunEnded(FrozenModel):
-    """A try at the experiment was run; number 0: the unmodified repository."""
+    """An attempt at the experiment was run; number 0: the unmodified repository."""
 
     type: Literal["question_ran"] = "question_ran"
     number: int = Field(ge=0)

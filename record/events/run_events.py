@@ -49,14 +49,15 @@ class RunResumed(FrozenModel):
     )
     reaped: int = Field(default=0, description="leftover kernel processes of the run that were killed")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
+        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
     )
 
 
 class RunBranched(FrozenModel):
     """The run starts here as a branch of another one: every earlier event was copied from the parent's log.
 
-    `sha256` is the hash of the copied events (`record.branching.hash_events`), the parent's log up to the point.
+    `sha256` is the hash of the copied events (`record.branching.hash_events`), i.e. of the parent's log up to the
+    branch point.
     """
 
     type: Literal["branched"] = "branched"
@@ -68,7 +69,7 @@ class RunBranched(FrozenModel):
     seed: int = Field(description="seed of the choices after this event; experiments keep the seeds of the run")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another one was given"
+        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
     )
     version: str = Field(default="", description="version of the program")
     note: str = Field(default="", description="note given by the user")
@@ -78,8 +79,7 @@ class RunBranched(FrozenModel):
     )
     tested: bool = Field(
         default=False,
-        description="whether the parent's test data were scored, at any point; if so, the branch's verdicts are "
-        "exploratory",
+        description="whether the parent's test data were ever scored; if so, the branch's verdicts are exploratory",
     )
 
 
@@ -107,8 +107,9 @@ class CommandIgnored(FrozenModel):
 
 
 class LimitReached(FrozenModel):
-    """A limit of the run or of one stage was reached: no new node is proposed there, and existing results are
-    reported."""
+    """A limit of the run or of one stage was reached: no new node is proposed in it, and existing results are
+    reported.
+    """
 
     type: Literal["limit_reached"] = "limit_reached"
     reason: str
@@ -170,7 +171,9 @@ class StudiedLLMsAsked(FrozenModel):
 
 
 class CampaignMembership(FrozenModel):
-    """How many studies the campaign of this run has, recorded once its test data were scored (`record.campaign`)."""
+    """The number of studies in the campaign of this run, recorded once its test data were scored
+    (`record.campaign`).
+    """
 
     type: Literal["in_campaign"] = "in_campaign"
     ideas: int = Field(description="ideas of the campaign, including failed and set-aside ones")
@@ -228,7 +231,7 @@ class CallUnanswered(FrozenModel):
     type: Literal["unanswered"] = "unanswered"
     key: CallKey
     why: str
-    then: str = Field(description="what is done instead")
+    then: str = Field(description="action taken instead")
 
 
 class CostReserved(FrozenModel):

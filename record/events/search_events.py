@@ -59,7 +59,7 @@ class NodeStepEntered(FrozenModel):
 
 
 class CellsRequired(FrozenModel):
-    """The cells that a node has to run, most important first, each with its key (sha256 of everything it can access).
+    """The cells that a node has to run, most important first, each with its key (sha256 of all that it can access).
 
     Cells in `taken` were already measured under the same key by the named execution, and are not run again.
     """
@@ -89,7 +89,7 @@ class AttemptExecuted(FrozenModel):
 
 
 class NodePlotted(FrozenModel):
-    """A node's plots ran for the n-th time; if `failure` is set, no usable figure was drawn."""
+    """A node's plotting script ran for the n-th time; if `failure` is set, no usable figure was drawn."""
 
     type: Literal["plotted"] = "plotted"
     node: str
@@ -100,7 +100,7 @@ class NodePlotted(FrozenModel):
 
 
 class PlotsReviewed(FrozenModel):
-    """The n-th plots of a node were reviewed."""
+    """The figures of a node's n-th attempt at plots were reviewed."""
 
     type: Literal["reviewed"] = "reviewed"
     node: str
@@ -133,7 +133,7 @@ class NodeSuspected(FrozenModel):
 
 
 class NodeProbed(FrozenModel):
-    """After the search, a node that the paper relies on was run again with a change that must move its numbers.
+    """After the search, a node that the paper relies on was run again with a change that must change its numbers.
 
     With `rows`, only the predictions of the replaced rows may change.
     """
@@ -248,7 +248,7 @@ class StageWinnerChosen(FrozenModel):
     stage: StageName
     best: str | None
     reasons: tuple[str, ...] = ()
-    ended: str = Field(description="why the stage's search ended")
+    ended: str = Field(description="reason why the stage's search ended")
 
 
 class PlanAmended(FrozenModel):
@@ -259,13 +259,13 @@ class PlanAmended(FrozenModel):
     data_plan: DataPlan
     why: str
     by: str = Field(description="user, or the program step that made the change")
-    seen: str = Field(description="description of the results seen by then")
+    seen: str = Field(description="description of the results seen before the amendment")
 
 
 class ConfirmationLocked(FrozenModel):
-    """What is confirmed and how, fixed before any test score when the main experiments end.
+    """The hypotheses to confirm and the way to do it, fixed when the main experiments end and before any test score.
 
-    A new lock follows only if the winner becomes suspect; test data are scored after the last one.
+    A new lock follows only if the winner becomes suspect; test data are scored after the last lock.
     """
 
     type: Literal["locked"] = "locked"
@@ -286,7 +286,7 @@ class ConfirmationLocked(FrozenModel):
     why: str = Field(default="", description="why there are fewer seeds than needed")
 
     def is_fresh_seed(self, seed: int) -> bool:
-        """Return whether a seed is fresh: locked, or a later one that replaces a failed seed."""
+        """Return whether a seed is fresh: i.e. locked, or a later seed that replaces a failed one."""
         return bool(self.seeds) and seed >= self.seeds[0]
 
 
@@ -318,7 +318,7 @@ class ProtocolReviewed(FrozenModel):
     amendment: PlanAmended | None = Field(
         default=None, description="amendment number 1, if the plan was changed because of a finding"
     )
-    why: str = Field(default="", description="why there is no review")
+    why: str = Field(default="", description="reason for having no review")
 
     @property
     def message(self) -> str:
@@ -352,17 +352,17 @@ class AblationsPlanned(FrozenModel):
     type: Literal["ablations_planned"] = "ablations_planned"
     ablations: tuple[Ablation, ...] = ()
     risks: tuple[str, ...] = Field(
-        default=(), description="for each risk of the idea, which ablation tests it or why none does"
+        default=(), description="for each risk of the idea, the ablation that tests it, or the reason why none does"
     )
-    why: str = Field(default="", description="why there are none")
+    why: str = Field(default="", description="reason for having no ablations")
 
 
 class MissingAblationsNamed(FrozenModel):
-    """Ablations that a reviewer of the draft would request, and which of them are run."""
+    """Ablations that a reviewer of the draft would request, and the ablations that are run."""
 
     type: Literal["ablations_missed"] = "ablations_missed"
     missing: tuple[MissingAblation, ...] = ()
-    why: str = Field(default="", description="why these, or why there are none")
+    why: str = Field(default="", description="why these, or reason for having no ablations")
 
 
 SearchEvent = (

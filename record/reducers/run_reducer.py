@@ -57,7 +57,7 @@ def add_model(state: RunState, model: str) -> None:
 def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> None:
     interrupt_nodes(state, at)
     state.stopping = False
-    if state.process_end is not None:  # normal end, no kill: unanswered calls are tried again
+    if state.process_end is not None:  # a normal end rather than a kill: unanswered calls are tried again
         state.unanswered_calls = {
             key: one for key, one in state.unanswered_calls.items() if key.decision in state.finished_decisions
         }
@@ -73,14 +73,14 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
             state.machines = (*state.machines, event.machine)
         state.rate = event.rate or state.rate
         state.limit_reason = None
-        if not state.stages[STAGES[-1]].is_settled:  # after the search, skipped nodes are not made up for
+        if not state.stages[STAGES[-1]].is_settled:  # after the search, skipped nodes are not replaced
             state.skipped_kinds = frozenset()
         state.template_sha256 = event.template or state.template_sha256
         add_model(state, event.model)
 
 
 def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -> None:
-    """Reset costs, requests, limits and outages: they belong to the parent run."""
+    """Reset costs, requests, limits and outages: these belong to the parent run."""
     interrupt_nodes(state, at)
     state.ancestry.append(
         AncestorRun(

@@ -33,7 +33,9 @@ class RunState(RunStateFields):
         return self.nodes.get(format_node_id(decision_id))
 
     def with_decision_context(self, decision_id: int) -> RunState:
-        """Return the state as of decision k where prompts depend on it, so that they are rendered identically later."""
+        """Return the state with the parts that prompts depend on as of decision k, so later renderings of prompts are
+        identical.
+        """
         terms = self.decision_contexts.get(decision_id)
         return (
             self
@@ -62,7 +64,7 @@ class RunState(RunStateFields):
 
     @property
     def reuses_test_data(self) -> bool:
-        """Whether the run branched off a run whose test data were already scored, so they cannot confirm anything."""
+        """Whether the run branched off a run whose test data were already scored, so they cannot confirm a claim."""
         return any(one.branching.tested for one in self.ancestry)
 
     @property
@@ -71,7 +73,7 @@ class RunState(RunStateFields):
         return self.paused_by is not None
 
     def compute_seed(self, decision_id: int) -> int:
-        """Return the seed of decision k: the run's, or that of the last branching before it."""
+        """Return the seed of decision k: that of the run, or of the last branching before the decision."""
         assert self.started is not None
         return next(
             (one.branching.seed for one in reversed(self.ancestry) if one.decision < decision_id), self.started.seed
@@ -99,11 +101,13 @@ class RunState(RunStateFields):
         return [one for one in self.user_commands if one.command.verb == "note"]
 
     def list_notes(self, decision_id: int, stage: StageName) -> tuple[str, ...]:
-        """Return the notes for a stage from before decision k, as its prompts show them, even if rendered again."""
+        """Return the notes for a stage from before decision k, as its prompts show them even when they are rendered
+        again.
+        """
         return tuple(one.command.text for one in self.notes if one.after_decision < decision_id and one.stage == stage)
 
     def list_marks_since(self, decision_id: int) -> list[CommandReceived]:
-        """Return the marks made after decision k, which it and its prompts do not know."""
+        """Return the marks made after decision k, which the decision and its prompts must not know."""
         return [
             one.command
             for one in self.user_commands
@@ -127,7 +131,7 @@ class RunState(RunStateFields):
 
     @property
     def stage(self) -> StageName | None:
-        """The stage being searched; then the last one, until every stage has its summary; None if all are finished.
+        """The stage being searched; after the search the last stage, until every stage has its summary; then None.
 
         Follow-up work of a settled stage (replicates, their aggregate, its summary) runs during the next search.
         """
@@ -231,12 +235,11 @@ def describe_nodes(state: RunState) -> str:
 
 
 MARK_PREFIX = "marked by a person: "
-"""Prefix of a reason for suspicion that the user gave."""
+"""Prefix of a reason for suspicion that comes from the user."""
 
 
 def collect_mark_reasons(state: RunState, mark: CommandReceived) -> dict[str, str]:
-    """Return the nodes that a mark applies to, with the reason for each; ablations of a suspect node are
-    suspect too."""
+    """Return the nodes that a mark applies to, and reasons; ablations of a suspect node are suspect too."""
     if mark.mark == "closed":
         return {mark.target: mark.text}
     found = {mark.target: MARK_PREFIX + mark.text}

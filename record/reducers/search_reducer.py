@@ -42,7 +42,7 @@ def enter_step(state: RunState, node: str, step: NodeStep, at: float) -> None:
 
 
 def interrupt_nodes(state: RunState, at: float) -> None:
-    """Mark unfinished nodes as idle; a process that resumes them continues where they were."""
+    """Mark unfinished nodes as idle; a process that resumes them continues at the same step."""
     for node in [node for node in state.nodes.values() if not node.is_finished]:
         enter_step(state, node.id, "proposed", at)
 
@@ -112,7 +112,7 @@ def _apply_decision(state: RunState, event: search_events.DecisionMade, at: floa
 
 
 def _collect_trials(state: RunState, action: ExpandTree) -> dict[str, int]:
-    """Return the trial of each arm that a node runs with: its own choice, else its parent's."""
+    """Return the trial of each arm that a node runs with: its own choice, otherwise its parent's."""
     if action.kind == "tune":
         return {one.arm: one.number for one in action.trials}
     parent = state.nodes.get(action.parent or "")

@@ -31,7 +31,7 @@ class StageState:
     settlements: list[tuple[int, search_events.StageWinnerChosen]] = field(
         default_factory=list[tuple[int, search_events.StageWinnerChosen]]
     )
-    """The selected nodes (again if one became suspect), each with the last decision before it."""
+    """The selected nodes (several if one became suspect), each with the last decision before its selection."""
     reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
     limit_reason: str | None = None
     began_at: float | None = None
@@ -100,7 +100,7 @@ def sum_usage(found: Iterable[RoleUsage]) -> RoleUsage:
 
 @dataclass(frozen=True)
 class UserCommand:
-    """A user command, the last decision before it, and the stage that it applies to."""
+    """A user command, the last decision before it, and the stage to which it applies."""
 
     after_decision: int
     received_at: float
@@ -141,7 +141,7 @@ class RepositoryState:
     )
     """Outcome of each mutation by part and index."""
     runs: dict[str, repository_events.CommandEnded] = field(default_factory=dict[str, repository_events.CommandEnded])
-    """Every run of the command by its key, in the order in which they ended."""
+    """Every run of the command by its key, in the order of their ends."""
     ablation_results: repository_events.AblationsConcluded | None = None
     question_design: repository_events.QuestionDesigned | None = None
     question_runs: dict[int, repository_events.QuestionRun] = field(
@@ -180,7 +180,7 @@ class CellRunIndex(dict[str, tuple[str, CellRun]]):
         self._listed.pop(node, None)
 
     def list_node_runs(self, node: str) -> tuple[CellRun, ...]:
-        """Return the executions for a node, in order; the same tuple object until there is another execution."""
+        """Return the executions for a node, in order; this is the same tuple object until another execution ends."""
         if node not in self._listed:
             self._listed[node] = tuple(self._of_node.get(node, {}).values())
         return self._listed[node]
@@ -192,7 +192,7 @@ class CellRunIndex(dict[str, tuple[str, CellRun]]):
 
 @dataclass(frozen=True)
 class CurrentPaper:
-    """The current paper of a run: the last released one, else the latest draft, with its judgement."""
+    """The current paper of a run: the last released one, otherwise the latest draft, with its judgement."""
 
     version: int
     released: paper_events.PaperReleased
@@ -228,7 +228,7 @@ class RunStateFields:
     decisions: dict[int, search_events.DecisionMade] = field(default_factory=dict[int, search_events.DecisionMade])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])
-    """When each node entered its current step, in seconds since the epoch."""
+    """The time at which each node entered its current step, in seconds since the epoch."""
     required_cells: dict[str, search_events.CellsRequired] = field(
         default_factory=dict[str, search_events.CellsRequired]
     )
@@ -260,21 +260,21 @@ class RunStateFields:
     comparisons: dict[tuple[str, str], search_events.NodesCompared] = field(
         default_factory=dict[tuple[str, str], search_events.NodesCompared]
     )
-    """Comparisons by pair of nodes, the one decided on earlier first."""
+    """Comparisons by pair of nodes, the one that was decided on earlier first."""
     test_measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
     resampled_intervals: dict[str, ResampledInterval] = field(default_factory=dict[str, ResampledInterval])
     """Intervals of differences from resampling the test examples, by key."""
     scoring_failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
-    """Why a user's own scorer gave no test values of a node."""
+    """The reason why a user's own scorer gave no test values for a node."""
     internal_faults: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Internal error (`Failure.ours`) -> affected nodes; reset when it ended the run."""
+    """Internal error (`Failure.ours`) -> affected nodes; reset when the error ended the run."""
     probes: list[search_events.NodeProbed] = field(default_factory=list[search_events.NodeProbed])
     code_readings: list[search_events.CodeRead] = field(default_factory=list[search_events.CodeRead])
     """Readings of the code behind the paper by a second role."""
     planned_ablations: search_events.AblationsPlanned | None = None
-    """The ablations of the ablation stage; None before or without planning."""
+    """The ablations of the ablation stage; None before planning, or without planning."""
     missing_ablations: search_events.MissingAblationsNamed | None = None
-    """Ablations that a reviewer of the draft would request; None if not determined."""
+    """Ablations that a reviewer of the draft would request; None if they were not determined."""
     library: paper_events.LibraryChecked | None = None
     """The citable part of the user's library; None without one."""
     works_found: list[paper_events.WorksFound] = field(default_factory=list[paper_events.WorksFound])
@@ -303,18 +303,20 @@ class RunStateFields:
     )
     proposed_ideas: dict[int, paper_events.IdeaProposed] = field(default_factory=dict[int, paper_events.IdeaProposed])
     paper_version: int = 1
-    """Paper version that the current drafts, release and judgement belong to."""
+    """Paper version to which the current drafts, release and judgement belong."""
     template_sha256: str = ""
     """sha256 of the run's copy of the template used for drafts and release."""
     ancestry: list[AncestorRun] = field(default_factory=list[AncestorRun])
-    """Where this run branched off, the first ancestor first. Costs and times of the state are this run's own."""
+    """The points where this run and its ancestors branched off, the first ancestor first. Costs and times of the state
+    belong to this run only.
+    """
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings overridden on resume, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
     isolations: tuple[str, ...] = ()
-    """Isolation of code, in the processes that started and resumed the run (`RunStarted.isolation`)."""
+    """Isolation of code in each process that started or resumed the run (`RunStarted.isolation`)."""
     machines: tuple[Machine, ...] = ()
-    """Machines of the same processes."""
+    """Machine of each of these processes."""
     rate: ComputeRate | None = None
     """Current measured speed of experiments; None: not measured."""
     user_commands: list[UserCommand] = field(default_factory=list[UserCommand])
@@ -322,7 +324,7 @@ class RunStateFields:
     """Nodes that the user wants to kill, finished or not."""
     stopping: bool = False
     paused_by: run_events.CommandReceived | None = None
-    """The active pause command; None if not paused. No active seconds are counted meanwhile."""
+    """The active pause command; None if not paused. No active seconds are counted during the pause."""
     ignored_command_count: int = 0
     deleted_folders: dict[str, str] = field(default_factory=dict[str, str])
     """Deleted folder of checkpoints or artifacts -> the `keep` setting that applied."""

@@ -58,7 +58,9 @@ class Cell(FrozenModel):
 
 
 def format_place_name(dataset: str, condition: str) -> str:
-    """Return the unique `Cell.place_name` of a condition, `arm` or `arm@level`. `lab` in the kernel does the same."""
+    """Return the unique `Cell.place_name` of a condition, `arm` or `arm@level`. `lab` in the kernel computes the
+    same name.
+    """
     parts = [dataset, *condition.split("@")]
     joined = "__".join(parts)
     if not any("__" in part for part in parts):
@@ -67,7 +69,7 @@ def format_place_name(dataset: str, condition: str) -> str:
 
 
 class TrainingCounts(FrozenModel):
-    """Training counts by the sandbox for a cell; None: none was observed, as for training in plain numpy.
+    """Training counts of a cell, made by the sandbox; None: nothing was observed, e.g. if training uses plain numpy.
 
     Only torch and scikit-learn in the cell's own process are counted (docs/search.md).
     """
@@ -91,7 +93,7 @@ class CellOutcomeLine(FrozenModel):
     id: str = Field(default="", description="id of the execution; empty if left out")
     node: str = Field(default="", description="node that measured it, if the result was reused")
     seconds: float = Field(default=0.0, description="run time of its execution, even if another node ran it")
-    why: str = Field(default="", description="why it failed or was left out")
+    why: str = Field(default="", description="reason why it failed or was left out")
     diverged: bool = Field(
         default=False,
         description="whether it failed because a value was not finite; it may then count as the metric's worst value",

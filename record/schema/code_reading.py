@@ -29,7 +29,7 @@ class CodeDoubt(FrozenModel):
         min_length=4, max_length=1200, description="the code on these lines, copied, without line numbers"
     )
     what: str = Field(min_length=1, max_length=800, description="what the code does, and which number it invalidates")
-    honest: str = Field(min_length=1, max_length=600, description="what an honest version would look like")
+    honest: str = Field(min_length=1, max_length=600, description="what an honest version of these lines would do")
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.file}, lines {self.first} to {self.last}): {self.what}"

@@ -29,32 +29,31 @@ class MetricSpec(FrozenModel):
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
     worst: float | None = Field(
-        default=None,
-        description=("the worst possible value, with which diverged training counts; null if there is none"),
+        default=None, description=("the worst possible value, which diverged training counts as; null if there is none")
     )
     low: float | None = Field(default=None, description="lowest possible value; null if there is none")
     high: float | None = Field(default=None, description="highest possible value; null if there is none")
 
     @property
     def display_name(self) -> str:
-        """The title, else the name in words."""
+        """The title, otherwise the name in words."""
         return self.title or self.name.replace("_", " ")
 
     @property
     def is_comparative(self) -> bool:
-        """Whether a value compares predictions of several conditions, so that no single cell has one."""
+        """Whether a value compares predictions of several conditions, so that no single cell has such a value."""
         return self.formula.startswith("flip_rate")
 
 
 class ResourceNeeds(FrozenModel):
-    """Resources that a cell of an arm needs; None: the standard of every experiment."""
+    """Resources that a cell of an arm needs; None: the standard resources of every experiment."""
 
     gpus: int | None = Field(default=None, ge=0, description="GPUs used at the same time")
     memory_gb: float | None = Field(default=None, gt=0, description="memory, 10^9 bytes")
     hours: float | None = Field(default=None, gt=0, description="maximum wall clock of one cell")
 
     def find_excess(self, available: ResourceNeeds) -> tuple[str, ...]:
-        """Return which needs exceed the available resources, in words."""
+        """Describe the needs that exceed the available resources."""
         pairs = ((name, getattr(self, name), getattr(available, name)) for name in ResourceNeeds.model_fields)
         return tuple(
             f"{wanted:.3g} {_RESOURCE_UNITS[name]} ({there:.3g} available)"
@@ -94,7 +93,7 @@ class Arm(FrozenModel):
 
 
 class Level(FrozenModel):
-    """One level of the factor that the study varies besides the arm (a noise rate, a length)."""
+    """One level of the factor (a noise rate, a length) that the study varies in addition to the arm."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
@@ -142,8 +141,9 @@ class DatasetUse(FrozenModel):
 
 
 class OmittedCells(FrozenModel):
-    """Cells that a study omits on purpose: all that match. An empty name matches everything; a level of one factor
-    matches all crossed levels that contain it."""
+    """Cells that a study omits on purpose: all that match. An empty name matches all cells; a level of one factor
+    matches all crossed levels that contain it.
+    """
 
     dataset: str = ""
     arm: str = ""
@@ -158,8 +158,8 @@ class OmittedCells(FrozenModel):
 class DataPlan(FrozenModel):
     """The plan that `prepare` makes from an idea before any code is written."""
 
-    task: str = Field(description="one sentence: what is learned from which data")
-    datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main one")
+    task: str = Field(description="one sentence: the quantity to predict, and the data from which it is learned")
+    datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main dataset")
     metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary and is used for selection")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
@@ -168,7 +168,7 @@ class DataPlan(FrozenModel):
         default=(), description=("if several quantities vary: the program crosses them into `levels` and `factor`")
     )
     expected_seconds: float = Field(gt=0, description="compute time of one experiment: every arm, level and dataset")
-    untested: tuple[str, ...] = Field(default=(), description="what the idea asks for but this plan cannot test")
+    untested: tuple[str, ...] = Field(default=(), description="aspects of the idea that this plan cannot test")
     space: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters and their arms")
     tuning: TuningPlan = TuningPlan()
     anchors: tuple[PublishedAnchor, ...] = Field(
@@ -194,7 +194,9 @@ class DataPlan(FrozenModel):
         description=("pretrained models that its code loads, OWNER/NAME@REVISION, from the list of available models"),
     )
     subjects: tuple[str, ...] = Field(default=(), description="names of the language models that its code queries")
-    hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
+    hypotheses: tuple[Hypothesis, ...] = Field(
+        default=(), max_length=5, description="hypotheses that the study decides"
+    )
     objective: Literal["improve", "measure"] = Field(
         default="measure",
         description=(
@@ -241,7 +243,7 @@ class DataPlan(FrozenModel):
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The measured levels, and those of each factor that they are crossed from."""
+        """The measured levels, and the levels of each factor that they are crossed from."""
         return (*self.levels, *(level for factor in self.factors for level in factor.levels))
 
     @property
@@ -273,7 +275,7 @@ class DataPlan(FrozenModel):
 
     @property
     def untested_statements(self) -> tuple[str, ...]:
-        """What the idea asks for but this plan omits, each in words."""
+        """Items that the idea asks for but this plan omits, each in words."""
         return (*self.untested, *map(str, self.omitted), *map(str, self.left_out))
 
     @property
@@ -309,25 +311,23 @@ class DatasetFacts(FrozenModel):
     columns: tuple[str, ...] = Field(default=(), description="features of the source, before any encoding")
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
-    split_rule: str = Field(default="", description="how the splits were made, in words")
+    split_rule: str = Field(default="", description="description of how the splits were made")
     form: str = Field(default="", description="content of `x` in words, if it is not an array of float32 or tokens")
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
-    warnings: tuple[str, ...] = Field(default=(), description="what readers of its results must know")
+    warnings: tuple[str, ...] = Field(default=(), description="remarks for readers of its results")
     meta: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,
-        description=(
-            "columns that metrics may group by but that are not features -> their values, empty if there are many"
-        ),
+        description=("column for grouping by metrics, not a feature -> its values, empty if there are many"),
     )
     meta_in_test: dict[str, int] = Field(
         default={},
         exclude_if=lambda found: not found,
-        description=("such a column -> number of its values in the test examples; empty in older records"),
+        description=("column for grouping -> number of its values in the test examples; empty in older records"),
     )
-    meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
-    scorer: str = Field(default="", description="what the user's frozen scorer computes, and from what, in words")
+    meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
+    scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
 
     @property
@@ -377,11 +377,11 @@ Split = Literal["train", "dev", "validation", "test"]
 EvidenceGrade = Literal["scored", "evaluated", "computed", "judged", "unattributed", "logged"]
 
 MAX_STEPS = 2**53
-"""Largest step number that is exact as a float on an axis."""
+"""Largest step number that a float on an axis represents exactly."""
 
 
 class Measurement(FrozenModel):
-    """One measured value. `grade` says who computed it, and from what (see docs/evidence.md)."""
+    """One measured value. `grade` states who computed it, and from which data (docs/evidence.md)."""
 
     name: str
     value: float

@@ -53,7 +53,7 @@ class Cost(FrozenModel):
         return Cost(usd=self.usd * factor, tokens=round(self.tokens * factor), gpu_seconds=self.gpu_seconds * factor)
 
     def subtract_floored(self, other: Cost) -> Cost:
-        """Return the difference to another cost, at least 0 in each quantity."""
+        """Return the difference from another cost, at least 0 in each quantity."""
         return Cost(**{name: max(0, value - getattr(other, name)) for name, value in self})
 
 
@@ -78,8 +78,8 @@ class ExpandTree(FrozenModel):
     )
     arm: str = Field(
         default="",
-        description="for an `improve` node: the arm to improve, so that it gets as many such nodes as others; "
-        "empty: as the item says",
+        description="for an `improve` node: the arm to improve (all arms get equally many); "
+        "empty: the arm that the item names",
     )
 
 
@@ -99,7 +99,7 @@ class CompareNodes(FrozenModel):
 
     do: Literal["compare"] = "compare"
     stage: StageName
-    a: str = Field(description="node id; the one decided on earlier")
+    a: str = Field(description="id of the node that was decided on earlier")
     b: str
 
 
@@ -133,7 +133,7 @@ ABLATION_PLAN_TASK = RunTask(task="ablation plan")
 """Planning of the ablation stage; part of the search, since follow-up work of earlier stages continues in parallel."""
 
 MISSING_ABLATIONS_TASK = RunTask(task="missing ablations")
-"""After the draft: determine the ablations that a reviewer would request, run and score them, and report them."""
+"""Task after the draft: determine the ablations that a reviewer would request, run and score them, and report them."""
 
 SearchAction = Annotated[
     ExpandTree | WidenDimension | CompareNodes | WaitForResult | EndStage | RunTask, Field(discriminator="do")

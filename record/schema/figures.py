@@ -1,4 +1,4 @@
-"""Figures: facts from their live matplotlib objects, reviews, and their place in the paper."""
+"""Figures: facts from their live matplotlib objects, their reviews, and their place in the paper."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AxesFacts(FrozenModel):
     drawn: tuple[DrawnFacts, ...] = Field(default=(), description="the first 40")
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
-    notes: tuple[str, ...] = Field(default=(), description="texts within the axes, the first 40")
+    notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
     note_count: int = 0
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
@@ -62,7 +62,7 @@ class AxesFacts(FrozenModel):
 
 
 class OverlapFacts(FrozenModel):
-    """Two overlapping texts; `b` may be 'the legend' or 'another panel'."""
+    """Two overlapping labels; `b` may be 'the legend' or 'another panel'."""
 
     a: str
     b: str
@@ -76,13 +76,13 @@ class FigureFacts(FrozenModel):
     width_inches: float = Field(default=0.0, description="width of the file; 0: not saved by matplotlib")
     height_inches: float = 0.0
     dpi: float = 0.0
-    words: tuple[str, ...] = Field(default=(), description="texts outside the axes: title, notes, legend")
+    words: tuple[str, ...] = Field(default=(), description="labels outside the axes: title, notes, legend")
     scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
-    clipped: tuple[str, ...] = Field(default=(), description="texts that extend beyond the canvas")
+    clipped: tuple[str, ...] = Field(default=(), description="labels that extend beyond the canvas")
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
-    cut: bool = Field(default=False, description="whether time or space did not suffice to examine every text")
+    cut: bool = Field(default=False, description="whether time or space was too short to examine every label")
     error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 
@@ -98,17 +98,17 @@ class FigureReview(FrozenModel):
     """The verdict on one figure; unreadable or unfaithful figures do not count."""
 
     name: str
-    readable: bool = Field(description="whether a reader can use it as it is; recorded as false if it is not faithful")
+    readable: bool = Field(description="whether a reader can use it unchanged; recorded as false if it is not faithful")
     faithful: bool = Field(default=True, description="whether the drawing agrees with the data summary")
     informative: bool = Field(
-        default=True, description="whether it shows something that the text, the tables or other figures do not"
+        default=True, description="whether it shows a result that the text, the tables and the other figures do not"
     )
     issues: tuple[str, ...] = ()
     description: str = ""
 
 
 FigurePlacement = Literal["main", "appendix"]
-"""Where a figure appears in the paper."""
+"""The place of a figure in the paper."""
 
 
 class FinalFigure(FrozenModel):

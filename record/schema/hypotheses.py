@@ -33,7 +33,7 @@ class Effect(FrozenModel):
         ),
     )
     metric: str = Field(
-        default="", description="metric of the plan in which the cells are read; empty: the primary one"
+        default="", description="metric of the plan that the effect is measured in; empty: the primary metric"
     )
     smallest: float = Field(
         gt=0,
@@ -85,7 +85,7 @@ class Effect(FrozenModel):
 
 
 class RivalExplanation(FrozenModel):
-    """An alternative explanation of the effect, and a measurement on which the two disagree."""
+    """An alternative explanation of the effect, and a measurement on which the two explanations disagree."""
 
     statement: str = Field(min_length=1, description="the alternative explanation, in one sentence")
     estimand: str = Field(min_length=1, description="an expression over cells of the plan that distinguishes the two")
@@ -94,7 +94,7 @@ class RivalExplanation(FrozenModel):
 
 
 class Hypothesis(FrozenModel):
-    """A hypothesis that the study decides. It holds if all its effects do."""
+    """A hypothesis that the study decides. It holds if all its effects hold."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="short identifier: 'excess-drop'")
     statement: str = Field(min_length=1, description="the claim, in one sentence that measurements can refute")
@@ -122,7 +122,7 @@ class Hypothesis(FrozenModel):
         ),
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
-    confirmatory: bool = Field(default=True, description="whether it is decided; otherwise it is exploratory")
+    confirmatory: bool = Field(default=True, description="whether it is confirmatory; otherwise it is exploratory")
     presupposes: str = Field(
         default="",
         exclude_if=lambda value: value == "",
@@ -218,7 +218,9 @@ class HypothesisDecision(FrozenModel):
 
     @property
     def rival_sign(self) -> EffectSign | None:
-        """The sign of the rival's measurement; None if open. An interval without zero is never near zero."""
+        """The sign of the rival's measurement; None if it is open. An interval that excludes zero never counts as
+        near zero.
+        """
         one = self.rival
         if one is None or one.low is None or one.high is None:
             return None
@@ -228,7 +230,7 @@ class HypothesisDecision(FrozenModel):
 
     @property
     def n(self) -> int:
-        """Number of units that all its parts have."""
+        """Number of units that all its parts have in common."""
         return min(len(part.values) for part in self.parts)
 
     @property

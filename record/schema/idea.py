@@ -14,13 +14,13 @@ from labwright.record.errors import UsageError
 
 
 def _parse_sentences(value: Any) -> tuple[str, ...]:
-    """Parse a list of sentences, also written as one string or as a mapping from titles to texts."""
+    """Parse a list of sentences, also written as one string or as a mapping from titles to strings."""
     if isinstance(value, dict):
         value = [f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items()]
     lines: list[str] = []
     for item in cast("list[Any]", value) if isinstance(value, list | tuple) else [value]:
         if not isinstance(item, str | list | dict):
-            raise ValueError("must be text or a list of texts")
+            raise ValueError("must be text or a list of strings")
         lines.append(item if isinstance(item, str) else "; ".join(_parse_sentences(item)))
     return tuple(line for line in lines if line.strip())
 
@@ -78,7 +78,7 @@ _CANONICAL_FIELD_NAMES = {str(field.alias).lower(): str(field.alias) for field i
 
 
 class IdeaError(UsageError):
-    """An idea file cannot be used. The message is one line that says what is wrong and how to fix it."""
+    """An idea file cannot be used. The message is one line with the fault and the fix."""
 
 
 def read_idea(path: Path, index: int | None = None) -> Idea:
@@ -93,7 +93,7 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
 
 
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
-    """Yield every idea of a file, or what is wrong with it. Raises `IdeaError` if the file cannot be read."""
+    """Yield every idea of a file, or the reason why it is invalid. Raises `IdeaError` if the file cannot be read."""
     ideas = _read_raw_ideas(path)
     for position, one in enumerate(ideas):
         try:

@@ -19,7 +19,7 @@ class ChatMessage(FrozenModel):
 
 
 class LLMQuestion(FrozenModel):
-    """A question of experiment code to a studied model; None: the provider's default."""
+    """A question of experiment code to a studied model; fields that are None use the provider's default."""
 
     subject: str = Field(min_length=1, max_length=100)
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=1000)
@@ -59,7 +59,7 @@ class LLMExchange(FrozenModel):
 class StudiedLLMUsage(FrozenModel):
     """Usage of one studied model in a run.
 
-    Tokens and USD count received answers; the answers of `lost` calls were not received but may be billed, so their
+    Tokens and USD count received answers; answers of `lost` calls were not received but may be billed, so their
     reservations count as spent.
     """
 

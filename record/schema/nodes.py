@@ -48,7 +48,7 @@ SELECTION_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "
 
 
 class BranchStep(FrozenModel):
-    """A node on the path from the root to a stage's best: what it changed, and its plan."""
+    """A node on the path from the root to a stage's best: its change and its plan."""
 
     node: str
     stage: StageName
@@ -58,12 +58,12 @@ class BranchStep(FrozenModel):
 
 
 class StageSummary(FrozenModel):
-    """A stage in words, from the record. Only contains validation results."""
+    """A report on a stage in words, written from the record. Only contains validation results."""
 
     stage: StageName
     tried: str
     found: str
-    supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
+    supported_by_replicates: str = Field(default="", description="what the replicates do and do not support")
     next: str = ""
     numbers: tuple[str, ...] = Field(default=(), description="keys of the validation claims behind the report")
     branch: tuple[BranchStep, ...] = Field(
@@ -75,9 +75,10 @@ class StageSummary(FrozenModel):
 NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
 
 NodeStep = Literal["proposed", "writing", "waiting", "running", "plotting", "reviewing", "judging", "done"]
-"""Current work on a node. `proposed`: none yet, or none since a kill; `writing`: a model writes its code or a plotting
-script; `waiting`: it needs a free slot; `running`, `plotting`: its code or that script is running; `reviewing`: a model
-reviews its figures; `judging`: a model judges it."""
+"""Current work on a node. `proposed`: no work yet, or none since a kill; `writing`: a model writes its code or a
+plotting script; `waiting`: it needs a free slot; `running`, `plotting`: its code or that script is running;
+`reviewing`: a model reviews its figures; `judging`: a model judges it.
+"""
 
 ErrorClass = Literal[
     "syntax",
@@ -104,7 +105,7 @@ succeed; `diverged`: a value was not finite; `suspect`: it ran, but its numbers 
 
 
 class Failure(FrozenModel):
-    """Why something failed: an error class for the search, a message for the debugger."""
+    """The reason for a failure: an error class for the search, and a message for the debugger."""
 
     kind: ErrorClass
     message: str
@@ -121,7 +122,7 @@ class CellRun(FrozenModel):
 
     id: str = Field(pattern=r"^[0-9a-f]{24}-[0-9]+$", description="start of the key, and number of the execution")
     cell: Cell
-    key: str = Field(description="sha256 of everything that its code could access")
+    key: str = Field(description="sha256 of all that its code could access")
     seconds: float = Field(ge=0, description="wall clock of the code alone")
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = Field(default=(), description="final values, validation only")
@@ -149,9 +150,7 @@ class Attempt(FrozenModel):
     number: int = Field(ge=1)
     seconds: float = Field(ge=0, description="wall clock of the code alone")
     limit: float | None = Field(default=None, description="time limit")
-    alone: bool = Field(
-        default=False, description="whether it ran without other experiments, as a retry after running out of memory"
-    )
+    alone: bool = Field(default=False, description="whether it ran alone, as a retry after running out of memory")
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
@@ -175,7 +174,7 @@ class Attempt(FrozenModel):
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether cells reached its time limit, or were left out because of it."""
+        """Whether cells of the attempt reached its time limit, or were left out because of it."""
         return any(line.outcome == "left out" or line.why.startswith("timeout:") for line in self.cells)
 
 
@@ -195,11 +194,11 @@ class PlotRun(FrozenModel):
 
 
 class SoundnessCheck(FrozenModel):
-    """A condition for a node's numbers to mean what its plan says, and whether it held."""
+    """A condition for a node's numbers to have the meaning stated in its plan, and whether it held."""
 
-    name: str = Field(description="what was checked, in a few words")
+    name: str = Field(description="the property that was checked, in a few words")
     outcome: Literal["passed", "failed", "unclear"]
-    seen: str = Field(description="what was observed, with its numbers, in one sentence")
+    seen: str = Field(description="the observation, with its numbers, in one sentence")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.outcome}; {self.seen}"
@@ -209,9 +208,9 @@ class NodeVerdict(FrozenModel):
     """The typed judgement of a finished node."""
 
     sound: bool = Field(
-        description="does the code test what its plan and the data plan say, on the datasets they name?"
+        description="whether the code tests what its plan and the data plan say, on the datasets that they name"
     )
-    analysis: str = Field(description="six to twelve sentences: what was found, and what it does not show")
+    analysis: str = Field(description="six to twelve sentences: the findings, and what they do not show")
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks that the plans or the code require")
     next_step: str = ""
 
@@ -278,12 +277,12 @@ class Node(FrozenModel):
 
     @property
     def is_trial(self) -> bool:
-        """Whether it tries settings, so that only its cells have values."""
+        """Whether the node tries settings, so only its cells have values."""
         return self.kind == "trial" or (self.kind == "rung" and self.parent is None)
 
     @property
     def plot_count(self) -> int:
-        """How often the node was plotted."""
+        """Number of times that the node was plotted."""
         return len(self.plottings)
 
     @property
@@ -307,7 +306,7 @@ def format_node_id(decision_id: int) -> str:
 
 
 def iterate_retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:
-    """Yield each attempt that failed or ran out of time, with the next one."""
+    """Yield each attempt that failed or ran out of time, together with the next one."""
     for first, second in zip(node.attempts, node.attempts[1:], strict=False):
         if first.failure is not None or first.is_out_of_time:
             yield first, second

@@ -11,7 +11,7 @@ class InstalledPackages(FrozenModel):
     """Packages installed in addition to those of the interpreter; their lock is `packages.lock` in the run."""
 
     sha256: str = Field(description="sha256 of the lock")
-    packages: dict[str, str] = Field(description="name -> version of everything installed")
+    packages: dict[str, str] = Field(description="name -> version of every installed package")
     asked: tuple[str, ...] = Field(default=(), description="requirements of settings and plan, as given")
     built: tuple[str, ...] = Field(default=(), description="names of packages built from source")
     until: str = Field(default="", description="upload date limit; empty: the index has no dates")

@@ -35,7 +35,7 @@ class PaperDraft(FrozenModel):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the draft."""
+        """Title, abstract and section bodies of the draft."""
         sections = (text for one in self.sections for text in (one.title, one.body))
         return (self.title, self.abstract, *self.captions.values(), *sections)
 
@@ -43,13 +43,13 @@ class PaperDraft(FrozenModel):
 class ScopeFinding(FrozenModel):
     """A passage that claims more than the study decided."""
 
-    quote: str = Field(min_length=1, description="as printed, within one sentence")
-    why: str = Field(description="what exceeds which verdict, in one phrase")
-    may: str = Field(default="", description="what may be said instead")
+    quote: str = Field(min_length=1, description="passage as printed, within one sentence")
+    why: str = Field(description="which verdict it goes beyond, and how, in one phrase")
+    may: str = Field(default="", description="a replacement that the verdict supports")
 
 
 class ClaimReading(FrozenModel):
-    """What a paper says about a claim."""
+    """The statement of a paper about a claim."""
 
     id: str = Field(description="id of the claim")
     says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(rename_old_verdict)] = Field(
@@ -61,15 +61,15 @@ class ClaimReading(FrozenModel):
 class PaperReading(FrozenModel):
     """A paper as understood by a reader."""
 
-    finding: str = Field(description="one sentence: what the paper found")
-    claims: tuple[ClaimReading, ...] = Field(default=(), description="one for each claim")
+    finding: str = Field(description="one sentence: the finding of the paper")
+    claims: tuple[ClaimReading, ...] = Field(default=(), description="one outcome for each claim")
 
 
 class PaperFinding(FrozenModel):
     """A problem in the layout of a paper version."""
 
     text: str = Field(description="one line that a writer can act on")
-    blocks: bool = Field(default=False, description="whether it prevents the release; otherwise it is a blemish")
+    blocks: bool = Field(default=False, description="whether it prevents the release; otherwise it is only a blemish")
     by_edit: bool = Field(
         default=True, description="whether editing the draft can fix it: not in the appendix, which the program writes"
     )
@@ -160,7 +160,9 @@ class RemovedPassage(FrozenModel):
 class AuditFacts(FrozenModel):
     """Objective findings of a program about a paper; shown next to the scores, and to the judge."""
 
-    against: str = Field(description="what the paper was compared with: its record, its result files, or itself")
+    against: str = Field(
+        description="the basis of comparison: the paper's record, its result files, or the paper itself"
+    )
     provenance: tuple[str, ...] = Field(
         default=(), description="what was executed and where the numbers come from, one line each"
     )
@@ -172,7 +174,7 @@ class AuditFacts(FrozenModel):
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
     findings: tuple[str, ...] = Field(default=(), description="evidence against the paper, one line each")
     more: int = Field(default=0, description="number of further findings that are not listed")
-    left_out: tuple[str, ...] = Field(default=(), description="what the audit did not read")
+    left_out: tuple[str, ...] = Field(default=(), description="parts that the audit did not read")
 
 
 class DimensionScore(FrozenModel):
@@ -200,11 +202,11 @@ class CheckResult(FrozenModel):
 ResultsOriginAnswer = Literal["measured", "invented", "cannot tell"]
 """Origin of the numbers behind a paper's claims."""
 JudgeView = Literal["all", "paper"]
-"""What a judge is shown: everything available, or only the paper."""
+"""The material for a judge: everything available, or only the paper."""
 
 
 class TextOnlyScore(FrozenModel):
-    """A judge's score for the text alone, whatever else it was shown; on the scale of `overall`."""
+    """A judge's score for the text alone, independent of other material; on the scale of `overall`."""
 
     score: int
     lowest: int
@@ -223,7 +225,7 @@ class ResultsOrigin(FrozenModel):
 
 
 class Judgement(FrozenModel):
-    """The judgement of a paper by a rubric. Every score was given by the judge; none was filled in."""
+    """The judgement of a paper by a rubric. Every score was given by the judge; none was filled in by the program."""
 
     paper: str = Field(description="judged file; within a run relative to its folder")
     paper_sha256: str
@@ -244,7 +246,7 @@ class Judgement(FrozenModel):
     removed: tuple[RemovedPassage, ...] = Field(
         default=(), description="passages that the guards removed before judging"
     )
-    coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
+    coverage: str = Field(default="", description="amount of the paper that was shown, read in parts, or neither")
     pages: tuple[int, ...] = Field(default=(), description="pages shown as images")
     exhibits: tuple[str, ...] = Field(default=(), description="additional material for the judge")
     audit: AuditFacts | None = Field(default=None, description="findings of the audit program; None: no audit")
@@ -267,7 +269,7 @@ class Judgement(FrozenModel):
 # --- several judges -------------------------------------------------------------------------------------------------
 
 MIN_DISAGREEMENT_RANGE = 3
-"""Range of scores, on a scale of ten, from which a dimension counts as disputed."""
+"""Minimum range of scores, on a scale of ten, for a dimension to count as disputed."""
 
 
 class MissingJudgement(FrozenModel):

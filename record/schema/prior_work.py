@@ -1,4 +1,4 @@
-"""Prior work as data: what the closest papers used, each with a quote, and what several of them have in common."""
+"""Prior work as data: items that the closest papers used, each with a quote, and items that several of them share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UseKind = Literal["task", "dataset", "metric", "baseline", "value", "budget"]
 
 
 class PriorUse(FrozenModel):
-    """One thing that a paper used, or a value that it reports."""
+    """An item that a paper used, or a value that it reports."""
 
     what: UseKind
     name: str = Field(
@@ -29,7 +29,9 @@ class PriorUse(FrozenModel):
 
 
 class PriorPaper(FrozenModel):
-    """A paper that was read in full text, and what it used. The quotes of `uses` were verified to occur in the text."""
+    """A paper whose full text was read, and the items that it used. The quotes of `uses` were verified to occur in
+    the text.
+    """
 
     title: str
     file: str = Field(description="file name given by the user, or name in a catalogue")
@@ -48,7 +50,7 @@ class SharedPriorUse(FrozenModel):
 
 
 class OmittedPriorWork(FrozenModel):
-    """Something that the closest papers use but the study does not."""
+    """An item that the closest papers use but the study does not."""
 
     name: str = Field(min_length=1, description="a dataset or baseline that two of the papers use")
     reason: str = Field(min_length=1, description="reason, in one short phrase for the readers of the paper")
@@ -78,8 +80,9 @@ def _build_keys(name: str) -> tuple[set[str], set[str]]:
 
 
 def is_same_name(first: str, second: str) -> bool:
-    """Return whether two names denote the same thing, ignoring case, punctuation, stop words and brackets, and
-    accepting initials."""
+    """Return whether two names denote the same item, ignoring case, punctuation, stop words and brackets, and
+    accepting initials.
+    """
     (a, a_initials), (b, b_initials) = _build_keys(first), _build_keys(second)
     return bool(a & b or a_initials & b or a & b_initials)
 

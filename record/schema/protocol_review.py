@@ -24,7 +24,9 @@ class ProtocolFinding(FrozenModel):
             "improvement"
         )
     )
-    what: str = Field(min_length=1, max_length=1200, description="the problem, and what it would invalidate")
+    what: str = Field(
+        min_length=1, max_length=1200, description="the problem, and the results that it would invalidate"
+    )
     where: str = Field(
         description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
         "'hypotheses[0].effects[0].smallest'"
@@ -37,14 +39,16 @@ class FindingAnswer(FrozenModel):
 
     finding: int = Field(ge=1, description="number of the finding")
     changed: bool = Field(description="whether the plan was changed for it; otherwise it stays the same")
-    reason: str = Field(min_length=1, max_length=1200, description="what was changed, or why it stays the same")
+    reason: str = Field(
+        min_length=1, max_length=1200, description="the change to the plan, or the reason for making none"
+    )
 
 
 class UnresolvedFinding(FrozenModel):
     """A finding that the reviewer maintains after reading the answer."""
 
     finding: int = Field(ge=1, description="number of the finding")
-    why: str = Field(min_length=1, max_length=600, description="what is still wrong")
+    why: str = Field(min_length=1, max_length=600, description="the problem that remains")
 
 
 class ReviewedFinding(ProtocolFinding):
@@ -52,11 +56,11 @@ class ReviewedFinding(ProtocolFinding):
 
     answer: str = Field(default="", description="the planner's answer; empty: none")
     changed: bool = False
-    open: str = Field(default="", description="why it is open; empty: it is not")
+    open: str = Field(default="", description="reason why it is open; empty: it is closed")
 
     @property
     def summary_line(self) -> str:
-        """The finding in a sentence or two, and why it is open, as printed in papers and listings."""
+        """The finding in one or two sentences, and the reason why it is open, as printed in papers and listings."""
         answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
         return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
             f" Open: {self.open}" if self.open else ""

@@ -1,8 +1,10 @@
 """A user's repository: its command, runs of it, its parts, and the results of ablating them.
 
-A `tree` is identified by its git id, so equal files have equal trees, whatever commits and patches led there.
+A `tree` is identified by its git id, so equal files have equal trees, independent of the commits and patches that led
+to them.
 
-Source: AblateCell (arXiv; sections on reproduction and ablation), and docs/repositories.md for what it leaves open.
+Source: AblateCell (arXiv; sections on reproduction and ablation), and docs/repositories.md for points that it leaves
+open.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class RepositoryCommand(FrozenModel):
 
 
 class RepositoryEdit(FrozenModel):
-    """A text in a file, which must occur exactly once, and its replacement. Without `old`: a new file."""
+    """A string in a file, which must occur exactly once, and its replacement. Without `old`: a new file."""
 
     path: str
     old: str = ""
@@ -123,8 +125,9 @@ class RepositoryPart(FrozenModel):
 
 
 class UnexaminedPart(FrozenModel):
-    """A candidate that is not ablated, and why: plumbing that everything depends on, decoys, or parts beyond
-    the budget."""
+    """A candidate that is not ablated, with the reason: plumbing that every result depends on, a decoy, or a part
+    beyond the budget.
+    """
 
     name: str
     why: str
@@ -155,8 +158,9 @@ PartClassification = Literal[
     "changes what is scored",
     "unknown",
 ]
-"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets that
-predictions are scored against. Neither measures importance, so neither is ranked."""
+"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets
+against which predictions are scored. Neither measures importance, so neither is ranked.
+"""
 
 
 def format_command_line(argv: Iterable[str]) -> str:
@@ -165,7 +169,7 @@ def format_command_line(argv: Iterable[str]) -> str:
 
 
 class PartResult(FrozenModel):
-    """The reported result of a part. An effect is positive if the part helps, whatever the metric's direction."""
+    """The reported result of a part. An effect is positive if the part helps, regardless of the metric's direction."""
 
     part: str = Field(description="one part, or several joined by + that were ablated together")
     mutation: str

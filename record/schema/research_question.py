@@ -44,16 +44,16 @@ class ExperimentDesign(FrozenModel):
     """The experiment, recorded before any file is changed."""
 
     constants: tuple[ExperimentVariable, ...] = Field(
-        default=(), max_length=30, description="what is equal for all arms"
+        default=(), max_length=30, description="settings that are equal for all arms"
     )
     varied: tuple[ExperimentVariable, ...] = Field(
-        min_length=1, max_length=12, description="what differs between the arms"
+        min_length=1, max_length=12, description="settings that differ between the arms"
     )
     arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="repetitions of each arm, with seeds from 0")
     hypothesis: str = Field(min_length=1, max_length=1200)
-    rule: str = Field(min_length=1, max_length=1200, description="which measurement decides it, and how")
+    rule: str = Field(min_length=1, max_length=1200, description="the measurement that decides it, and the rule")
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class QuestionRun(FrozenModel):
 
     seconds: float
     exit: int | None = Field(default=None, description="exit code; None: it reached its limit")
-    why: str = Field(default="", description="why its output cannot be used")
+    why: str = Field(default="", description="reason why its output cannot be used")
     tail: str = ""
     results: dict[str, Any] = Field(default_factory=dict, description="metric -> arm -> values by seed")
     files: dict[str, str] = Field(default_factory=dict, description="result file -> sha256")

@@ -25,21 +25,21 @@ class Hyperparameter(FrozenModel):
     high: float | None = Field(default=None, description="upper end of the range, inclusive; null for a choice")
     closed: bool = Field(
         default=False,
-        description="whether values cannot lie beyond the range (a share, a dropout rate), so that it is never widened",
+        description="whether values beyond the range are impossible (a share, a dropout rate), so it is never widened",
     )
     options: tuple[Scalar, ...] = Field(default=(), description="only for a choice")
     default: Scalar = Field(description="in range; the setting that every arm starts from")
     source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")
     arms: tuple[str, ...] = Field(default=(), description="arms that have it; empty: every baseline and method")
     given: str = Field(default="", description="name of the choice that it depends on; empty: always active")
-    among: tuple[Scalar, ...] = Field(default=(), description="options of that choice for which it is active")
+    among: tuple[Scalar, ...] = Field(default=(), description="options of that choice that make it active")
     word: SkipJsonSchema[str] = ""
     """Only for a repository: the word that sets it in the command, such as '--lr {value}'; empty: NAME=VALUE."""
 
     @model_validator(mode="before")
     @classmethod
     def _parse_number(cls, value: Any) -> Any:
-        """Convert numbers such as 1e-3, which YAML reads as text."""
+        """Convert numbers such as 1e-3, which YAML reads as strings."""
         given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
             with suppress(ValueError):
@@ -54,7 +54,7 @@ class Hyperparameter(FrozenModel):
 
 
 class TuningPlan(FrozenModel):
-    """How arms are tuned, fixed before any code is written. Trials are always compared on validation data."""
+    """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
     currency: Literal["trials", "seconds"] = Field(
         default="trials", description="the resource that is equal for all arms; seconds if their costs differ much"
@@ -63,7 +63,7 @@ class TuningPlan(FrozenModel):
         default=24, gt=0, description="amount of the currency for each arm; the defaults count as a trial"
     )
     metric: str = Field(
-        default="", description="metric of the plan by which trials are compared; empty: the primary one"
+        default="", description="metric of the plan that trials are compared by; empty: the primary metric"
     )
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
         default="gp",
@@ -71,15 +71,15 @@ class TuningPlan(FrozenModel):
         "TPE, which also learns from trials that were stopped early)",
     )
     rungs: tuple[float, ...] = Field(
-        default=(), description="increasing shares below 1 at which trials are first measured; the best third continues"
+        default=(), description="increasing shares below 1 that trials are first measured at; the best third continues"
     )
     rungs_by: Literal["steps", "data"] = Field(
-        default="steps", description="whether shares refer to training steps or to training examples"
+        default="steps", description="whether shares refer to training steps or training examples"
     )
     datasets: tuple[str, ...] = Field(
-        default=(), description="datasets on which trials are measured; empty: the main one"
+        default=(), description="datasets that trials are measured on; empty: the main dataset"
     )
-    levels: tuple[str, ...] = Field(default=(), description="levels at which trials are measured; empty: all")
+    levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
 
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""

@@ -16,7 +16,7 @@ _BOLD = re.compile(r"\\(?:textbf|mathbf|boldsymbol|pmb)\s*\{|\\bfseries\b|\\bf\b
 
 
 def find_printed_claims(text: str) -> frozenset[str]:
-    r"""Return the keys of the claims that a text prints with `\result`, without their forms."""
+    r"""Return the keys of the claims printed with `\result` in LaTeX source, without their forms."""
     return frozenset(key.key_without_form for key in _iter_result_keys(text))
 
 
@@ -43,7 +43,7 @@ def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]
 def _rest_of_group(text: str, at: int) -> str:
     """Return the text from a position to the end of its group or cell.
 
-    Not done with pylatexenc, which takes seconds to parse an appendix and has no notion of table cells.
+    pylatexenc is not used: it takes seconds to parse an appendix and does not know table cells.
     """
     depth = 1
     for k in range(at, len(text)):

@@ -104,7 +104,7 @@ class UnboundComparison(NamedTuple):
 
 
 def find_unbound_comparisons(scanned: ScannedText, evidence: Evidence) -> Iterator[UnboundComparison]:
-    """Return the comparisons in a text that no verdict supports, in order of appearance."""
+    """Return the comparisons that no verdict supports, in order of appearance."""
     if evidence.plan is None:
         return
     text, arms, metrics = _mask_verdicts(scanned), _compile_arm_names(evidence), _compile_metric_names(evidence)
@@ -121,7 +121,7 @@ def find_unbound_comparisons(scanned: ScannedText, evidence: Evidence) -> Iterat
 
 
 def find_sentence_spans(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Return the start and end of each sentence of a text."""
+    """Return the start and end of each sentence of the text."""
     text = _mask_verdicts(scanned)
     start = 0
     for match in [*_SENTENCE_END.finditer(text), None]:
@@ -162,7 +162,7 @@ def _find_objection(
 def _check_words_around_verdicts(found: list[str], text: str) -> str:
     """Explain why the words around verdicts are refused; return "" if they are allowed."""
     before, _, _ = text.partition(VERDICT_MARK)
-    last = re.split(r"[,;:]", before)[-1]  # text right before the clause; elsewhere only an outright negation counts
+    last = re.split(r"[,;:]", before)[-1]  # text right before the clause; elsewhere only an explicit negation counts
     last = before if last.strip() == "that" else last
     if match := _NEGATION.search(last) if last.strip() else _OUTRIGHT_DENIAL.search(before):
         return f"{match[0]!r} precedes \\verdict: state the verdict without a negation or condition"

@@ -1,4 +1,4 @@
-"""The LaTeX commands and environments that a model may use; anything else is refused.
+"""The LaTeX commands and environments that a model may use; all others are refused.
 
 This is an allow-list because TeX is a programming language that can read and write files, print any character
 without typing it, and redefine its own commands.
@@ -64,4 +64,4 @@ MATH_ENVIRONMENTS = frozenset(
     }
 )
 ALIGNED_ENVIRONMENTS = MATH_ENVIRONMENTS - {"equation", "equation*"}
-r"""Environments in which `&` and `\\` have a meaning."""
+r"""Environments that use `&` and `\\` as separators."""

@@ -1,4 +1,4 @@
-"""Scan LaTeX that a model wrote: the text it prints, the keys it refers to, and what it may not do.
+"""Scan LaTeX that a model wrote for the text it prints, the keys it refers to, and forbidden constructs.
 
 The scanner reads TeX tokens rather than matching regular expressions, so it finds a number wherever it would be
 printed, math included. It refuses every command that `review.evidence.latex_allowlist` does not name. It expands
@@ -35,7 +35,7 @@ class MacroUse:
 
 @dataclass(frozen=True)
 class LatexProblem:
-    """LaTeX that a draft may not contain, whatever the evidence."""
+    """LaTeX that no draft may contain, regardless of the evidence."""
 
     at: int
     kind: Kind
@@ -65,7 +65,7 @@ class _OpenGroup:
     math: bool
     script: bool = False
     after: list[str] = field(default_factory=list[str])
-    """Arguments that the command before this group still expects after it."""
+    """Number of arguments after this group that the command before it still expects."""
 
 
 def scan(source: str, *, inline: bool = False) -> ScannedText:

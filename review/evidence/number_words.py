@@ -33,7 +33,7 @@ _NUMBERED_LABEL = re.compile(
 )
 _ROMAN_ABBREVIATIONS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
 """Abbreviations that are also Roman numerals: confidence interval, variational inference, instrumental variable, a
-size.
+clothing size.
 """
 _COUNTABLE_AFTER = re.compile(
     rf"{WORD_GAP}(?:(?:random|different|hidden){WORD_GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
@@ -68,11 +68,11 @@ class CountedThings:
     names: re.Pattern[str]
     numbers: frozenset[int]
     main: bool = False
-    """Whether "all three" may refer to them."""
+    """Whether "all three" may refer to these items."""
 
 
 def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
-    """Return everything that a paper may count in words."""
+    """Return all items that a paper may count in words."""
     plan, facts = evidence.plan, evidence.facts
     if plan is None:
         return ()
@@ -134,7 +134,7 @@ def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[
 
 
 def _states_a_value(match: re.Match[str], plain: str) -> bool:
-    """Return whether a match is more than the ordinary "one", "two" or "zero" of prose."""
+    """Return whether a match is more than an ordinary "one", "two" or "zero" in prose."""
     value = _parse_number_words(match[0])
     if value is None or value > 2:
         return True
@@ -149,7 +149,7 @@ def _states_a_value(match: re.Match[str], plain: str) -> bool:
 
 
 def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
-    """Return whether the number is correct for the noun after it, or for everything there is ("all three")."""
+    """Return whether the number is correct for the noun after it, or for all countable things ("all three")."""
     value, after = _parse_number_words(match[0]), plain[match.end() : match.end() + 80]
     if value is None:
         return False

@@ -1,4 +1,4 @@
-"""Find numbers in a text, and match the literals and data plan names that may be typed."""
+"""Find numbers in text, and match the literals and data plan names that may be typed."""
 
 from __future__ import annotations
 

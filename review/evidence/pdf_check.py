@@ -5,8 +5,8 @@ figures and no bibliography. Any digit or number word left in its text was typed
 allowed literal, a correct count or part of a name from the data plan. In the real PDF, the values of the record
 must be printed.
 
-Limits: the inside of figures is not read; whether a sentence is true is not checked (its keys are gone); bold is
-only checked in the sources.
+Limits: the inside of figures is not read; whether a sentence is true is not checked (the PDF has no keys); bold is only
+checked in the sources.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
   \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
 }
 """
-"""Preamble with which only typed text is printed.
+"""Preamble that makes TeX print only typed text.
 
 References stay unresolved on purpose: one pass, no bibliography.
 """
@@ -158,14 +158,16 @@ def _check_values(folder: Path, document: str, evidence: Evidence, printed: str)
             missing = [
                 number for _, number in numbers.find_numbers(read) if number.isascii() and number not in squeezed
             ]
-            if missing:  # numbers only: a page may end within a value
+            if missing:  # compares only numbers, since a page may end within a value
                 yield Violation(
                     kind="value", where="PDF", excerpt=str(use), fix=f"{missing[0]!r} is not in the PDF's text"
                 )
 
 
 def _has_same_value(defined: str | None, tex: str) -> bool:
-    """Return whether results.tex defines a value as the record does, apart from characters that no font has (boxes)."""
+    """Return whether results.tex defines a value as the record does, apart from characters missing in every font
+    (boxes).
+    """
     parts = (
         re.escape(char) if char.isascii() else rf"(?:{re.escape(char)}|\\unknowncharacter\{{\}})?"
         for char in unicodedata.normalize("NFC", tex)

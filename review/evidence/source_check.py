@@ -62,7 +62,7 @@ def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
 def collect_used_keys(
     texts: Iterable[str], commands: frozenset[str] = latex_allowlist.VALUE_COMMANDS
 ) -> dict[str, None]:
-    """Return the keys passed to commands in the texts, in order of appearance."""
+    """Return the keys passed to commands in the draft, in order of appearance."""
     pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
     return dict.fromkeys(
         key.strip()

@@ -1,4 +1,4 @@
-"""Violations that the paper checks report: one line each, with what to change."""
+"""Violations that the paper checks report: one line each, with the required change."""
 
 from __future__ import annotations
 

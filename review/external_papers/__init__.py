@@ -1,6 +1,6 @@
-"""Audit papers by others: do their result files support their numbers, and is each paper consistent with itself?
+"""Audit papers by others: do their result files support their numbers, and is each paper internally consistent?
 
-`audit_paper` runs the audit, `collect_audit_facts` returns the same as facts for a judge. docs/audit.md describes
+`audit_paper` runs the audit, `collect_audit_facts` returns its results as facts for a judge. docs/audit.md describes
 what the audit can detect, and how well.
 """
 

@@ -1,7 +1,8 @@
-"""Audit an external paper: what ran, whether results support its numbers, and whether it is consistent with itself.
+"""Audit an external paper: which programs ran, whether results support its numbers, and whether it is internally
+consistent.
 
-Nothing is executed. Evidence against a paper consists of signs with file, line and text, numbers without a result,
-and inconsistent passages. If there is none, it may still be open whether the numbers were measured: `outcome`
+Nothing is executed. Evidence against a paper consists of signs with file, line and text, numbers without a result, and
+inconsistent passages. Without findings, it may still be unknown whether the numbers were measured: `outcome`
 distinguishes the two.
 """
 
@@ -44,7 +45,7 @@ AuditOutcome = Literal["against", "missing", "not shown", "measured", "not asked
 class ExternalPaperAudit:
     """The findings on a paper.
 
-    `verdicts` is empty without result files; `left_out` says what was not read.
+    `verdicts` is empty without result files; `left_out` lists what was not read.
     """
 
     paper: str
@@ -56,7 +57,7 @@ class ExternalPaperAudit:
     doubt_counts: tuple[tuple[str, int], ...] = ()
     """Reasons why found numbers do not count as measured, with their frequency."""
     missing_results: tuple[NumberVerdict, ...] = ()
-    """Printed results that are in no result file: a fact about the files, which by itself proves nothing."""
+    """Printed results that are in no result file: this is a fact about the files and proves nothing on its own."""
     claimed_settings: tuple[str, ...] = ()
     """Settings that the paper claims next to those in the code, one per line."""
     signs: tuple[Sign, ...] = ()
@@ -86,7 +87,9 @@ class ExternalPaperAudit:
 
     @cached_property
     def counted_signs(self) -> tuple[Sign, ...]:
-        """Return the signs that count as findings: conclusive ones, otherwise circumstantial ones of several kinds."""
+        """Return the signs that count as findings: conclusive signs, otherwise circumstantial signs of several
+        kinds.
+        """
         own = tuple(one for one in self.signs if one.is_finding)
         several = tuple(one for one in self.signs if one.weight >= CIRCUMSTANTIAL)
         return own or (several if score((*several, *self._inconsistency_signs)) >= FINDING else ())
@@ -196,7 +199,7 @@ async def audit_paper(
 
 
 def _read_reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
-    """Yield texts next to the results that a human or a model may have written."""
+    """Yield strings next to the results that a human or a model may have written."""
     if results is None or not results.is_dir():
         return
     for path in sorted(results.rglob("*.md"))[:50]:

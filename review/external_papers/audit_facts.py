@@ -1,4 +1,6 @@
-"""Summarise the audit of an external paper as facts for a judge: what ran, where numbers come from, claims, signs."""
+"""Summarise the audit of an external paper as facts for a judge: programs that ran, origins of numbers, claims,
+signs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ async def collect_audit_facts(
 
 
 def _format_facts(report: ExternalPaperAudit) -> Iterator[str]:
-    """Yield what ran, where numbers come from, then signs and notes, one per line."""
+    """Yield facts on the programs that ran and the origins of numbers, then signs and notes, one per line."""
     yield from format_provenance(report.provenance)
     if report.verdicts:
         grades = report.grade_counts

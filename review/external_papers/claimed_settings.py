@@ -1,7 +1,7 @@
 """List settings that a paper claims next to the lines of code that set them; the reader compares them.
 
-Covered are counts of seeds, folds, epochs and the like, sizes of training and test sets, learning rates and
-weights. A claim is skipped if its number is in the code without a line that is seen to set it.
+The covered settings are counts of seeds, folds, epochs and the like, sizes of training and test sets, learning rates
+and weights. A claim is skipped if the code contains its number but no line that visibly sets it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SETTING = re.compile(f"{_COUNT_CLAIM.pattern}|{_VALUE_CLAIM.pattern}|{_SPLIT_SIZ
 
 @dataclass(frozen=True)
 class SettingClaim:
-    """A claim: its quote, the setting, the number, and names for it in code."""
+    """A claim: its quote, the setting, the number, and the names that code may use for it."""
 
     setting: str
     value: float
@@ -118,7 +118,7 @@ def _find_claims(sentence: str) -> Iterator[SettingClaim]:
 
 
 def _find_assignments(names: str, files: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines that set such a name: assignments, defaults, options, keys, ranges of loops."""
+    """Yield lines that set one of the names: assignments, defaults, options, keys, ranges of loops."""
     name = rf"(?i:[\w-]*(?<![a-z])(?:{names})s?)(?i:(?![a-z])[\w-]*)"
     one = rf"(?i:{re.sub(r's?(?=[|]|$)', 's?', names)})"
     sets = re.compile(

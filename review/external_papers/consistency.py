@@ -1,7 +1,7 @@
 """Check whether a paper is consistent with itself: changes, bold values, and the numbers of the abstract.
 
-A change must follow from the two numbers that it compares, a bold value must be the best of its column, and a
-number in the abstract must appear in the rest. Every printed number stands for an interval as wide as its last
+A change must follow from the two numbers that it compares, a bold value must be the best of its column, and a number in
+the abstract must appear in the rest of the paper. Every printed number stands for an interval as wide as its last
 place; overlapping intervals agree.
 """
 
@@ -182,7 +182,7 @@ def _check_bold(passages: Sequence[PaperPassage]) -> Iterator[Inconsistency]:
 
 
 def _bold_problem(cell: PaperTableCell, line: Sequence[PaperTableCell]) -> str:
-    """Describe what is wrong with a bold number in its line; return "" if nothing is."""
+    """Describe the error of a bold number in its line; return "" if there is none."""
     own, values = (
         extract_numbers(cell.text, "cell")[:1],
         [number.value for one in line for number in extract_numbers(one.text, "cell")[:1]],
@@ -213,7 +213,9 @@ def _check_abstract(
             first_match(claim.number, derive_values(claim.number, line)) for _, line in lines
         ):
             yield Inconsistency(
-                "abstract", claim.where, f"{claim.number.text} is nowhere else in the paper: {claim.context[:160]!r}"
+                "abstract",
+                claim.where,
+                f"{claim.number.text} does not occur elsewhere in the paper: {claim.context[:160]!r}",
             )
 
 

@@ -1,4 +1,4 @@
-"""Grade whether a number was measured, by the programs behind the place where it was found.
+"""Grade whether a number was measured, judged by the programs that wrote the place where it was found.
 
 *measured*: a program without signs of fabrication printed it to a log, or wrote its file. *reported*: it is in
 reports, in files of a script with made-up numbers, or in a suspicious log. *neither*: it was not found.
@@ -46,7 +46,9 @@ class Grader:
 
     @cached_property
     def scripts_making_up(self) -> dict[str, frozenset[str]]:
-        """Return scripts that make up numbers, with the names of the made-up scores; empty if it may be all of them."""
+        """Return scripts that make up numbers, with the names of the made-up scores; no names if all scores may be
+        made up.
+        """
         made: dict[str, list[str]] = {}
         for one in self.signs:
             if one.kind in MADE_UP_KINDS and one.is_finding:
@@ -76,7 +78,7 @@ class Grader:
         return f"{self._find_doubt(verdict.locations[0])} ({verdict.locations[0].file})"
 
     def _find_doubt(self, place: ValueLocation) -> str:
-        """Return the reason not to count a value as measured; "" if there is none."""
+        """Return the reason for not counting a value as measured; "" if there is none."""
         log = next((one for one in self.provenance.logs if one.name == place.file), None)
         if log is not None:
             return self._doubt_line(log, place)
@@ -102,8 +104,8 @@ class Grader:
         text = log.lines[int(number[1]) - 1].text if number else place.key
         if templates and all(self._makes_up(one.file, text) for one in templates):
             return "in a log, printed by a script with signs of made-up numbers"
-        told = templates or len(log.stamped_lines) >= MIN_STAMPED_LINES or self.is_readable
-        return "" if told else "in a log without timestamps, from unknown code"
+        is_evidence = templates or len(log.stamped_lines) >= MIN_STAMPED_LINES or self.is_readable
+        return "" if is_evidence else "in a log without timestamps, from unknown code"
 
     def _doubt_file(self, place: ValueLocation) -> str:
         writers = self.provenance.writers.get(place.file, ())
@@ -132,7 +134,9 @@ class Grader:
 
 
 def _may_be_written_dynamically(scripts: Collection[object], name: str) -> bool:
-    """Return whether a script may write the file under a name built at run time: no script names it, but some write."""
+    """Return whether a script may write the file under a name built at run time, because no script names it
+    although some write files.
+    """
     return any(getattr(one, "writes", False) for one in scripts)
 
 

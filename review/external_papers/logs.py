@@ -1,6 +1,6 @@
 """Read logs of external programs: lines, timestamps, and final errors.
 
-Timestamps are not verified, nor that a program wrote the line.
+Neither the timestamps nor the origin of a line is verified.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Log:
 
     @property
     def final_error(self) -> LogLine | None:
-        """Return the line of an error followed only by its traceback; None if the log continues."""
+        """Return the line of an error that only its traceback follows; None if the log continues."""
         nonempty = [line for line in self.lines if line.text.strip()]
         last = next((line for line in reversed(nonempty) if line.is_error), None)
         if last is None:
@@ -86,7 +86,9 @@ class Log:
 
 
 def read_logs(folder: Path) -> tuple[Log, ...]:
-    """Return the logs of a folder or a single file: by ending, or text files named or timestamped like a log."""
+    """Return the logs of a folder or a single file: recognised by their suffix, or as text files with the name or
+    the timestamps of a log.
+    """
     if folder.is_file():
         return (read_log(folder, folder.name),) if folder.suffix.lower() in LOG_SUFFIXES else ()
     paths = sorted(

@@ -1,8 +1,8 @@
 """Find printed results that are in no result file and do not follow from numbers that are.
 
-This is a fact about the files, not an accusation. Excluded are numbers that need not be in a file: whole numbers
-(counts, sizes, pages), settings, numbers typed in code, cited numbers, and changes (differences, ratios) between
-any two numbers of the paper.
+This is a fact about the files, not an accusation. Numbers that need not be in a file are excluded: whole numbers
+(counts, sizes, pages), settings, numbers typed in code, cited numbers, and changes (differences, ratios) between any
+two numbers of the paper.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def _aggregate_over_files(series: Sequence[ValueSeries]) -> Iterator[float]:
 
 
 def _absence_reasons(one: NumberVerdict, typed: Collection[float]) -> Iterator[bool]:
-    """Yield whether each reason applies why a number may be in no file."""
+    """Yield, for each reason why a number may be in no file, whether it applies."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
     sentence = f"{before}{number.text}{after}"
     yield "." not in number.text and not number.percent  # a count
     yield SETTINGS.search(one.claim.passage.text) is not None
-    yield re.search(r"(?:\u00b1|\+/?-|\\pm)\W*$", before) is not None  # a deviation, of which there are many kinds
+    yield re.search(r"(?:\u00b1|\+/?-|\\pm)\W*$", before) is not None  # a deviation, which can be computed in many ways
     if cell is not None:
         yield is_cited(one) or (bool(SETUP.search(cell.label)) and not SCORES.search(cell.label))
         return

@@ -19,7 +19,7 @@ SCORE_NAME = re.compile(
 
 @dataclass
 class NameScope:
-    """The names of a function or file, with everything that they are ever bound to."""
+    """The names of a function or file, with all values that they are ever bound to."""
 
     bindings: dict[str, list[ast.expr]] = field(default_factory=dict[str, list[ast.expr]])
     place_names: set[str] = field(default_factory=set[str])

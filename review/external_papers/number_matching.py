@@ -1,8 +1,8 @@
 """Match a printed number to a value that it rounds, or derive it in one step, with the probability of a chance match.
 
-A match says little if many numbers would match. The probability is counted: the share of numbers with as many
-decimal places, within half and twice the size, that the values would match as well; for a round number, among
-equally round numbers. A one-digit number has nine alternatives, whatever the values.
+A match proves little if many numbers would match. The probability is counted: the share of numbers with as many decimal
+places, between half and twice the size, that the values would also match; for a round number, only equally round
+numbers are counted. A one-digit number has nine alternatives, whatever the values.
 
 A step is a difference, relative change, ratio or mean of numbers that were found and are close together: in the row
 or column of a cell, in the paragraph, or in a row or column of any table. The form of the number decides which
@@ -24,17 +24,17 @@ from labwright.review.external_papers.printed_numbers import PrintedNumber
 from labwright.review.external_papers.result_files import ValueSeries, label_words
 
 MAX_MATCH_CHANCE = 0.1
-"""Match probability above which a match says nothing."""
+"""Probability of a chance match above which a match proves nothing."""
 
 CHANCE_WINDOW = 60
-"""Neighbouring numbers on either side over which the probability is counted."""
+"""Number of neighbours on either side over which the probability is counted."""
 
 
 Floats = NDArray[np.float64]
 
 
 def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
-    """Return the indices of values that the number rounds, as it is or as a percentage.
+    """Return the indices of values that the number rounds, unchanged or as a percentage.
 
     A printed sign must match; a number without one may state the size of a decrease.
     """
@@ -47,7 +47,9 @@ def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
 
 
 def compute_match_chance(values: Floats, number: PrintedNumber) -> float:
-    """Return the probability of a match for a number with as many places and as round (see the module docstring)."""
+    """Return the probability of a match for a number with as many places and equally round (see the module
+    docstring).
+    """
     size = round(abs(number.value) / number.step) if number.step else 0
     zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
     sizes = np.sort(np.abs(values))
@@ -83,7 +85,7 @@ def list_scales(number: PrintedNumber) -> tuple[float, ...]:
 
 
 def is_rounding_of(number: PrintedNumber, value: float) -> bool:
-    """Return whether the number is a rounding of the value, as it is or as a percentage."""
+    """Return whether the number is a rounding of the value, unchanged or as a percentage."""
     return bool(find_matches(np.array([value]), number))
 
 
@@ -152,7 +154,9 @@ def group_by_table_line(operands: Iterable[Operand]) -> list[tuple[str, list[Ope
 
 
 def first_match(number: PrintedNumber, steps: Iterable[DerivedValue]) -> DerivedValue | None:
-    """Return the first step that the number rounds, with the probability of any match among all steps; or None."""
+    """Return the first step whose rounded result is the number, with the probability that any step matches by
+    chance; or None.
+    """
     tried = list(steps)
     values = np.array([step.value for step in tried], dtype=np.float64)
     matched = find_matches(values, number)
@@ -164,7 +168,7 @@ def derive_values(
 ) -> Iterator[DerivedValue]:
     """Yield the results of one step on neighbouring operands.
 
-    `change` means that a number without a percent sign may be a relative change, as its column says.
+    `change` means that a number without a percent sign may be a relative change according to its column.
     """
     chosen = operands[:MAX_OPERANDS]
     for one, other in permutations(chosen, 2):

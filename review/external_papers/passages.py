@@ -1,8 +1,8 @@
 """Extract the passages of a paper that state results: abstract, result sections, tables, captions.
 
-Sections are selected by title; a section with an uninformative title belongs to the previous one. Method, related
-work and setup are skipped, except for their tables and captions. Tables of a PDF have lost their columns and are
-read line by line.
+Sections are selected by title; a section with an uninformative title is treated like the previous one. Method, related
+work and setup are skipped, except for their tables and captions. Tables of a PDF have lost their columns and are read
+line by line.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _read_passages(paper: Paper) -> Iterator[PaperPassage]:
 
 
 def list_sections(paper: Paper) -> tuple[PaperSection, ...]:
-    """Return the sections; numbered Markdown headings without marks are found as in a PDF."""
+    """Return the sections; numbered Markdown headings without a `#` are found as in a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.sections) < 4:
         return split_pdf_sections("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
     return paper.sections
@@ -154,7 +154,9 @@ def _section_role(title: str, before: PassageRole | None) -> PassageRole | None:
 
 
 def _subsection_role(title: str, above: PassageRole | None) -> PassageRole | None:
-    """Return the role below a subheading: in a section that is read, anything but setup; elsewhere, only results."""
+    """Return the role of the text below a subheading: in a section that is read, it is read unless it is setup;
+    elsewhere, only results are read.
+    """
     if above is None:
         return "results" if re.search(r"result|finding", title, re.I) else None
     return None if _is_skipped_section(title) else above
@@ -252,7 +254,7 @@ def _read_latex(part: PaperSection, title: str, role: PassageRole | None) -> Ite
 
 
 def _split_latex_rows(body: str) -> list[list[str]]:
-    """Return the cell texts of each row; a cell that spans columns is followed by empty ones."""
+    """Return the cell texts of each row; a cell that spans columns is followed by empty cells."""
     body = re.sub(r"^(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{[^{}]*\})*\}){1,2}", "", body, count=1)
     body = re.sub(
         r"\\(?:toprule|midrule|bottomrule|hline|addlinespace)(?:\[[^\]]*\])?", "", _UNPRINTED_COMMAND.sub("", body)

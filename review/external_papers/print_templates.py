@@ -1,4 +1,4 @@
-"""Patterns for lines that code can print, built from the literal texts and the values between them."""
+"""Patterns for lines that code can print, built from the literal strings and the values between them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def build_name_value_template(call: ast.Call, path: str) -> Iterator[PrintTempla
 
 @dataclass(frozen=True)
 class TemplateHole:
-    """A value in a text: the pattern of what its format can print."""
+    """A value in a printed string: the pattern of what its format can print."""
 
     pattern: str = r".{0,400}?"
 
@@ -64,7 +64,7 @@ def _parse_hole(form: str) -> TemplateHole:
 
 
 def split_expression(node: ast.expr, records: Mapping[str, ast.Dict] = {}) -> Iterator[str | TemplateHole]:
-    """Yield literal texts and holes in order; `records` are the dictionaries that names are bound to."""
+    """Yield literal strings and holes in order; `records` are the dictionaries that names are bound to."""
     if isinstance(node, ast.Constant):
         yield node.value if isinstance(node.value, str) else TemplateHole()
     elif isinstance(node, ast.JoinedStr):
@@ -132,7 +132,7 @@ def _format_spec(part: ast.expr) -> str:
 
 
 def _split_format_string(form: ast.expr, holes: str) -> Iterator[str | TemplateHole]:
-    """Yield the texts of a format string between its holes."""
+    """Yield the literal parts of a format string between its holes."""
     for piece in split_expression(form):
         yield from split_at_holes(piece, holes) if isinstance(piece, str) else (piece,)
 
@@ -152,7 +152,7 @@ def build_templates(pieces: Sequence[str | TemplateHole], path: str, line: int) 
         if isinstance(piece, TemplateHole):
             lines[-1].append(piece)
             continue
-        first, *rest = re.split(r"[\r\n]", piece)  # a progress bar restarts its line
+        first, *rest = re.split(r"[\r\n]", piece)  # a progress bar rewrites its line
         lines[-1].append(first)
         for text in rest:
             lines.append([text])

@@ -38,7 +38,7 @@ RunStatus = Literal["ran", "loaded", "not seen", "unknown"]
 
 @dataclass(frozen=True)
 class LogLineSource:
-    """A log line, and the code lines that can have printed it; none if no code can."""
+    """A log line, and the code lines that can have printed it; empty if no code can."""
 
     log: Log
     line: LogLine
@@ -78,16 +78,14 @@ class PaperProvenance:
 
     @cached_property
     def prints_freely(self) -> bool:
-        """Return whether code prints text that its syntax does not show: text from elsewhere, records, names and
-        values.
-        """
+        """Return whether code prints text that its syntax does not show: external text, records, names and values."""
         return any(one.opaque_lines or one.logger_lines for one in self.scripts if not one.is_test)
 
     def is_recognisable(self, line: LogLine) -> bool:
-        """Return whether the code's output would be recognised in a line.
+        """Return whether code that printed a line would be recognised as its source.
 
-        The line must not come from a library. If the code prints unpredictable text, the line must also have words
-        that are in no code: one next to a number, otherwise more than a quarter.
+        The line must not come from a library. If the code prints unpredictable text, the line must also contain words
+        that are in no code: one word next to a number, otherwise more than a quarter of the words.
         """
         if not line.text.strip() or LIBRARY_LINE.search(line.text):
             return False
@@ -177,7 +175,7 @@ _STATUS_TEXT = {
 
 
 def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
-    """Yield what is known of the programs behind a paper, one line each."""
+    """Yield the known facts about the programs behind a paper, one line each."""
     by_state: dict[str, list[str]] = {}
     writing = {path for writers in provenance.writers.values() for path in writers}
     for path, how in provenance.run_status.items():
@@ -196,7 +194,7 @@ def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
 
 
 def _format_log_lines(found: PaperProvenance) -> Iterator[str]:
-    """Yield how many log lines the code prints, and which it does not print; the rest are unknown."""
+    """Yield how many log lines the code prints and which it does not print; the other lines are unknown."""
     if not any(one.templates or one.opaque_lines for one in found.scripts):
         return
     own = sum(bool(one.templates) for one in found.sources)

@@ -1,7 +1,7 @@
 """Read the numbers of a results folder as series: values at the same place of the same kind of line.
 
-Formats: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed
-or unpickled. A file or folder over a limit is read in part, and omissions are listed.
+Formats: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed or
+unpickled. A file or folder that exceeds a limit is read in part, and omissions are listed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_FILES, MAX_FILE_BYTES, MAX_VALUES = 2000, 20_000_000, 500_000
 _MAX_YAML_BYTES = 1_000_000
 """Bytes of a YAML file, which takes a hundred times as long to read."""
 _MAX_DEPTH, _MAX_KEY_LENGTH = 20, 60
-"""Maximum nesting, and characters of a key; each value is named by all keys above it."""
+"""Maximum nesting depth, and maximum characters of a key; each value is named by all keys above it."""
 
 PROSE_SUFFIXES = frozenset({".md"})
 """Prose reports: a human or a model wrote their numbers."""
@@ -61,8 +61,8 @@ class ResultsError(UsageError):
 class ValueSeries:
     """Values of one kind: a column for one row label, a JSON key, a position in a repeated line.
 
-    `places[i]` is the line or row of `values[i]`; `words` name the quantity; `step` is the coarsest last printed
-    place (0 for values that are not printed text).
+    `places[i]` is the line or row of `values[i]`; `words` name the quantity; `step` is one unit of the coarsest last
+    printed place (0 for values that were not text).
     """
 
     file: str
@@ -75,7 +75,7 @@ class ValueSeries:
 
 @dataclass
 class ResultFolder:
-    """All series of a folder; `files` were read, `left_out` says what was not."""
+    """All series of a folder; `files` were read, `left_out` lists what was not read."""
 
     series: list[ValueSeries] = field(default_factory=list[ValueSeries])
     files: list[str] = field(default_factory=list[str])
@@ -270,7 +270,7 @@ def _parse_float(cell: str) -> float | None:
 
 
 def _read_text_lines(text: str) -> Iterator[ValueRow]:
-    """Yield the numbers of a text, including Markdown tables.
+    """Yield the numbers in text, including Markdown tables.
 
     Lines that differ only in numbers are of one kind; the words of the heading above also name their numbers.
     """

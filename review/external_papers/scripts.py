@@ -1,7 +1,7 @@
 """Determine from its syntax what the code of a paper can print and write; nothing is executed.
 
-Every string passed to a print, a logger, a function that forwards it, or a file becomes a template: a pattern for
-log lines. Strings built elsewhere are opaque, and nothing is concluded from them.
+Every string passed to a print, a logger, a function that forwards it, or a file becomes a template, i.e. a pattern for
+log lines. Strings that are built elsewhere are opaque and prove nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_TEMPLATES = 4_000
 class AuditedScript:
     """A code file.
 
-    `opaque_lines` print text unknown from the syntax; `logger_lines` call functions that print any names and
+    `opaque_lines` print text that the syntax does not show; `logger_lines` call functions that print any names and
     values.
     """
 
@@ -127,8 +127,8 @@ class AuditedScript:
     def may_write_file(self, name: str, code_words: Collection[str] = ()) -> bool:
         """Return whether the file may write a result file.
 
-        It names the file other than for reading, and writes; or it builds the name from words of the code
-        (`code_words`) and an ending.
+        It does so if it names the file other than for reading and has a call that writes, or if it builds the name from
+        words of the code (`code_words`) and a suffix.
         """
         base = PurePosixPath(name)
         together = f"*{base.suffix}" if base.stem in code_words else None
@@ -152,7 +152,7 @@ def _is_read_call(call: ast.Call) -> bool:
 
 
 def extract_words(text: str) -> frozenset[str]:
-    """Return the words of a text with two or more letters."""
+    """Return the words of the text with two or more letters."""
     return frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}", text))
 
 

@@ -1,6 +1,6 @@
-"""Group values by other values of their record, such as patience 2 or epsilon 0.5 where rows are seeds.
+"""Group values by other values of their record, for example by patience 2 or epsilon 0.5 if rows are seeds.
 
-A record is a line, or the innermost JSON object. If another number of the records takes few values, each value
+A record is a line, or the innermost JSON object. If another number of the records has few distinct values, each of them
 forms a group; a printed mean is often that of a group.
 """
 

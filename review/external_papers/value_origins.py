@@ -1,8 +1,8 @@
 """Trace where the value of an expression comes from: typed numbers, random draws, a position, or a computation.
 
 An expression is *shallow* if it is arithmetic on typed numbers, draws and positions: `0.85 + rng.normal(0, .01)`,
-`table[name] * (1 - 0.5 ** epoch)`. Anything that reads data, compares, fits or calls unknown functions is a
-computation, about which nothing is concluded. Names are followed within a function, parameters to its calls.
+`table[name] * (1 - 0.5 ** epoch)`. Code that reads data, compares, fits or calls unknown functions is a computation;
+nothing is concluded from it. Names are followed within a function, and parameters to the calls of the function.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class OriginTracer:
             self._open.discard((id(owner), name))
 
     def _trace_parameter(self, name: str, scope: NameScope, depth: int) -> ValueOrigin:
-        """Return the origins of what calls pass for a parameter; a computation if no call is found."""
+        """Return the origins of the values that calls pass for a parameter; a computation if no call is found."""
         function = scope.function
         given = [
             (argument, where)
@@ -251,7 +251,7 @@ def _is_module_name(node: ast.expr) -> bool:
 
 
 def _find_argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
-    """Return what a call passes for a parameter, or its default."""
+    """Return the value that a call passes for a parameter, or the parameter's default."""
     names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     skipped = 1 if names[:1] in (["self"], ["cls"]) else 0
     for word in call.keywords:

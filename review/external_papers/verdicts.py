@@ -1,8 +1,8 @@
 """Compare the numbers of a paper with its result files: found, derivable, ambiguous or unsupported.
 
-A number is looked up among the results whose labels share most words with its context, and the probability of a
-chance match is counted among these (see `number_matching`). A number that would match as easily by chance is
-ambiguous, as is every one-digit number, found or not.
+A number is looked up among the results whose labels share most words with its context, and the probability of a chance
+match is counted among these (see `number_matching`). A number that would probably match by chance is ambiguous, as is
+every one-digit number, found or not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsuppo
 
 @dataclass(frozen=True)
 class ValueLocation:
-    """Location of a value: a result file, its line or key, and its name there."""
+    """Location of a value: a result file, the line or key in it, and the name there."""
 
     file: str
     line: str
@@ -39,9 +39,9 @@ class ValueLocation:
 
 @dataclass(frozen=True)
 class NumberVerdict:
-    """What supports a number.
+    """Evidence that supports a number.
 
-    `written`: it was found only in a prose report; `places`: where it may come from.
+    `written`: it was found only in a prose report; `places`: its possible origins.
     """
 
     claim: ClaimedNumber
@@ -64,7 +64,9 @@ class _ValueIndex:
         self.offset = [at for one in series for at in range(len(one.values))]
 
     def look_up(self, claim: ClaimedNumber) -> NumberVerdict | None:
-        """Return the most likely origin of the number, and the probability that any number would have one there."""
+        """Return the most likely origin of the number, and the probability that a random number would have one
+        there.
+        """
         matched = find_matches(self.flat, claim.number)
         if not matched:
             return None
@@ -120,7 +122,7 @@ def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) 
 def _settle(
     claim: ClaimedNumber, found: NumberVerdict | None, sure: Sequence[Operand], unsure: Sequence[Operand]
 ) -> NumberVerdict:
-    """Return the lookup result, or else a derivation in one step; ambiguous if an operand is."""
+    """Return the lookup result, otherwise a derivation in one step; ambiguous if an operand is."""
     if found is not None and found.kind != "ambiguous":
         return found
     step = find_derivation(claim, sure)

@@ -1,4 +1,4 @@
-"""Check figures without a model: from facts about the live figure, from its image, and against other figures.
+"""Check figures without a model, using facts about the live figure, its image, and other figures.
 
 Limits: facts come from the plotting process, so code that forges them is not caught here (a model still reviews the
 image); a figure without findings may still be poor or misleading.
@@ -42,7 +42,7 @@ def lint_figure(
         why = f"could not be read completely by the program ({facts.error})"
         found.append(about.make_finding("unseen", figure.name, why, "Review it closely."))
     elif not facts.axes and facts.width_inches:
-        found.append(about.make_finding("axes", figure.name, "has no axes", "Draw something on it."))
+        found.append(about.make_finding("axes", figure.name, "has no axes", "Draw a plot on it."))
     elif not facts.axes:
         found.append(
             about.make_finding(

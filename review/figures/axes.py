@@ -1,4 +1,4 @@
-"""Findings from the facts of a live figure: about its axes, and about its texts at printed size."""
+"""Findings from the facts of a live figure: about its axes, and about its labels at printed size."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from labwright.review.figures.colour_distance import find_similar_pairs
 from labwright.review.figures.findings import FigureContext, Kind, LintFinding, has_bare_underscore, lacks_unit
 
 FaultText = tuple[Kind, str, str]
-"""Kind, the fault (text that follows the place), and the fix."""
+"""Kind, fault (text that follows the place), and fix."""
 
 MAX_SERIES = 8
-"""Series that can be told apart in one axes."""
+"""Maximum number of distinguishable series in one axes."""
 MAX_TICKS = 25
-"""Tick labels along one side."""
+"""Maximum number of tick labels along one side."""
 MAX_COVERED_SHARE = 0.04
 """Share of the drawn data that may lie under the legend."""
 _REFERENCE = re.compile(
@@ -30,7 +30,7 @@ _RUN_NAME = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
 
 
 def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
-    """Yield the findings on every visible axes, and one if none of them shows data."""
+    """Yield the findings on every visible axes, and one finding if none of them shows data."""
     axes = figure.facts.axes
     for number, one in enumerate(axes, start=1):
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
@@ -93,7 +93,7 @@ def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
-    """Return whether there are two or more series apart from reference lines.
+    """Return whether there are two or more series besides reference lines.
 
     Points with one line through them need no legend.
     """
@@ -185,14 +185,14 @@ def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
 
 
 MIN_FONT_POINTS = 5.0
-"""Smallest readable size in print; footnotes have 8, scripts of formulas 5."""
+"""Smallest readable size in print; footnotes have 8 points, subscripts of formulas 5."""
 MIN_OVERLAP_SHARE = 0.1
-"""Overlap of two texts, as a share of the smaller one, above which they are reported."""
+"""Maximum overlap of two labels, as a share of the smaller label, that is not reported."""
 _MAX_NAMED = 3
 
 
 def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText]:
-    """Check texts that are cut off, overlapping or too small, from the facts alone."""
+    """Check for labels that are cut off, overlapping or too small, from the facts alone."""
     facts = figure.facts
     for text in filter(has_bare_underscore, (*facts.words, *facts.scales)):
         yield "underscore", f"shows an underscore in {text!r}", "Write words."
@@ -213,7 +213,7 @@ def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText
         ]
         yield (
             "overlap",
-            f"has texts that overlap: {'; '.join(pairs[:_MAX_NAMED])}",
+            f"has labels that overlap: {'; '.join(pairs[:_MAX_NAMED])}",
             "Make room, or shorten, rotate or remove labels.",
         )
     font = facts.smallest_font

@@ -1,8 +1,8 @@
 """The kinds of findings on figures, and which of them refuse a figure.
 
 A refused figure is redrawn; a complaint is shown to the model that reviews the figure and to the author of its next
-version. Search figures are refused if they are unreadable or misleading; figures of the paper also for faults that
-a reviewer would criticise.
+version. Figures of the search are refused if they are unreadable or misleading, figures of the paper also if they have
+faults that a reviewer would criticise.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
 
 
 class LintFinding(FrozenModel):
-    """A finding. Its text is two sentences: the place and fault, and the fix."""
+    """A finding. Its text has two sentences: place and fault, then the fix."""
 
     kind: Kind
     severity: Severity
@@ -73,7 +73,7 @@ class FigureContext:
 
     subject: Subject = "node"
     seeds: int = 0
-    """Number of runs that it combines; 2 if there are several and the number is unknown."""
+    """Number of runs that it combines; 2 for an unknown number of several runs."""
     metrics: tuple[MetricSpec, ...] = ()
     width_inches: float = 5.5
     """Maximum printed width; a smaller figure keeps its size."""
@@ -118,7 +118,7 @@ _UNIT = re.compile(
 
 
 def has_bare_underscore(text: str) -> bool:
-    """Return whether a text has an underscore outside math mode."""
+    """Return whether a string has an underscore outside math mode."""
     return "_" in ("".join(text.split("$")[::2]) if text.count("$") % 2 == 0 else text)
 
 

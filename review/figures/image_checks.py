@@ -34,13 +34,13 @@ class FigureImage:
     ink_share: float
     """Share of pixels that differ from the background."""
     cut_edges: tuple[str, ...]
-    """Sides where something reaches the edge."""
+    """Sides where the drawing reaches the edge."""
     thumbnail: NDArray[np.float64]
     """Difference from the background on a grid, shape (_SIDE, _SIDE), from 0 to 1."""
 
 
 def read_figure_image(path: Path) -> FigureImage | None:
-    """Read a picture; None if it cannot be read, which is reported when figures are collected."""
+    """Read a picture; None if it cannot be read (this is reported when figures are collected)."""
     from PIL import Image
 
     try:
@@ -91,11 +91,11 @@ def check_image(figure: Figure, picture: FigureImage, about: FigureContext) -> I
 
 
 MIN_SHARED_INK = 0.9
-"""Share of ink that both pictures have in the same places."""
+"""Share of ink that two pictures have in the same places."""
 
 
 def is_same_picture(first: FigureImage, second: FigureImage) -> bool:
-    """Return whether two pictures differ by little more than a word."""
+    """Return whether two pictures differ by hardly more than a word."""
     if abs(first.width / first.height - second.width / second.height) > 0.05:
         return False
     either = np.maximum(first.thumbnail, second.thumbnail).sum()
@@ -112,7 +112,7 @@ def is_same_data(first: FigureFacts, second: FigureFacts) -> bool:
 
 
 def _drawn_statistics(facts: FigureFacts) -> list[list[tuple[float | int | None, ...]]]:
-    """Return statistics of everything with three or more values, by panel."""
+    """Return statistics of all series with three or more values, by panel."""
     panels = [
         sorted(
             (one.points, one.low, one.high, one.mean, one.first, one.last)

@@ -1,9 +1,9 @@
 """Probe whether results depend on an arm's code rather than its name.
 
-The names of two arms are exchanged wherever the code can read them: in its cells, strings and file names. In an
-honest program the results are then exchanged, too. The probe detects code that uses properties of a name, such as
-its length, a substring or its sort order. It does not detect `if arm == "baseline"`: the branch below counts as
-that arm's code.
+The names of two arms are exchanged wherever the code can read them: in its cells, strings and file names. In an honest
+program the results are then exchanged, too. The probe detects code that uses properties of a name, such as its length,
+a substring or its sort order. It does not detect `if arm == "baseline"`: the branch after this condition counts as that
+arm's code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find figures that draw typed or random numbers instead of recorded arrays.
 
-Checked are a node's own plots, plots that are redrawn or aggregated, and the script of the paper's figures. Limits:
-values that pass through functions of the script, and annotations, are not followed.
+The checks cover a node's own plots, plots that are redrawn or aggregated, and the script of the paper's figures.
+Limits: values that pass through functions of the script, and annotations, are not followed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from labwright.record.source_tree import PLOTS_FILE
 from labwright.review.honesty.static_checks import SourceLines
 
 MIN_TYPED_VALUES = 3
-"""Distinct typed fractions in one argument; fewer may be an axis, limit or reference line."""
+"""Minimum number of distinct typed fractions that make an argument suspicious; fewer may be an axis, limit or reference
+line.
+"""
 MIN_TYPED_BARS = 2
-"""The same for bars, which are never limits."""
+"""The same number for bars, which are never limits."""
 
 DRAWN_ARGUMENTS: Mapping[str, tuple[int, str]] = {
     "plot": (1, "y"),
@@ -88,7 +90,7 @@ def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:
 
 
 def _count_typed_values(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int) -> int:
-    """Count distinct fractions among literal numbers; 0 if the expression has anything else."""
+    """Count distinct fractions among literal numbers; 0 if the expression has any other part."""
     if hops == 0:
         return 0
     if isinstance(node, ast.Name) and node.id in bindings:
@@ -115,7 +117,7 @@ def _count_fractions(elements: Sequence[ast.expr]) -> int:
 
 
 def _is_random(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:
-    """Return whether an argument comes only from calls to a random generator, without names that may be recorded
+    """Return whether an argument comes only from calls to a random generator, and not from names that may be recorded
     arrays.
     """
     if isinstance(node, ast.Name) and node.id in bindings and hops:

@@ -1,4 +1,4 @@
-"""Findings on a program: from its syntax, and from scores that it reports without having the labels.
+"""Findings on a program: from its syntax, and from scores that it reports although it does not have the labels.
 
 A finding is `suspect` if an honest program has no reason to do this; otherwise it is a note or a sign
 (`review.honesty.verdict`).

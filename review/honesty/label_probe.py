@@ -1,10 +1,10 @@
 """Re-run the code behind the paper with one thing changed, and check which numbers move.
 
-*Labels*: with permuted labels of train and dev, the advantage over chance must disappear. *Seed*: the replicates.
-*Rows* and *arms*: see `review.honesty.row_probe` and `arm_name_probe`.
+*Labels*: with permuted labels of train and dev, the advantage over chance must disappear. *Seed*: the replicates. Run
+the code behind the paper again with one thing changed, and check which numbers change.
 
-A script of this program makes the change inside the kernel, before the experiment code starts. Code that looks for
-a probe can evade it.
+A script of this program makes the change inside the kernel before the experiment code starts. Code that looks for a
+probe can evade it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Probe whether a prediction depends on its own row and on no other row to predict.
+"""Probe whether a prediction depends on its own row, and on no other validation or test row.
 
-Every second row of validation and test is replaced by a training row, inside the kernel and before the experiment
-code starts; only the predictions of replaced rows may change, and they must.
+Every second row of validation and test is replaced by a training row, inside the kernel and before the experiment code
+starts; the predictions of replaced rows must change, and no others.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def judge_row_replacement(
     Predictions that are equal for all rows, and deliberately uninformed arms, are ignored. `words` is the plan's
     text, which may say that an arm is transductive.
     """
-    known, why, told = {(one.dataset, one.condition): one for one in after}, list[str](), 0
+    known, why, count = {(one.dataset, one.condition): one for one in after}, list[str](), 0
     for one in before:
         again = known.get((one.dataset, one.condition))
         if again is None or len(one.values) < MIN_ROWS or len(again.values) != len(one.values):
             continue
-        equal, told = find_same_rows(one.values, again.values), told + 1
+        equal, count = find_same_rows(one.values, again.values), count + 1
         stray, varied = 1.0 - float(equal[0::2].mean()), len(np.unique(one.values, axis=0)) > 1
         where = f"{one.condition!r} on {one.dataset}"
         if stray > MAX_STRAY_SHARE and not TRANSDUCTIVE_WORDS.search(words):
@@ -104,8 +104,8 @@ def judge_row_replacement(
     if why:
         return ProbeResult("still", "; ".join(why))
     return (
-        ProbeResult("moved", f"replacing rows changed only their own predictions ({told} cells)")
-        if told
+        ProbeResult("moved", f"replacing rows changed only their own predictions ({count} cells)")
+        if count
         else ProbeResult("unclear", "no predictions can be compared")
     )
 

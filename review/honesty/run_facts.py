@@ -1,4 +1,4 @@
-"""Signs of dishonest code in what a run recorded. Nothing is executed here.
+"""Signs of dishonest code in the record of a run. Nothing is executed here.
 
 Each is only a sign: it makes a node suspect together with a sign from another source (`review.honesty.verdict`).
 Honest arms can be equal if the component between them has no effect, and honest training can fail.
@@ -28,7 +28,7 @@ MIN_CURVE_POINTS = 5
 LOSS_NAME = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
 TRAINING_LENGTH_CONSTANT = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
 NOT_TRAINING_LENGTH = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
-"""Names that only limit the length of training, or that concern something else."""
+"""Names that only limit the length of training, or that do not concern training steps."""
 EARLY_STOPPING_CODE = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b|max_?iter", re.I)
 SEEDS_CONSTANT = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
 MAX_ROWS_RATIO = 8.0
@@ -49,7 +49,7 @@ OWN_SEED_CALL = re.compile(
     r"\s*\[?\s*(\d|[A-Z_]*SEED\b)"
 )
 SEED_READ = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
-"""Any kind of read: only code without one is certain to ignore the seed."""
+"""Any read of the seed: only code without one is certain to ignore it."""
 
 
 def _make_finding(kind: str, why: str) -> HonestyFinding:
@@ -94,7 +94,7 @@ def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding,
 def find_equal_arms(predicted: Iterable[SubmittedPredictions]) -> Iterator[HonestyFinding]:
     """Yield pairs of arms with identical predictions wherever both were measured.
 
-    Labels are skipped: on few rows, two arms may predict the same ones.
+    Labels are skipped: on few rows, two arms may predict the same labels.
     """
     places: dict[tuple[str, str], dict[str, SubmittedPredictions]] = defaultdict(dict)
     for one in predicted:
@@ -134,8 +134,8 @@ def find_short_training(
 ) -> Iterator[HonestyFinding]:
     """Find training with fewer than half of the steps that the source's constants state, in every counted cell.
 
-    An epoch has at least one step. Sources with early stopping, or whose constants only limit the length, are
-    skipped.
+    An epoch has at least one step. Sources with early stopping, or whose constants only limit the length of training,
+    are skipped.
     """
     declared = {
         name: int(value)

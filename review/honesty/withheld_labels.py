@@ -45,8 +45,8 @@ FINDING_KIND = "unseen labels"
 def list_withheld_metrics(plan: DataPlan | None, facts: Iterable[DatasetFacts] | None = None) -> WithheldMetrics:
     """Return the metrics that need withheld labels for the plan's datasets.
 
-    The task decides: a reconstruction of images has an mse without labels. Without facts, every metric is assumed
-    to need them.
+    This depends on the task: a reconstruction of images has an mse without labels. Without facts, every metric is
+    assumed to need them.
     """
     if plan is None:
         return {}

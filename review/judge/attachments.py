@@ -38,7 +38,7 @@ RESULT_SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", "
 MAX_RESULT_CHARACTERS, MAX_RESULTS_SHOWN, MAX_ENTRIES = 900, 8, 5_000
 """Characters per result file; number of files shown; number of files scanned."""
 EMPTY_FILE_NOTE = "(the file is empty)"
-"""Text shown to a judge for an empty log, which is itself informative."""
+"""Text shown to a judge for an empty log, since its emptiness is informative."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
     """Return the start and end of each text file in a results folder, shortest files first.
 
-    `log` is excluded, as it is shown separately. None if there is no such file. Raises `PaperError`.
+    `log` is excluded, as it is shown separately. None if there are no such files. Raises `PaperError`.
     """
     files = {
         path: size
@@ -129,7 +129,7 @@ def format_file_name(name: str) -> str:
 
 
 def format_file_list(files: Sequence[str], max_lines: int) -> tuple[str, ...]:
-    """Return one line per file, and how many more files there are."""
+    """Return one line per file, and the number of further files."""
     more = [f"and {len(files) - max_lines + 1} more files"] if len(files) > max_lines else []
     return (*files[: max_lines - len(more)], *more)
 
@@ -156,7 +156,7 @@ MAX_PAGES, MAX_SIDE_PIXELS, MAX_PICTURE_BYTES = 8, 1100, 6_000_000
 
 @dataclass(frozen=True)
 class PagePictures:
-    """Images of pages, and which pages they show."""
+    """Images of pages and the numbers of these pages."""
 
     pages: ShownPages
     images: tuple[Image, ...] = ()

@@ -1,8 +1,8 @@
 """Excerpt of a code folder for a judge: the file list, and the text of the files most relevant to the results.
 
-Flagged files (signs of fabrication) come first, in full if short, then scripts that ran. Other files follow by what
-their names suggest (evaluation, method, the rest); scripts that did not run come last. Sizes are limited, every cut
-is reported, nothing is executed and links are not followed. Limits: names may mislead, and an omitted file may
+Flagged files (signs of fabrication) come first, in full if short, then scripts that ran. Other files follow in an order
+suggested by their names (evaluation, method, the rest); scripts that did not run come last. Sizes are limited, every
+cut is reported, nothing is executed and links are not followed. Limits: names may mislead, and an omitted file may
 matter.
 """
 
@@ -116,7 +116,7 @@ class _CodeExcerpt:
 
     @property
     def omitted_lines(self) -> tuple[str, ...]:
-        """Return what is omitted, one line each, at most twenty."""
+        """Yield what was omitted, one line each, at most twenty."""
         return format_file_list(self.left_out, 20)
 
     def _read_text(self, name: str) -> str:
@@ -128,7 +128,7 @@ class _CodeExcerpt:
         return self.folder / name if self.folder.is_dir() else self.folder
 
     def _describe_file(self, name: str) -> str:
-        """Return what is known about a file besides its name."""
+        """Return the known facts about a file other than its name."""
         return (
             f"{self.sizes[name]} bytes"
             + ", ran" * (name in self.ran_scripts)

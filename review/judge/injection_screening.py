@@ -29,14 +29,14 @@ from labwright.review.judge.sections import PaperSection, allot_characters
 MAX_CHARACTERS_PER_CALL, MAX_PASSAGES_PER_CALL = 24_000, 400
 """Characters and passages per call."""
 CONTEXT_AT_CUT_CHARACTERS = 1000
-"""Characters that are read beyond the judge's excerpt, since removals move the cuts."""
+"""Characters that are read beyond the judge's excerpt, since removals move the places of cuts."""
 PATTERNS_ONLY_NOTE = "prompt injection was only checked by pattern"
 NO_READER_NOTE = "no model screened the paper"
 
 
 @dataclass(frozen=True)
 class _ScreenedText:
-    """A text and the spans of it to screen."""
+    """A document and the spans of it to screen."""
 
     where: str
     text: str
@@ -82,7 +82,7 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
 
 
 def _list_texts(paper: Paper) -> Iterator[_ScreenedText]:
-    """Yield the title and text of each section; of a long section, the parts that the judge is shown."""
+    """Yield the title and text of each section; for a long section, only the parts that the judge sees."""
     for section, share in zip(paper.sections, allot_characters(paper.sections, MAX_PAPER_CHARACTERS), strict=True):
         where = section.title or "before the first heading"
         length, head = len(section.text), share * 2 // 5
@@ -126,8 +126,8 @@ async def _ask_readers(
 async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClient]) -> tuple[Influence, str]:
     """Return the answer, or no answer and the reason.
 
-    A reader that fails is removed from the list; the last one stays if its answer was unusable, since it may
-    succeed on other passages.
+    A reader that fails is removed from the list. The last reader stays if its answer was unusable, since it may succeed
+    on other passages.
     """
     why = NO_READER_NOTE
     while readers:
@@ -147,7 +147,7 @@ async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClien
 
 
 def _split_into_calls(texts: Sequence[_ScreenedText]) -> Iterator[list[tuple[int, Span]]]:
-    """Yield the passages of all texts, grouped by call."""
+    """Yield the passages of all documents, grouped by call."""
     chunk: list[tuple[int, Span]] = []
     size = 0
     for at, text in enumerate(texts):
@@ -162,7 +162,7 @@ def _split_into_calls(texts: Sequence[_ScreenedText]) -> Iterator[list[tuple[int
 
 
 def _remove_spans(text: _ScreenedText, spans: Sequence[Span]) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return the text with a mark in place of each run of passages, and what was removed."""
+    """Return the text with a mark in place of each run of passages, and the removed passages."""
     left, found = text.text, list[RemovedPassage]()
     for begin, end in reversed(_merge_spans(text.text, spans)):
         passage = left[begin:end]

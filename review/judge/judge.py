@@ -1,7 +1,7 @@
 """Judge a paper with a rubric: build the question, check the quotes in the answer, ask a panel of judges.
 
-A panel member that fails is reported as missing, with the reason. Limits: members with different names may not
-judge independently. Repeats at temperature 0 measure how far a provider repeats itself, not the confidence of a
+A panel member that fails is reported as missing, with the reason. Limits: members with different names may not judge
+independently. Repeats at temperature 0 measure how reproducible a provider's answers are, not the confidence of a
 judgement.
 """
 
@@ -38,7 +38,9 @@ from labwright.review.judge.rubric import hash_rubric
 from labwright.review.judge.sections import PaperExcerpt, make_excerpt
 
 MAX_PAPER_CHARACTERS = 100_000
-"""Characters of a paper shown to a judge, about 25,000 tokens: thirty pages, or the main text of a longer paper."""
+"""Characters of a paper shown to a judge, about 25,000 tokens: this is thirty pages, or the main text of a longer
+paper.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class JudgeCase:
 
     @property
     def removed(self) -> tuple[RemovedPassage, ...]:
-        """Return everything that the guards removed, from the paper first."""
+        """Return all that the guards removed, from the paper first."""
         return (*self.guarded.removed, *(one for exhibit in self.exhibits for one in exhibit.removed))
 
 
@@ -160,7 +162,7 @@ def _build_text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextOnlyScore | No
 
 
 def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> ResultsOrigin | None:
-    """Return the judge's statement on the results, its quote looked up in everything that it was shown."""
+    """Return the judge's statement on the results, with its quote looked up in everything that the judge was shown."""
     if answer.results is None:
         return None
     given, audit = answer.results, inputs.audit
@@ -207,7 +209,7 @@ async def ask_panel(
         if is_same_family(first, second)
     ]
     unknown = [
-        f"the model family of {name} cannot be told from its name" for name in names if find_family(name) is None
+        f"the model family of {name} cannot be inferred from its name" for name in names if find_family(name) is None
     ]
     return JudgePanel(
         paper=case.name,
@@ -222,14 +224,14 @@ async def ask_panel(
 
 
 def drop_pictures(case: JudgeCase) -> JudgeCase:
-    """Return the case without images, for a text-only model."""
+    """Return the case without images, for a model that accepts none."""
     return replace(case, pictures=None)
 
 
 def find_family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
     """Return warnings about judges of the same family as a writer."""
     return tuple(
-        f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own family"
+        f"{judge} belongs to the family that wrote the paper ({writer}): judges tend to favour their own family"
         for judge in dict.fromkeys(judges)
         for writer in dict.fromkeys(writers)
         if is_same_family(judge, writer)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from labwright.models.prompt_filters import format_mark
 
 KEPT_LINES = 2
-"""Lines of a kind that are shown before further ones are folded."""
+"""Number of lines of a kind that are shown before further ones are folded."""
 MIN_FOLDED_LINES = 3
 """Minimum number of lines to fold."""
 

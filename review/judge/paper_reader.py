@@ -43,7 +43,7 @@ class RubricError(JudgeError):
 FORM_BY_SUFFIX = {".pdf": "PDF", ".tex": "LaTeX", ".md": "Markdown", ".markdown": "Markdown", ".txt": "text"}
 MAX_BYTES_BY_FORM = {"PDF": 200_000_000, "LaTeX": 10_000_000, "Markdown": 10_000_000, "text": 10_000_000}
 MIN_WORDS = 50
-"""A paper with fewer words cannot be judged: a scan without text, an empty file."""
+"""A paper with fewer words, such as a scan without text or an empty file, cannot be judged."""
 
 MAX_FILES, MAX_CHARACTERS = 100, 10_000_000
 """Limits on the LaTeX files that a paper includes."""
@@ -75,7 +75,7 @@ class Paper:
 
     @property
     def text(self) -> str:
-        """Titles and texts of all sections, in which quotes are looked up."""
+        """Titles and contents of all sections, in which quotes are looked up."""
         return "\n\n".join(f"{section.title}\n{section.text}" for section in self.sections)
 
     @property
@@ -95,7 +95,7 @@ async def read_paper(path: Path) -> Paper:
     if form == "PDF":
         paper = replace(paper, sections=split_pdf_sections(await _read_pdf(path, data)))
     else:
-        text = decode_text(data, f"{path} is not a text file, whatever its name says")
+        text = decode_text(data, f"{path} is not a text file, whatever its suffix")
         if form == "LaTeX":
             paper = _read_latex(paper, text)
         else:
@@ -112,7 +112,7 @@ async def read_paper(path: Path) -> Paper:
 
 
 def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
-    """Return the content of a file of at most `max_bytes`; `fix` says what to do about a larger one.
+    """Return the content of a file of at most `max_bytes`; `fix` is the advice for a larger file.
 
     Raises `PaperError`.
     """
@@ -135,7 +135,7 @@ def temporary_copy(data: bytes) -> Generator[Path]:
 
 async def _read_pdf(path: Path, data: bytes) -> str:
     if not data.startswith(b"%PDF-"):
-        raise PaperError(f"{path} is not a PDF, whatever its name says")
+        raise PaperError(f"{path} is not a PDF, whatever its suffix")
     with temporary_copy(data) as copy:
         try:
             text = await extract_pdf_text(copy)
@@ -169,7 +169,7 @@ class _LatexFiles:
     texts: list[str] = field(default_factory=list[str])
 
     def expand_includes(self, text: str, depth: int = 0) -> str:
-        """Return the text with its includes expanded, without what is never printed."""
+        """Return the text with its includes expanded and without parts that are never printed."""
         self.unprinted += [match[2] for match in _COMMENT.finditer(text)]
         text = _COMMENT.sub(r"\1", text)
         self.unprinted += [match[0] for match in _UNPRINTED_LATEX.finditer(text)]

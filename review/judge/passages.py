@@ -1,4 +1,4 @@
-"""Split a text into passages that can be removed singly: sentences of prose or a few lines of code."""
+"""Split text into passages that can be removed singly: sentences of prose or a few lines of code."""
 
 from __future__ import annotations
 

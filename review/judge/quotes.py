@@ -49,7 +49,7 @@ def _are_in_order(pieces: list[str], text: str) -> bool:
 
 
 def squeeze(text: str) -> str:
-    """Return the letters and digits of a text; signs, points and ends of numbers become `~`, `·` and `|`."""
+    """Return the letters and digits of a string; signs, points and ends of numbers become `~`, `·` and `|`."""
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     text = text.replace("$", "").replace("\\ensuremath{-}", "-")
     text = _COMMAND.sub(lambda match: match[1] or " ", text)

@@ -10,13 +10,13 @@ from itertools import groupby
 from labwright.models.prompt_filters import cut_line, cut_middle, format_mark
 
 MIN_SECTION_CHARACTERS = 800
-"""Sections that would be cut to fewer characters are omitted entirely."""
+"""Minimum number of characters of a section that is cut; below it, the section is omitted entirely."""
 
 _BACK_MATTER_TITLE = re.compile(
     r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
 )
 _LETTERED_HEADING = re.compile(r"^[A-Z]\.?[ \t]")
-"""Headings after a PDF's numbered ones: those of an appendix, also in a paper without references."""
+"""Headings that follow a PDF's numbered ones, i.e. those of an appendix, even in a paper without references."""
 _NUMBERED_HEADING = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
 _NAMED_HEADING = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
@@ -60,7 +60,7 @@ def split_pdf_sections(text: str) -> tuple[PaperSection, ...]:
 def _mark_pdf_headings(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each line with its heading, if it is one.
 
-    Heading numbers must be consecutive from 1, then A.
+    Heading numbers must be consecutive from 1, then from A.
     """
     expected, letter = 1, "A"
     for line in text.replace("\f", "\n").split("\n"):
@@ -150,7 +150,9 @@ def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
 
 
 def allot_budget(lengths: Sequence[int], budget: int) -> list[int]:
-    """Return the characters for each section, at most `budget` in total, with one cap for all long sections."""
+    """Return the number of characters for each section, at most `budget` in total, with one cap for all long
+    sections.
+    """
     places = max(0, budget) // MIN_SECTION_CHARACTERS
     served = list(lengths[:places]) if sum(lengths) > budget else list(lengths)
     shares = [0] * len(lengths)

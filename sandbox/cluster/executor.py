@@ -1,6 +1,6 @@
 """An `Executor` that runs experiments on a Ray cluster; the labels and the record stay on the head node.
 
-Remote work occupies a slot, as on a single machine, so order, stopping and campaigns work the same way. Limits:
+Remote work occupies a slot, as on a single machine, so ordering, stopping and campaigns work in the same way. Limits:
 experiments that call language models (`subjects`) do not run on a cluster; user scorers run on the head node's CPU.
 """
 
@@ -76,7 +76,7 @@ class RayExecutor(LocalExecutor):
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
-        """The most resources that one cell can have, on the largest machine."""
+        """The maximum resources of one cell, on the largest machine."""
         return compute_max_cell_capacity(self.cluster.machines, self._settings)
 
     @property

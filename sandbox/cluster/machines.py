@@ -97,7 +97,7 @@ def _describe_difference(name: str, there: Any, here: Any) -> str:
 
 
 def compute_max_cell_capacity(machines: Sequence[MachineFacts], settings: SandboxSettings) -> ResourceNeeds:
-    """Return the most resources that one cell can have, on the machine with the most GPUs and memory."""
+    """Return the maximum resources of one cell, on the machine with the most GPUs and memory."""
     largest = max(machines, key=lambda machine: (machine.gpus, machine.memory))
     memory = settings.memory_gb or DEFAULT_MEMORY_SHARE * largest.memory / 1e9
     return ResourceNeeds(

@@ -46,7 +46,7 @@ class MachineFacts(WireMessage):
     environment_fingerprint: str
     """As `Executor.environment_fingerprint`; empty if the interpreter does not run."""
     isolation_fault: str
-    """Why code cannot be isolated as the settings require; empty if it can."""
+    """The reason why code cannot be isolated as the settings require; empty if it can."""
     tokens: bool
     """Whether its Ray requires a token."""
     cpus: float = 0.0
@@ -136,11 +136,11 @@ def build_script(
 
 
 class PollRequest(WireMessage):
-    """Request for a worker's news; the worker answers within `seconds`."""
+    """A request for news from a worker; the worker answers within `seconds`."""
 
     seconds: float
     reason: str = ""
-    """Why the code must be stopped; empty if it may continue."""
+    """The reason why the code must be stopped; empty if it may continue."""
 
 
 class TaskResult(WireMessage):
@@ -148,7 +148,7 @@ class TaskResult(WireMessage):
 
     size: int
     sha256: str
-    """Of the output archive."""
+    """Sha256 of the output archive."""
     seconds: float = 0.0
     failure: Failure | None = None
     transcript_state: dict[str, Any] = {}

@@ -1,9 +1,9 @@
 """Connect to a Ray cluster, list its machines and call worker processes on them. Only this module imports Ray.
 
-Guarantees: Ray retries and restarts nothing (`max_retries`, `max_restarts` are 0); every call has a timeout; losing a
-machine or process raises `WorkerLost`, losing the head raises `ClusterDown`. Limits: if the Ray process on this machine
-dies, Ray may end this process too, which is equivalent to a kill. Ray pickles its own messages and exceptions, so
-anyone with the cluster's token can run code on the cluster and on this machine.
+Guarantees: Ray retries and restarts nothing (`max_retries`, `max_restarts` are 0). Every call has a timeout. The loss
+of a machine or process raises `WorkerLost`, the loss of the head `ClusterDown`. Limits: if the Ray process on this
+machine dies, Ray may end this process too, which is equivalent to a kill. Ray pickles its own messages and exceptions,
+so anyone with the cluster's token can run code on the cluster and on this machine.
 
 Sources: docs.ray.io, "Fault tolerance", "Ray token authentication".
 """
@@ -30,7 +30,7 @@ from labwright.sandbox.settings import SandboxSettings
 
 INSTALL_ADVICE = "pip install 'labwright[ray]'"
 CALL_TIMEOUT_SECONDS = 60.0
-"""Timeout of a call in seconds, in addition to any requested wait."""
+"""Timeout of a call in seconds, in addition to a requested waiting time."""
 _CONNECT_TIMEOUT_SECONDS = 3.0
 """Timeout for connecting to the cluster's head, in seconds."""
 END_TIMEOUT_SECONDS = 10.0
@@ -38,9 +38,9 @@ END_TIMEOUT_SECONDS = 10.0
 _WATCH_INTERVAL_SECONDS = 2.0
 """Seconds between two checks of the head."""
 _MAX_MISSED_CHECKS = 3
-"""Consecutive failed checks after which the head counts as lost."""
+"""Number of consecutive failed checks that make the head count as lost."""
 _MAX_IDLE_SECONDS = 10.0
-"""Seconds an idle worker is kept."""
+"""Seconds for which an idle worker is kept."""
 
 
 def connect(address: str) -> None:
@@ -145,7 +145,7 @@ def _build_facts(node: dict[str, Any], ref: Any, settings: SandboxSettings) -> M
 
 
 def is_private(address: str) -> bool:
-    """Return whether an address is in a private network; host names are assumed to be."""
+    """Return whether an address is in a private network; host names are assumed to be private."""
     with suppress(ValueError):
         return not ipaddress.ip_address(address).is_global
     return True
@@ -295,7 +295,9 @@ class RayCluster:
         return worker
 
     async def _wait_until_started(self, worker: RemoteWorker) -> None:
-        """Wait until a worker has started: while other workers are busy, and then up to `sandbox.gpu_wait` seconds."""
+        """Wait until a worker has started: as long as other workers are busy, and then up to `sandbox.gpu_wait`
+        seconds.
+        """
         wait, began = self.terms.settings.gpu_wait, time.monotonic()
         greeting = worker.actor.ping.remote()
         while True:

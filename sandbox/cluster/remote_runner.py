@@ -42,9 +42,9 @@ from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.safe_io import BadFile, make_harmless, remove_path
 
 MAX_LOST_WORKERS = 3
-"""Workers that one cell may lose before it counts as the cause."""
+"""Maximum number of workers lost by one cell; then the cell counts as the cause."""
 POLL_SECONDS = 1.0
-"""Seconds a poll waits for news."""
+"""Seconds that a poll waits for news."""
 _UNLIMITED_BYTES = 2**60
 
 
@@ -285,7 +285,7 @@ class RemoteHost:
         return self._worker
 
     async def _end_worker(self) -> None:
-        """Stop the worker and whatever it runs."""
+        """Stop the worker and the code that it runs."""
         worker, self._worker = self._worker, None
         if worker is not None:
             await self.file_transfer.cluster.run_in_background(worker.end())

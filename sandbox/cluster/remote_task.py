@@ -29,11 +29,11 @@ from labwright.sandbox.safe_io import BadFile, make_harmless
 from labwright.sandbox.workspace import CELLS_FOLDER
 
 MAX_OUTPUT_CHARS_SENT = 100_000
-"""Characters of output sent while the code runs; the final result contains all that is kept."""
+"""Characters of output sent while the code runs; the final result contains all output that is kept."""
 
 
 class RemoteTask:
-    """A running task in the worker's event loop. `archive` holds its folder, later its output."""
+    """A running task in the worker's event loop. `archive` contains its folder, and later its output."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class RemoteTask:
         return await asyncio.to_thread(make)
 
     def _link_views(self) -> dict[str, str]:
-        """Link the views under their names, where waiting kernels look for them."""
+        """Link the views under their names, under which waiting kernels look for them."""
         found: dict[str, str] = {}
         for name, key in self._spec.views.items():
             path, content = self._runner.views / f"{name}.npz", self._find_content(key)

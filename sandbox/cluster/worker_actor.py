@@ -2,7 +2,7 @@
 
 Every method of `WorkerActor` takes and returns bytes and runs in the main thread of its own process, because bubblewrap
 dies with the thread that started it. No method may be a coroutine: Ray would run it in another thread. The event loop
-only runs during a call; the head node calls again at once. Guarantees: a worker whose process ended leaves only
+runs only during a call, so the head node calls again at once. Guarantees: a worker whose process ended leaves only
 folders, which the next worker removes; labels never reach a worker. Limits: without a sandbox, a command may outlive
 its killed worker.
 """
@@ -133,7 +133,9 @@ class WorkerActor:
         return b""
 
     def add_to_store(self, about: bytes) -> bytes:
-        """Put the received archive into the store; `about` has its key, kind, name and whether it is a folder."""
+        """Put the received archive into the store; `about` has its key, its kind, its name, and whether it is a
+        folder.
+        """
         item = json.loads(about)
         self._store.root.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=self._store.root))
@@ -198,8 +200,9 @@ class WorkerActor:
 
 
 def _create_worker_folder(home: Path) -> tuple[Path, int]:
-    """Create a locked folder for one worker and delete the folders of workers that have ended. The lock ends with the
-    process."""
+    """Create a locked folder for one worker and delete the folders of workers that have ended. The lock is released
+    when the process ends.
+    """
     home.mkdir(parents=True, exist_ok=True)
     for old in home.glob("worker-*"):
         with suppress(OSError):

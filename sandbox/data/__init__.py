@@ -28,7 +28,7 @@ class Examples:
     names: tuple[str, ...] = ()
     """Names of the columns of x."""
     numeric: NDArray[Any] | None = None
-    """(features,) bool: which columns of a table are numeric, not one-hot. None: all."""
+    """(features,) bool: whether each column of a table is numeric rather than one-hot. None: all."""
     class_names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     """Feature columns of the source, before encoding."""
@@ -42,7 +42,7 @@ class Examples:
     target_times: NDArray[Any] | None = None
     """(n,) times of the predicted values, if later than `times`."""
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
-    """Column -> (n,) texts by which metrics may group; not features."""
+    """Column -> (n,) strings by which metrics may group; not features."""
     meta_shown: tuple[str, ...] = ()
     """Columns of `meta` that experiment code sees in train and dev."""
     dev_from: Literal["train", "validation"] = "train"

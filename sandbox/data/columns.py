@@ -18,7 +18,7 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 
 MISSING_VALUES = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""Texts that count as missing values."""
+"""Strings that count as missing values."""
 MIN_NUMERIC_SHARE = 0.8
 """A text column with at least this share of numbers counts as a numeric column with errors."""
 DATE_PATTERN = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
@@ -54,7 +54,7 @@ class TableColumn:
     unclear_reason: str = ""
     example: str = ""
     missing_words: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Words read as missing that may be values, such as None -> number of rows."""
+    """Words that were read as missing but may be values, such as None -> number of rows."""
     other_kind: str = ""
 
     @property
@@ -63,7 +63,7 @@ class TableColumn:
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
     def check_no_stray(self) -> None:
-        """Raise `DatasetError` if a mostly numeric column contains other texts or ambiguous numbers."""
+        """Raise `DatasetError` if a mostly numeric column contains other strings or ambiguous numbers."""
         if self.unclear_reason:
             raise DatasetError(
                 f"column {self.name!r} has an ambiguous number: {self.unclear_reason}, or omit the column with "
@@ -78,7 +78,7 @@ class TableColumn:
 
     @property
     def is_dates(self) -> bool:
-        """Whether all its values are dates."""
+        """Whether all of its values are dates."""
         return bool(self.levels) and all(map(DATE_PATTERN.fullmatch, self.levels))
 
     def as_categories(self) -> TableColumn:
@@ -142,7 +142,7 @@ def _read_text_column(name: str, values: Any, *, literal: bool) -> TableColumn:
 
 
 def _parse_number(word: str) -> float:
-    """Return the number that a text represents, or NaN. Rejects 1_000, which `float` accepts."""
+    """Return the number that a string represents, or NaN. Rejects 1_000, which `float` accepts."""
     try:
         return math.nan if "_" in word else float(word)
     except ValueError:
@@ -152,7 +152,7 @@ def _parse_number(word: str) -> float:
 def require_complete(column: TableColumn, role: str) -> TableColumn:
     """Return the column unchanged. Raises `DatasetError` if a value is missing or the type is not supported."""
     if column.other_kind:
-        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: use numbers or texts")
+        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: use numbers or strings")
     if (gaps := column.is_missing).any():
         if column.missing_words:
             raise DatasetError(

@@ -1,7 +1,7 @@
 """Read CSV and Parquet files and Hugging Face datasets (from the hub or from disk) as Arrow tables.
 
 Errors are one line and name the row, counted from 1 without the header. pandas would neither name the row nor keep
-texts unchanged.
+strings unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LoadedTable:
     class_order: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     literal: tuple[str, ...] = ()
-    """Columns in which only empty values are missing."""
+    """Columns in which only empty values count as missing."""
 
 
 class ParquetTable:
@@ -114,7 +114,7 @@ def _check_column_names(names: Sequence[str]) -> None:
 
 
 def find_target(names: Sequence[str], spec: DataSpec) -> str:
-    """Return the target column: the one that the spec names, else the only one with a usual name."""
+    """Return the target column: the one named by the spec, otherwise the only one with a usual name."""
     if spec.target:
         return spec.target
     usual = [name for name in names if name.lower() in USUAL_TARGETS]
@@ -200,7 +200,7 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
 
 
 def _has_withheld_labels(table: Any, train: Any, target: str) -> bool:
-    """Return whether all labels of a split are -1, the usual mark of withheld labels, but none in train is."""
+    """Return whether all labels of a split are -1, the usual mark of withheld labels, while none in train is."""
     if train is None or not import_pyarrow().types.is_integer(table.column(target).type):
         return False
     return set(table.column(target).to_pylist()) == {-1} and -1 not in train.column(target).to_pylist()

@@ -29,8 +29,9 @@ Array = NDArray[Any]
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000")
-"""Accepted formats, regardless of the file name. Pillow may start external programs for others (Ghostscript for
-PostScript)."""
+"""Accepted formats, regardless of the file name. For other formats, Pillow may start external programs (Ghostscript
+for PostScript).
+"""
 _GREY_MODES = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
 
 
@@ -199,8 +200,9 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
 
 
 def _resolve_image_path(path: str, folder: Path | None, row: int) -> Path:
-    """Return the image file that a table names. A Parquet file may come from anyone, so its images must be in the
-    table's folder. Raises `DatasetError`."""
+    """Return the image file that a table names. A Parquet file may come from an untrusted source, so its images
+    must be in the table's folder. Raises `DatasetError`.
+    """
     if folder is None:  # written by the datasets library
         return Path(path)
     with raise_read_errors_as(f"image in row {row} has a path that cannot be resolved", DatasetError):

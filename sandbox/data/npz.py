@@ -118,7 +118,7 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 def _load_arrays(path: Path, limit: int) -> Arrays:
     with (
         raise_read_errors_as(
-            "numpy cannot read it as an NPZ archive: write numbers and texts with numpy.savez; Python "
+            "numpy cannot read it as an NPZ archive: write numbers and strings with numpy.savez; Python "
             "objects are not unpickled",
             DatasetError,
         ),

@@ -1,6 +1,6 @@
 """Parse numbers with decimal commas, thousands separators, percent and currency signs.
 
-A column is parsed only if all its texts follow one number format and no other format gives different numbers.
+A column is parsed only if all its strings follow one number format and no other format gives different numbers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _NUMBER_PATTERNS = {
 
 
 class ParsedNumerals(NamedTuple):
-    """The numbers that texts represent, or why they are ambiguous; empty if the texts are not numbers."""
+    """The numbers that strings represent, or why they are ambiguous; empty if the strings are not numbers."""
 
     values: tuple[float, ...] = ()
     example: str = ""
-    """One text and the number it was read as."""
+    """One string and the number it was read as."""
     unclear: str = ""
 
 
 def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
-    """Parse distinct texts as numbers."""
+    """Parse distinct strings as numbers."""
     split = [_strip_sign(text) for text in texts]
     bodies = [body for body, _ in split]
     if not bodies or len({sign for _, sign in split}) > 1:

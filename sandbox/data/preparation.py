@@ -2,9 +2,9 @@
 
 Tables: missing values become the median of train, then numeric columns are standardised with the mean and standard
 deviation of train (columns that are constant in train are only centred). Images become float32 in [0, 1] if they then
-take at most `MAX_SCALED_BYTES`. Everything else is served unchanged, and anything but a table is processed in pieces,
-never loaded whole. scikit-learn's imputer and scaler would change the last bits and thus the fingerprints of recorded
-runs.
+take at most `MAX_SCALED_BYTES`. All other data are served unchanged, and all data except tables are processed in
+pieces, never loaded whole. scikit-learn's imputer and scaler would change the last bits and thus the fingerprints of
+recorded runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 Streams = dict[str, ArrayStream]
 
 MAX_VALUES_LISTED = 20
-"""A meta column with more distinct values is recorded without them."""
+"""Maximum number of distinct values of a meta column that are recorded."""
 MAX_SCALED_BYTES = 2 * 2**30
 """Limit of images as float32; larger arrays are served as uint8."""
 IMAGES_ON_DISK_FORM = "uint8 images, 0 to 255, memory-mapped from disk: scale each batch, never the whole array"
@@ -50,7 +50,9 @@ def prepare_dataset(
     source: str,
     keep: Callable[[str, ArrayStream], None] = discard,
 ) -> DatasetFacts:
-    """Return the facts of the examples; `keep` receives `train_x`, `train_y` and so on. Raises `DatasetError`."""
+    """Return the facts of the examples; `keep` receives the arrays `train_x`, `train_y` and so on. Raises
+    `DatasetError`.
+    """
     if examples.folder is not None:
         return DatasetFacts(
             name=name,

@@ -2,7 +2,7 @@
 
 `NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...`, or
 `NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; a mapping with the same keys in a file. A
-comma not followed by `key=` is part of the preceding value, so paths and column names may contain commas.
+comma that is not followed by `key=` is part of the preceding value, so paths and column names may contain commas.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ class DataSpec(BaseModel):
     categorical: tuple[str, ...] = Field(default=(), description="numeric columns that contain category codes")
     literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
     meta: tuple[str, ...] = Field(
-        default=(), description="columns by which metrics may group, hidden from experiment code"
+        default=(), description="columns that metrics may group by, hidden from experiment code"
     )
     meta_shown: tuple[str, ...] = Field(
-        default=(), description="as meta, but experiment code sees them in train and dev"
+        default=(), description="like meta, but experiment code sees these columns in train and dev"
     )
     dev_from: Literal["train", "validation"] = Field(
-        default="train", description="the split that dev is taken from; validation if the given train split is biased"
+        default="train",
+        description="the split from which dev is taken; use validation if the given train split is biased",
     )
     sha256: str = Field(default="", description="fingerprint of the data when the run began; changed data are rejected")
 
@@ -91,13 +92,13 @@ class DataSpec(BaseModel):
 
     @property
     def metric_columns(self) -> tuple[str, ...]:
-        """The columns by which metrics may group, including the group column."""
+        """The columns that metrics may group by, including the group column."""
         of_groups = [self.group] if self.group and not self.horizon else []
         return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *of_groups)))
 
 
 def parse_specs(value: Any, folder: Path) -> tuple[DataSpec, ...]:
-    """Parse a text, a mapping or a list of these from a setting, an option or a file. Raises `DatasetError`.
+    """Parse a string, a mapping or a list of these from a setting, an option or a file. Raises `DatasetError`.
 
     Relative paths are resolved against `folder`.
     """
@@ -110,7 +111,7 @@ def parse_specs(value: Any, folder: Path) -> tuple[DataSpec, ...]:
 
 
 def parse_spec(value: Any, folder: Path) -> DataSpec:
-    """Parse one dataset from a text or a mapping. Raises `DatasetError`."""
+    """Parse one dataset from a string or a mapping. Raises `DatasetError`."""
     if isinstance(value, DataSpec):
         return value
     if isinstance(value, str):
@@ -131,10 +132,10 @@ def parse_spec(value: Any, folder: Path) -> DataSpec:
 
 
 def parse_idea_specs(texts: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
-    """Parse the datasets of an idea: its `NAME=PATH,...` texts, relative to the idea file's folder.
+    """Parse the datasets of an idea: its `NAME=PATH,...` strings, relative to the idea file's folder.
 
-    Other texts are names or prose for the planner. Paths must be inside the folder, since a model may have written the
-    idea and must not reach other files of the machine. Raises `DatasetError`.
+    Other strings are names or prose for the planner. Paths must be inside the folder, since a model may have written
+    the idea, and must not get access to other files of the machine. Raises `DatasetError`.
     """
     given: list[str] = []
     for text in map(str.strip, texts):

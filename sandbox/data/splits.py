@@ -1,10 +1,10 @@
 """Assign rows to splits: by the given splits, by group, by time, or at random from a seed, stratified by class.
 
-Splits that the data do not define are taken from the train rows by the same rule; dev always is, unless `dev_from` is
-validation.
+Splits that the data do not define are taken from the train rows by the same rule; dev is always taken from train,
+unless `dev_from` is validation.
 
-scikit-learn's splitters make two parts or equal folds. Dividing a class of five rows or five groups into four unequal
-parts needs other rules, and changing them would change the data of recorded studies.
+scikit-learn's splitters are not used, since they make two parts or equal folds. Dividing a class of five rows or five
+groups into four unequal parts needs other rules, and changing them would change the data of recorded studies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_CLASS_ROWS = 5
 
 @dataclass(frozen=True)
 class Splits:
-    """Sorted row numbers by split, and a description of the rule."""
+    """Sorted row numbers by split, with a description of the rule."""
 
     rows: Rows
     rule: str
@@ -116,7 +116,7 @@ def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], s
 
 
 def _divide_by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: np.random.Generator) -> Rows:
-    """Assign groups, largest first, to the split that then comes closest to its share of every class."""
+    """Assign groups, largest first, to the split whose shares of all classes then come closest to their targets."""
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
     if len(names) < len(shares):

@@ -25,13 +25,13 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 
 MAX_ONE_HOT_LEVELS = 20
-"""Largest number of distinct texts in a one-hot column; columns with more are rejected."""
+"""Largest number of distinct strings in a one-hot column; columns with more are rejected."""
 MAX_CLASSES = 20
 """Integer targets with at most this many distinct values count as classes if no task is given."""
 
 
 def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examples:
-    """Convert a table to examples, using at most `limit` bytes of memory. Raises `DatasetError`."""
+    """Convert a table to examples that use at most `limit` bytes of memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
     target = find_target(names, spec)
     for role, name in (
@@ -56,7 +56,7 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
         if name not in {target, spec.group, spec.time, spec.split, *spec.drop, *spec.metric_columns}
     ]
     if not features and not spec.horizon:
-        raise DatasetError(f"no feature column is left besides the target {target!r}")
+        raise DatasetError(f"there is no feature column other than the target {target!r}")
     if spec.horizon:
         return _read_windows(frame, [target, *features], spec, limit)
     if spec.text or _has_one_text_feature(frame, features):
@@ -66,7 +66,9 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
-    """Return whether the only feature is free text: not numeric, and with too many distinct values for one-hot."""
+    """Return whether the only feature is free text: not numeric, and with too many distinct values for one-hot
+    encoding.
+    """
     kind, types = frame.table.schema.field(features[0]).type, import_pyarrow().types
     if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
@@ -171,9 +173,9 @@ def add_roles(
 
 
 def _column_to_texts(column: TableColumn) -> Array:
-    """Return (n,) texts; missing values become "(missing)"."""
+    """Return (n,) strings; missing values become "(missing)"."""
     if column.other_kind:
-        raise DatasetError(f"the meta column {column.name!r} is of type {column.other_kind}: use numbers or texts")
+        raise DatasetError(f"the meta column {column.name!r} is of type {column.other_kind}: use numbers or strings")
     words = column.as_categories()
     return np.array([*words.levels, "(missing)"])[words.codes]
 
@@ -183,7 +185,7 @@ def _read_column(frame: LoadedTable, name: str) -> TableColumn:
 
 
 def _list_reading_notes(column: TableColumn) -> Iterator[str]:
-    """Yield a note on how the numbers were parsed, if their format was unusual."""
+    """Yield a note on how the numbers were parsed if their format was unusual."""
     if column.example and column.numbers is not None:
         yield f"column {column.name!r} is read as numbers: {column.example}"
 
@@ -258,7 +260,7 @@ def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[
         )
     if len(words.levels) > MAX_ONE_HOT_LEVELS:
         raise DatasetError(
-            f"column {name!r} contains {len(words.levels)} different texts, more than the limit of "
+            f"column {name!r} contains {len(words.levels)} different strings, more than the limit of "
             f"{MAX_ONE_HOT_LEVELS} for one-hot encoding: omit it with drop={name}, convert it to numbers, or use it "
             f"as the only feature with text={name}"
         )
@@ -280,7 +282,7 @@ def _read_target(
         column.check_no_stray()
     if numbers is None and spec.task == "regression":
         raise DatasetError(
-            f"the target {column.name!r} contains texts (such as {column.levels[0][:60]!r}): regression needs numbers"
+            f"the target {column.name!r} contains strings (such as {column.levels[0][:60]!r}): regression needs numbers"
         )
     if len(classes.levels) < 2:
         raise DatasetError(

@@ -102,7 +102,7 @@ class UserDataset:
 
 @lru_cache(maxsize=64)
 def _build_facts(source: UserDataset, seed: int, origin: str) -> DatasetFacts:
-    """Cached by fingerprint, because checking, starting and planning a run each need the facts."""
+    """Cached by fingerprint, because the facts are needed for checking, starting and planning a run."""
     examples = source.load()
     with source.name_errors():
         facts = prepare_dataset(examples, seed, name=source.name, title=source.title, source=source.source)

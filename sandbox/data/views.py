@@ -99,7 +99,7 @@ class DiskTable:
 
 
 def to_bytes(piece: Array) -> Any:
-    """Return the bytes of an array in row order; texts are NUL-terminated."""
+    """Return the bytes of an array in row order; strings are NUL-terminated."""
     if piece.dtype == object:
         return b"".join(text.encode() + b"\0" for text in piece)
     return np.ascontiguousarray(piece).reshape(-1).view(np.uint8) if piece.size else b""
@@ -156,7 +156,7 @@ class ArrayArchive:
 
 @contextmanager
 def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
-    """Open archives for writing. They appear at their paths together on success, or not at all."""
+    """Open archives for writing. They appear at their paths together, or not at all."""
     parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
     try:
         with ExitStack() as stack:

@@ -1,12 +1,12 @@
-"""Build bubblewrap commands: what a sandboxed command sees of this machine.
+"""Build bubblewrap commands, which determine what a sandboxed command sees of this machine.
 
 Guarantees: the filesystem contains the system's programs and libraries read-only, the paths in `SandboxSpec`, a private
 /tmp and /dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, host name and
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: it is only as strong as the Linux kernel. System calls are not filtered. Names of host folders are visible if
-something below them is mounted; /usr and parts of /etc can be read.
+Limits: it is only as strong as the Linux kernel. System calls are not filtered. Names of host folders are visible if a
+path below them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
@@ -53,8 +53,9 @@ _READ_ONLY_PROC = (
     "/proc/acpi",
     "/proc/scsi",
 )
-"""Settings of the whole machine. Root can write to these by ownership alone, without a capability, and bubblewrap 0.8
-protects only some of them."""
+"""Settings of the whole machine. Root can write to these files without a capability, because it owns them, and
+bubblewrap 0.8 protects only some of them.
+"""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
 _TOO_WIDE_FOLDERS = (
@@ -93,18 +94,22 @@ class SandboxSpec:
     readable: tuple[Path, ...] = ()
     """Read-only, also below hidden folders."""
     tmp: Path | None = None
-    """Folder to use as /tmp; if None, /tmp is in memory."""
+    """Folder to use as /tmp; None: /tmp is in memory."""
     devices: tuple[Path, ...] = ()
     network: bool = False
     shm_bytes: int = 64 * 2**20
     has_inner_walls: bool = False
-    """Whether the command isolates cells from each other: then it is the first process and has the necessary
-    capabilities, which it drops for whatever it runs."""
+    """Whether the command isolates cells from each other. It is then the first process and has the necessary
+    capabilities, which it drops for the code that it runs.
+    """
     guard: str = ""
-    """Interpreter that first protects the machine's devices and drops the capability for doing so; without one, a
-    command run as root can change device permissions."""
+    """Interpreter that first protects the machine's devices and then drops the capability for doing so; without it,
+    a command run as root can change device permissions.
+    """
     user_namespace: bool = True
-    """False only if the kernel forbids user namespaces and this process is root: then only capabilities are dropped."""
+    """False only if the kernel forbids user namespaces and this process is root: then the only protection is that
+    capabilities are dropped.
+    """
 
 
 def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
@@ -151,7 +156,7 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
-    """Whether a path, or the target of its links, is in one of the trees."""
+    """Whether a path, or the target of its links, is in any of the trees."""
     forms = {Path(os.path.abspath(path)), path.resolve()}
     return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(tree.resolve() for tree in trees)})
 
@@ -175,7 +180,7 @@ def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def check_readable(paths: Iterable[str]) -> None:
-    """Check folders that sandboxed code should read. Raises `IsolationError`."""
+    """Check the folders that sandboxed code is to read. Raises `IsolationError`."""
     home = Path.home()
     for name in paths:
         path = Path(name)
@@ -197,7 +202,9 @@ def check_readable(paths: Iterable[str]) -> None:
 
 
 def _system_arguments(sandbox: SandboxSpec) -> list[str]:
-    """Mount programs and libraries, /proc, /dev, a memory-backed /dev/shm and, unless it is a folder, /tmp."""
+    """Mount programs and libraries, /proc, /dev, a memory-backed /dev/shm and /tmp, unless that is a folder of the
+    host.
+    """
     words: list[str] = []
     for path in SYSTEM_FOLDERS:
         if os.path.islink(path):

@@ -1,7 +1,7 @@
 """The interpreter that runs experiments: its location, packages and speed.
 
-The speed is measured once per run, in as many parallel processes as experiments may run, with the threads or the GPU of
-an experiment. It may differ for other workloads, or while the machine is busy.
+The speed is measured once per run, in as many parallel processes as there may be experiments, with the threads or the
+GPU of an experiment. It may differ for other workloads, or while the machine is busy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIN_PYTHON_VERSION = (3, 11)
 REQUIRED_PACKAGES = ("ipykernel", "numpy")
 """Distributions that every experiment needs."""
 QUERY_TIMEOUT_SECONDS = 120.0
-"""Timeout of the interpreter's answer in seconds."""
+"""Timeout for the interpreter's answer, in seconds."""
 
 _QUERY_CODE = """
 import json, platform, site, sys
@@ -56,7 +56,7 @@ class InterpreterInfo:
 
 @functools.cache
 def inspect_interpreter(python: str) -> InterpreterInfo:
-    """Query the facts of an interpreter. Raises `ExecutorError` if it does not run."""
+    """Query the facts about an interpreter. Raises `ExecutorError` if it does not run."""
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     try:
         ran = subprocess.run(
@@ -186,7 +186,7 @@ def build_thread_variables(settings: SandboxSettings) -> dict[str, str]:
 
 
 def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[GpuDevice] = ()) -> ComputeRate:
-    """Return the rate with measured times, or without them if the measurement fails. Takes some seconds."""
+    """Return the rate with the measured times, or without times if the measurement fails. Takes some seconds."""
     environment = build_thread_variables(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
     code = (_TORCH_TIMING_CODE, "cuda") if gpus else (_NUMPY_TIMING_CODE, "cpu")
     times = _run_timings(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))

@@ -1,10 +1,11 @@
-"""Resource limits of one experiment: some are enforced by the system, the others by a watchdog, which kills it.
+"""Resource limits of one experiment: some are enforced by the system, the others by a watchdog that kills the
+experiment.
 
 The watchdog checks about five times a second, in a thread that a busy event loop cannot delay. Between checks, memory
-can exceed its limit by what can be written in 0.2 s, disk by what can be written in one or two seconds (there is no
-quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the number of tasks if control groups are
-writable or this process is not root. Memory means anonymous pages and shared memory; pages shared by several processes
-count once. GPU memory is not limited.
+can exceed its limit by the amount that can be written in 0.2 s, and disk by the amount that can be written in one or
+two seconds (there is no quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the number of tasks
+if control groups are writable or this process is not root. Memory means anonymous pages and shared memory; pages shared
+by several processes count once. GPU memory is not limited.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ResourceLimits:
 
 
 def compute_limits(settings: SandboxSettings, *, slots: int) -> ResourceLimits:
-    """Compute the limits of one experiment if `slots` may run at the same time."""
+    """Compute the limits of one experiment if `slots` experiments may run at the same time."""
     memory = (
         settings.memory_gb * 1e9
         if settings.memory_gb is not None
@@ -95,7 +96,7 @@ def format_rlimits(settings: SandboxSettings) -> str:
     """Format resource limits for the kernel's bootstrap: `FSIZE=...,CORE=0`.
 
     NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace, so the user's
-    other tasks are added. It does not apply to root.
+    other tasks are added. The limit does not apply to root.
     """
     limits = {"FSIZE": int(settings.disk_gb * 1e9), "CORE": 0}
     if os.geteuid() != 0:
@@ -109,7 +110,7 @@ def format_rlimits(settings: SandboxSettings) -> str:
 def create_task_group(name: str, tasks: int) -> Path | None:
     """Create a control group that limits tasks and return its folder; None if not permitted.
 
-    In practice only root may, and not in most containers.
+    In practice only root is permitted to do this, and not in most containers.
     """
     for folder in _find_own_cgroup_paths("pids", name):
         with contextlib.suppress(OSError):
@@ -142,8 +143,9 @@ def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
 LOOK_INTERVAL_SECONDS = 0.2
 """Interval between checks of memory and tasks, in seconds."""
 _CONFIRMING_READINGS = 3
-"""Number of readings that must all exceed the memory limit. Processes are read one after the other, so if some start or
-end meanwhile, shared pages count more than once (with five processes: up to 2.3 times)."""
+"""Number of readings that must all exceed the memory limit. Processes are read in sequence, so shared pages count
+more than once if processes start or end in the meantime (up to 2.3 times with five processes).
+"""
 _DISK_INTERVAL_SECONDS = 1.0
 """Minimum interval between checks of the disk in seconds; longer for slow checks, so that they take at most 10 % of the
 time."""
@@ -153,7 +155,7 @@ time."""
 class Watchdog:
     """Watches a process and its descendants until `stop`; calls `kill_all` when a limit is exceeded.
 
-    `shared` is a folder that others write to as well: only its growth since the start counts.
+    `shared` is a folder that others also write to, so only its growth since the start counts.
     """
 
     root: int

@@ -1,6 +1,6 @@
-"""What a kernel sees: interpreter, working folder, data, and an allow-list of environment variables.
+"""The things that a kernel sees: interpreter, working folder, data, and an allow-list of environment variables.
 
-Files with labels are hidden, so that `lab.data` is the only way to data: datasets bundled with packages (scikit-learn's
+Files with labels are hidden, so `lab.data` is the only access to data: datasets bundled with packages (scikit-learn's
 own, and copies of iris and others in SciPy, plotly, bokeh and Vega), package caches with copies of them (conda), caches
 of downloaded datasets, and this project's own packages. Limits: datasets in packages not listed here are visible. A
 test searches the environment for further copies of the bundled datasets; in packages installed for the run, files with
@@ -97,8 +97,8 @@ _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "
 class KernelConfig:
     """Configuration shared by all kernels of an executor.
 
-    `secret` is never visible to code. `packages` returns the folder of packages installed for the run, once planned;
-    the interpreter's own packages take precedence.
+    `secret` is never visible to code. `packages` returns the folder of packages installed for the run, once they are
+    planned; the interpreter's own packages take precedence.
     """
 
     settings: SandboxSettings
@@ -110,7 +110,7 @@ class KernelConfig:
 
 @dataclass(frozen=True)
 class KernelStartOptions:
-    """What a kernel gets at start: readable paths, GPUs, and modules to preload."""
+    """The resources that a kernel gets at its start: readable paths, GPUs, and modules to preload."""
 
     readable: tuple[Path, ...] = ()
     gpus: tuple[GpuDevice, ...] = ()
@@ -209,6 +209,6 @@ def build_kernel_environment(
         "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }
-    if site.ENABLE_USER_SITE:  # located by HOME, which is changed above
+    if site.ENABLE_USER_SITE:  # located through HOME, which is changed above
         environment["PYTHONUSERBASE"] = site.getuserbase()
     return environment

@@ -38,7 +38,7 @@ _SYSCTL_FIXES = (
 )
 """Sysctls that can forbid user namespaces: name, forbidding value, fix."""
 _CONTAINER_MARKERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
-"""Files that identify a container of Docker, Podman, Singularity or Kubernetes."""
+"""Files whose presence identifies a container of Docker, Podman, Singularity or Kubernetes."""
 
 
 def suggest_fix(path: str, root: Path = Path("/")) -> str:
@@ -67,14 +67,14 @@ PROBE_TIMEOUT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class IsolationStatus:
-    """Whether code runs in a sandbox; if not, why not and how to fix it."""
+    """Whether code runs in a sandbox; otherwise the reason and the fix."""
 
     is_on: bool
     reason: str = ""
     fix: str = ""
     user_namespace: bool = True
     between_cells: bool = False
-    """Whether cells in the same kernel are isolated from each other too (`kernel_side/lab/_walls.py`)."""
+    """Whether cells in the same kernel are also isolated from each other (`kernel_side/lab/_walls.py`)."""
 
 
 def determine_isolation(settings: SandboxSettings) -> IsolationStatus:
@@ -131,7 +131,7 @@ def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
 
 
 def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> str | None:
-    """Return None if it worked, otherwise the error; with `inner_walls`, test the isolation between cells."""
+    """Return None if isolation works, otherwise the error; `inner_walls` also tests the isolation between cells."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
         trees = inspect_interpreter(sys.executable).trees if inner_walls else ()
         sandbox = SandboxSpec(

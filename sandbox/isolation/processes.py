@@ -1,11 +1,11 @@
 """The processes of an experiment and their memory, as reported in /proc.
 
 In a sandbox, a process cannot leave this tree: orphans become children of the namespace's first process. Without a
-sandbox it can (a daemon), and is then not counted until `kill_orphans` looks for it.
+sandbox a process can leave it (a daemon), and is then not counted until `kill_orphans` looks for it.
 
 psutil finds processes that outlived a run. It is not used for the tree and its memory, which are checked five times a
-second: it would read every process of the machine each time, and does not distinguish anonymous from shared memory.
-Needs a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, set by all distributions).
+second, since it would read every process of the machine each time and does not distinguish anonymous from shared
+memory. Needs a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, set by all distributions).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ResourceUse:
 
 
 def list_process_tree(root: int, limit: int | None = None) -> set[int]:
-    """Return a process and its descendants; not many more than `limit`."""
+    """Return a process and its descendants; the number does not exceed `limit` by much."""
     tree: set[int] = set()
     waiting = [root]
     while waiting and (limit is None or len(tree) <= limit):
@@ -68,7 +68,7 @@ def measure_use(processes: Iterable[int]) -> ResourceUse:
 def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
     """Return the use with shared pages counted once. Slow for large processes; threads are not counted.
 
-    For a process without proportional sizes, all of its private memory counts, and of shared memory the largest piece.
+    For processes without proportional sizes, all private memory counts, and the largest piece of shared memory.
     """
     private = shared = largest = 0
     for process in processes:
@@ -97,7 +97,9 @@ def _read_pss(process: int) -> dict[str, int]:
 
 
 def count_shm_bytes(processes: Iterable[int]) -> int:
-    """Return the bytes in every /dev/shm that the processes see, each counted once, without that of this process."""
+    """Return the bytes in every /dev/shm that the processes see, each counted once; the one of this process is
+    excluded.
+    """
     sizes = {os.stat("/dev/shm").st_dev: 0}
     for process in processes:
         with contextlib.suppress(OSError):
@@ -124,10 +126,10 @@ def count_deleted_file_bytes(processes: Iterable[int]) -> int:
 def kill_orphans(cache: Path) -> list[int]:
     """Kill processes that outlived the host process of kernels started with this cache; return their ids.
 
-    In a sandbox there are none: bubblewrap ends them with the host process, unless that was killed while bubblewrap
-    started. Every kernel and command of a run, and all of their descendants, have the run's cache in their environment.
-    Processes that replaced their environment, or run on another machine, are not found. Call while holding the run's
-    lock.
+    In a sandbox there are none, since bubblewrap ends them together with the host process, unless that was killed while
+    bubblewrap was starting. Every kernel and command of a run, and all of their descendants, have the run's cache in
+    their environment. Processes that replaced their environment, or run on another machine, are not found. Call this
+    only while holding the run's lock.
     """
     orphans: list[psutil.Process] = []
     for process in psutil.process_iter():

@@ -18,7 +18,7 @@ from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 
 
 class LabProvisioner(LocalProvisioner):
-    """Starts the kernel's command with the prefix `wrapper`; without one, in its own process group."""
+    """Starts the kernel's command with the prefix `wrapper`; without a prefix, in a separate process group."""
 
     wrapper: Any = List(Unicode(), config=True)
     before: Any = List(Unicode(), config=True)
@@ -42,7 +42,7 @@ class LabProvisioner(LocalProvisioner):
 
     @property
     def sandboxed_process(self) -> SandboxedProcess:
-        """The started process, bubblewrap or the kernel itself, with everything that runs in it."""
+        """The started process (bubblewrap or the kernel itself), with all processes in it."""
         process: subprocess.Popen[bytes] | None = self.process  # pyright: ignore
         if self._sandboxed_process is None or self._sandboxed_process.process is None:
             self._sandboxed_process = SandboxedProcess(process, bool(self.wrapper))

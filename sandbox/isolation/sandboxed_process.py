@@ -1,8 +1,8 @@
-"""A process in a sandbox, or in its own process group: exit code, interrupt and end.
+"""A process in a sandbox or in a separate process group: its exit code, interrupts and its end.
 
 Guarantees: `kill_and_reap` leaves no process. In a sandbox it kills the first process of the namespace, and the system
-kills all others with it, whatever groups and sessions they created. Without a sandbox it kills the group and every
-visible descendant; daemons escape.
+then kills all others, regardless of the groups and sessions that they created. Without a sandbox it kills the group and
+every visible descendant; daemons are not found.
 
 An interrupt must not go to the group in which the process was started, because it would end bubblewrap. A sandbox has
 its own session, led by the namespace's first process, which ignores interrupts.
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from labwright.sandbox.isolation.processes import list_process_tree
 
 _REAP_WAIT_SECONDS = 1.0
-"""Seconds to wait for bubblewrap to reap the first process, which only bubblewrap can do."""
+"""Seconds to wait for bubblewrap to reap the first process; only bubblewrap can do this."""
 _INFO_WAIT_SECONDS = 30.0
 """Seconds to wait for bubblewrap to report the first process after creating the namespace."""
 _KILL_WAIT_SECONDS = 10.0
@@ -31,18 +31,19 @@ _KILL_WAIT_SECONDS = 10.0
 
 @dataclass
 class SandboxedProcess:
-    """Something started by `process`; `first_pid` is the first process in its sandbox, as numbered outside."""
+    """Processes started by `process`; `first_pid` is the first process in its sandbox, by its number outside."""
 
     process: subprocess.Popen[bytes] | None
     wrapped: bool
-    """Whether it is in a sandbox."""
+    """Whether it runs in a sandbox."""
     first_pid: int | None = None
     _handle: int | None = field(default=None, repr=False)
     """Descriptor of the first process, which, unlike the process id, is never reused."""
 
     def read_first_pid(self, info: int) -> None:
-        """Read the first process's id from what bubblewrap writes to a descriptor (`--info-fd`). Blocks until it
-        does."""
+        """Read the first process's id from what bubblewrap writes to a descriptor (`--info-fd`). Blocks until it is
+        available.
+        """
         text = _read_info(info)
         with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
             first: int = json.loads(text)["child-pid"]
@@ -58,7 +59,8 @@ class SandboxedProcess:
         if status is None:
             return None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        return 128 - code if self.wrapped and code > 128 else code  # bubblewrap reports signals as a shell does
+        # bubblewrap reports signals in the same way as a shell
+        return 128 - code if self.wrapped and code > 128 else code
 
     def interrupt(self) -> None:
         """Send SIGINT to the processes in its group."""
@@ -99,7 +101,8 @@ class SandboxedProcess:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends it: a driver or a disk blocks it
+        # a driver or a disk may block the process, so that not even SIGKILL ends it
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=30)
 
 

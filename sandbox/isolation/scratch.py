@@ -26,10 +26,10 @@ def get_runtime_folder() -> Path:
 
 
 class ScratchFolder:
-    """A folder that lives as long as a kernel. Its path is short, since socket paths are limited to 107 bytes.
+    """A folder that exists as long as its kernel. Its path is short, since socket paths are limited to 107 bytes.
 
-    The kernel can read it but only write to `sockets` and `tmp`, so it cannot change what the host reads elsewhere. The
-    host process holds its lock, which is released when it ends. Raises `ExecutorError`.
+    The kernel can read it, but can write only to `sockets` and `tmp`, so it cannot change files that the host reads
+    elsewhere. The host process holds its lock, which is released when it ends. Raises `ExecutorError`.
     """
 
     def __init__(self) -> None:

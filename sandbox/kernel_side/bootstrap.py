@@ -1,8 +1,8 @@
-"""Start the kernel that runs one script, or one cell after the other: `python bootstrap.py -f connection.json`.
+"""Start the kernel that runs one script, or several cells in sequence: `python bootstrap.py -f connection.json`.
 
 The kernel itself executes no experiment code. It first starts a zygote (`lab._zygote`), from which a process is forked
-for each script or cell: by `exec`, and before reading its connection file, so that nothing there ever has the kernel's
-key or sockets. It forwards the output and result of these processes, and ends with its zygote.
+for each script or cell: by `exec`, and before reading its connection file, so no such process ever has the kernel's key
+or sockets. It forwards the output and result of these processes, and ends with its zygote.
 
 Unlike `ipykernel_launcher`, it leaves out debugpy and the history database, which saves about 200 ms. The host kills an
 idle kernel without a shutdown request, since an orderly interpreter shutdown takes long.
@@ -27,8 +27,9 @@ from typing import Any
 ZYGOTE = "--zygote"
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_PIECE_CHARS = 2**20
-"""Number of output characters after which they are forwarded: a flood must neither fill the memory nor become one
-message."""
+"""Number of output characters after which they are forwarded: a flood of output must neither fill the memory nor
+become one message.
+"""
 _OUTPUT_WAIT_SECONDS = 1.0
 """Seconds to wait for output that is still in a pipe."""
 
@@ -45,7 +46,7 @@ def main() -> None:
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
-        resource.setrlimit(number, (lowest, lowest))  # permanent: it cannot be raised again without privileges
+        resource.setrlimit(number, (lowest, lowest))  # permanent, since it cannot be raised again without privileges
     zygote = ZygoteProcess()
     os.chdir("/")  # IPython looks for modules in its folder first, which contains files of experiment code
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
@@ -76,7 +77,7 @@ class ZygoteProcess:
         zygote_end.close()
 
     def wait(self) -> None:
-        """Wait until the zygote is ready; if it fails, the kernel ends in the same way."""
+        """Wait until the zygote is ready; if it fails, the kernel ends with the same status."""
         if self._socket.recv(1) != b"\n":
             self._end_kernel()
 

@@ -1,10 +1,10 @@
 """Set up every Python process of a kernel at start, before any experiment code.
 
-Python imports this module automatically, since it is the only folder in a kernel's PYTHONPATH; so child processes
-started by experiments are set up too. It hides the harness packages, which an installation would leave importable, and
-hooks into four third-party modules when they are imported.
+Python imports this module automatically, since its folder is the only one in a kernel's PYTHONPATH; therefore child
+processes started by experiments are set up too. It hides the harness packages, which an installation would leave
+importable, and hooks into four third-party modules when they are imported.
 
-It prevents mistakes, not attacks: code can undo it. Isolation is the task of `sandbox.isolation`.
+It prevents mistakes but not attacks, since code can undo it. Isolation is the task of `sandbox.isolation`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def add_packages() -> None:
         site.addsitedir(os.environ["LAB_PACKAGES"])
 
 
-# with "1" this is a kernel or its zygote, where only isolated cells add packages (`lab._child`)
+# "1" marks a kernel or its zygote, in which only isolated cells add packages (`lab._child`)
 if os.environ.get("LAB_WALLS") != "1":
     add_packages()
 if "LAB_JOB" in os.environ:

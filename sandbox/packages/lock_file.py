@@ -1,7 +1,8 @@
-"""Resolve and parse the lock of a run's packages: those added to the interpreter's, each file with its hash.
+"""Resolve and parse the lock of a run's packages: the packages added to those of the interpreter, each file with its
+hash.
 
 Guarantees: if the index has upload dates, nothing uploaded after the date of `Uv` is used; only wheels and the sources
-of packages named with `:sdist` are used; the interpreter's packages keep their versions. Package code runs only in a
+of packages named with `:sdist` are used; packages of the interpreter keep their versions. Package code runs only in a
 sandbox (`sandbox.packages.source_builds`).
 
 Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
@@ -51,7 +52,7 @@ class PackageLock:
 
     @property
     def text(self) -> str:
-        """The text of the lock file: a list of requirements that pip and uv can read."""
+        """The content of the lock file: a list of requirements that pip and uv can read."""
         return "".join(
             f"{head}\n" + "".join(f"{pin}\n" for pin in pins)
             for head, pins in zip(_SECTION_HEADS, (self.wheels, self.sources, self.tools), strict=True)

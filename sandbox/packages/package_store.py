@@ -56,7 +56,7 @@ class ResolvedLock:
     until: str
     seconds: float
     is_from_memory: bool = False
-    """Whether an earlier result was used because no index answered."""
+    """Whether an earlier result was reused because no index answered."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PackageOverlay:
     """Installed packages as used by kernels."""
 
     folder: Path | None
-    """None if the interpreter has all packages."""
+    """None if the interpreter already has all packages."""
     lock: PackageLock
     installed: InstalledPackages
 
@@ -126,7 +126,7 @@ def _resolve_lock(
 
 
 def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
-    """Return the earlier result that contains these packages and the fewest others, or None."""
+    """Return the earlier result with these packages and the fewest others; None if no result has them."""
     earlier = [json.loads(path.read_text()) for path in folder.glob("*.json")]
     fit = min(
         (result for result in earlier if set(words) <= set(result["words"])),
@@ -258,7 +258,8 @@ def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings
 
 def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:
     """Raise `PackageError` if a required package is missing from both the folder and the interpreter or has a wrong
-    version, which means that the interpreter is not the one the lock was made for."""
+    version, which means that the lock was made for another interpreter.
+    """
     new = list(distributions(path=[str(folder)])) if folder is not None else []
     available = {canonicalize_name(name): version for name, version in installed.items()}
     available |= {canonicalize_name(distribution.metadata["Name"]): distribution.version for distribution in new}

@@ -27,7 +27,7 @@ class PackageRequirement:
 
 @dataclass(frozen=True)
 class AllowedRequests:
-    """What a planner may request, as listed by the user."""
+    """The items that a planner may request, as listed by the user."""
 
     packages: tuple[str, ...] = ()
     models: tuple[str, ...] = ()

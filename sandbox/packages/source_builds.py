@@ -1,7 +1,7 @@
 """Build wheels from source for packages that the user names with `:sdist`.
 
-Source code runs only in a sandbox: without a network, with access to the interpreter, the build tools (wheels) and its
-own folder. Limits: builds are not reproducible byte for byte, and the code is not inspected.
+Source code runs only in a sandbox, without a network, and with access only to the interpreter, the build tools (wheels)
+and its own folder. Limits: builds are not reproducible byte for byte, and the code is not inspected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from labwright.sandbox.packages.uv import Uv
 from labwright.sandbox.settings import SandboxSettings
 
 MAX_SOURCE_BYTES = 2**30
-"""Limit of one source, packed or unpacked."""
+"""Size limit of one source, packed or unpacked."""
 BUILD_QUERY_TIMEOUT_SECONDS = 60.0
 """Seconds within which an index must send more data."""
 _BUILD_CODE = """
@@ -80,8 +80,9 @@ class SourcePackage:
 
 
 def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin | None = None) -> SourcePackage:
-    """Download and unpack the source of a package without running it; with a pin, exactly that source. Raises
-    `PackageError`."""
+    """Download and unpack the source of a package without running it; if there is a pin, exactly the pinned source.
+    Raises `PackageError`.
+    """
     pins, addresses = resolve_pins(uv, [requirement], "--no-deps", "--no-binary", name)
     if not pins or name not in addresses:
         raise PackageError(f"the index has no source of {requirement}")

@@ -1,8 +1,8 @@
 """Run uv to resolve and install packages. It never runs package code: it installs wheels or downloads sources.
 
-uv reads its own configuration (`UV_*`, uv.toml), not pip's. If that fails, it runs again with the indexes, folders and
+uv reads its own configuration (`UV_*`, uv.toml), not pip's. If it fails, uv runs again with the indexes, folders and
 certificates of `pip config list`; these come first if pip replaces PyPI by another index. Packages built against torch
-(such as torchvision) must match the interpreter's torch: if that has a label, such as 2.13.0+cpu, they come only from
+(such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu, they come only from
 PyTorch's index for that label.
 """
 
@@ -87,7 +87,7 @@ class Uv:
 
     @property
     def seconds_left(self) -> float:
-        """Remaining seconds. Raises `PackageError` if there are none."""
+        """Remaining seconds. Raises `PackageError` if there are no such packages."""
         if (left := self._ends - time.monotonic()) > 0:
             return left
         raise PackageError(f"this took more than {self.limit:g} s")

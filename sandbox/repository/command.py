@@ -1,9 +1,10 @@
-"""Run a command once in a checkout of a repository, in the same sandbox as experiments: no kernel, any program.
+"""Run a command once in a checkout of a repository, in the same sandbox as experiments; there is no kernel, and any
+program may run.
 
 Guarantees: the command sees only its checkout (writable), the interpreter's packages and the mounts; no network, no API
-keys. Watchdog, GPU leases, time limit and cleanup are those of experiments: no process is left running. Environment
-variables tell trackers and hubs to stay offline. Limits: bundled datasets are not hidden, since a repository chooses
-its own evaluation data (its numbers are graded `logged`).
+keys. Watchdog, GPU leases, time limit and cleanup are the same as for experiments, so no process is left running.
+Environment variables tell trackers and hubs to stay offline. Limits: bundled datasets are not hidden, since a
+repository chooses its own evaluation data (its numbers are graded `logged`).
 """
 
 from __future__ import annotations
@@ -75,12 +76,16 @@ class CommandEnvironment:
     import_folders: tuple[str, ...] = ()
     packages: Path | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Name next to the checkout, path in it (with a slash) or absolute path -> external folder or file."""
+    """Maps a name next to the checkout, a path in it (with a slash) or an absolute path to an external folder or
+    file.
+    """
 
 
 @dataclass(frozen=True)
 class CommandJob:
-    """One run. `folder` is its own checkout; a first word `python` or `torchrun` means that of the environment."""
+    """One run. `folder` is its own checkout; `python` or `torchrun` as the first word refers to that of the
+    environment.
+    """
 
     name: str
     folder: Path
@@ -90,7 +95,7 @@ class CommandJob:
     """Wall-clock limit in seconds; then SIGINT, and after `sandbox.grace` seconds SIGKILL to all its processes."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     readable: tuple[Path, ...] = ()
-    """Read-only folders at the same path, to which large files of the checkout link."""
+    """Read-only folders that large files of the checkout link to, at the same path inside the sandbox."""
     resume: tuple[str, ...] = ()
     """Command that resumes after a timeout or crash, in the same folder; empty: none."""
 
@@ -204,7 +209,7 @@ class CommandProcess:
             if on := self._config.isolation.is_on:
                 at = command.index(BWRAP_PROGRAM) + 1
                 command[at:at] = ["--info-fd", str(write)]
-            try:  # not in a thread: a process that dies with its parent would die with the thread
+            try:  # not in a thread, since a process that dies with its parent would die with the thread
                 process = subprocess.Popen(
                     command,
                     cwd=self._job.folder,
@@ -382,7 +387,7 @@ class CommandProcess:
 
 
 def _resolve_words(argv: Sequence[str], environment: CommandEnvironment) -> list[str]:
-    """Replace `python` and `torchrun` by those of the environment."""
+    """Replace `python` and `torchrun` by the programs of the environment."""
     if re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
         return [environment.python, *argv[1:]]
     return [environment.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)

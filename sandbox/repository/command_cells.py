@@ -49,7 +49,7 @@ SEALED_TEST_PREFIX = "test_metric"
 
 @dataclass(frozen=True)
 class StudyRepository:
-    """What all cells of a repository study share."""
+    """The parts that all cells of a repository study share."""
 
     mirror: GitMirror
     environment: RepositoryEnvironment
@@ -230,7 +230,7 @@ class CommandWorker:
 
 
 def _find_failure(reading: MetricReading) -> Failure | None:
-    """Return why there is no value; a non-finite value counts as diverged training."""
+    """Return the reason for a missing value; a non-finite value counts as diverged training."""
     failure = reading.failure
     if failure is None and reading.value is not None and abs(reading.value) > MAX_ABSOLUTE_VALUE:
         return Failure(kind="diverged", message=f"the metric is larger than {MAX_ABSOLUTE_VALUE:g}")

@@ -2,8 +2,8 @@
 
 A table is a .csv, .tsv or .jsonl file of the run with a column `step`, `iteration`, `epoch` or similar; its other
 numbers are curves. Curves whose folder, file, name or row contains `test`, or that match the output redaction, are
-withheld entirely. Values are compared with the test result unless the name says train or validation. Nothing is
-selected by curves, so unreadable files are skipped silently. Limits: test results under another name and with other
+withheld entirely. Values are compared with the test result unless the name contains train or validation. Curves are not
+used for selection, so unreadable files are skipped silently. Limits: test results under another name and with other
 numbers are not found.
 """
 
@@ -31,7 +31,7 @@ from labwright.sandbox.repository.wandb_files import read_newest_run
 from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as
 
 MAX_CURVES, MAX_POINTS = 16, 250
-"""Limits per cell (the first curves) and per curve (evenly spaced steps and the last)."""
+"""Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""
 _MAX_FILES, _MAX_ROWS, _MAX_FILE_BYTES, _MAX_NAME_CHARS = 20, 100_000, 64 * 2**20, 100
 _STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
 _SPLIT_BY_WORD: Mapping[str, Split] = {
@@ -45,7 +45,7 @@ _SPLIT_BY_WORD: Mapping[str, Split] = {
     "evaluation": "dev",
 }
 _SPLIT_PREFIX_PATTERN = re.compile(rf"(?i)^(?:{'|'.join(_SPLIT_BY_WORD)})[/_. -]+(?=.)")
-"""Prefix of a name that only repeats the split."""
+"""Prefix of a name that merely repeats the split."""
 
 
 @dataclass
@@ -142,7 +142,7 @@ def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
 
 
 def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:
-    """Add the numbers of rows with a step; the texts in a row are hints to what its numbers mean."""
+    """Add the numbers of rows with a step; the words in a row are hints to what its numbers mean."""
     for row in rows:
         cells = {str(name).strip(): _to_float(value) for name, value in row.items()}
         at = next(

@@ -1,4 +1,4 @@
-"""Build the environment of a repository's commands: a given interpreter, or scientist's with added packages.
+"""Build the environment of a repository's commands: a given interpreter, or that of scientist with added packages.
 
 A pin that is not met is disclosed as an `EnvironmentDeviation`: old versions have no wheels for a current Python, and
 most code runs with newer ones. Docker and conda files are not read.
@@ -57,7 +57,7 @@ class RepositoryEnvironment:
 
     @property
     def digest(self) -> str:
-        """Hash of everything a run depends on besides its files, command line and seed."""
+        """Hash of all that a run depends on besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
         content = (
             runs.version,
@@ -191,7 +191,9 @@ def add_packages(
 def _resolve_one_by_one(
     known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the form in which each package can be installed with the earlier ones, and why others cannot."""
+    """Return a form of each package that can be installed together with the earlier packages, and the reasons why
+    others cannot.
+    """
     if isinstance(error, IndexUnavailable):
         return {}, dict.fromkeys(words, _first_line(error))
     accepted, why = dict[str, str](), dict[str, str]()

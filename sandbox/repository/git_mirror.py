@@ -1,4 +1,4 @@
-"""Keep a copy of the user's repository in the run: a bare mirror, and file trees derived from it by edits.
+"""Keep a copy of the user's repository in the run: a bare mirror, and file trees that are derived from it by edits.
 
 Guarantees: the user's folder is only read, and no program that it names runs (`sandbox.repository.user_git`). A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
@@ -51,7 +51,7 @@ _GIT_CONFIG_KEYS = (
 )
 """Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
-"""Larger files are linked read-only into each checkout instead of copied."""
+"""Size in bytes; larger files are linked read-only into each checkout instead of being copied."""
 MAX_TEXT_BYTES = 2**20
 """Size limit of files read as text."""
 
@@ -66,7 +66,7 @@ class TreeFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ImportedTree:
-    """An imported tree: its commit, and what could not be imported."""
+    """An imported tree: its commit, and the items that could not be imported."""
 
     commit: str
     tree: str
@@ -195,8 +195,9 @@ class GitMirror:
         return found
 
     def apply_edits(self, tree: str, edits: Sequence[RepositoryEdit]) -> str:
-        """Apply edits to a tree and return the new one. Raises `RepositoryError` if a text to replace does not occur
-        exactly once."""
+        """Apply edits to a tree and return the new one. Raises `RepositoryError` if a string to replace does not occur
+        exactly once.
+        """
         if not edits:
             return tree
         texts, changed = self.read_texts(tree), dict[str, str]()
@@ -219,7 +220,7 @@ class GitMirror:
             return self._git("write-tree", **index).strip()
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
-        """Return a tree in which these texts replace or extend the files."""
+        """Return a tree in which the given files are replaced or added."""
         modes = {path: file.mode for path, file in self.list_files(tree).items()}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
@@ -255,14 +256,14 @@ class GitMirror:
     def checkout(self, tree: str, folder: Path) -> Path:
         """Write the files of a tree to a new folder; large files become links.
 
-        Returns the folder that the links point to, which must be readable by the command.
+        Returns the folder that the links point to; the command must be able to read it.
         """
         source = self._prepare_source_checkout(tree)
         shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
         return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:
-        """Return the folder from which checkouts of a tree are copied, creating it once."""
+        """Return the folder that checkouts of a tree are copied from, creating it once."""
         source = self._checkouts / tree
         if not source.exists():
             part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
@@ -278,14 +279,15 @@ class GitMirror:
         return source
 
     def forget_checkouts(self) -> None:
-        """Remove the folders from which checkouts are copied; they are recreated when needed."""
+        """Remove the folders that checkouts are copied from; they are recreated when needed."""
         shutil.rmtree(self._checkouts, ignore_errors=True)
 
     # --- git ----------------------------------------------------------------------------------------------------------
 
     def _check_config(self) -> None:
-        """Raise `RepositoryError` if the mirror was not made by this program: a copied run may name programs to
-        execute."""
+        """Raise `RepositoryError` if the mirror was not made by this program: the mirror of a copied run may name
+        programs to execute.
+        """
         config = self.folder / "config"
         keys = (
             set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
@@ -359,7 +361,7 @@ def _decode_text(content: bytes) -> str | None:
 
 
 def apply_edit(before: str | None, edit: RepositoryEdit) -> str:
-    """Apply an edit to a text. Raises `RepositoryError` if the text to replace does not occur exactly once."""
+    """Apply an edit to a string. Raises `RepositoryError` if the text to replace does not occur exactly once."""
     if not edit.old:
         if before is not None:
             raise RepositoryError(f"{edit.path} exists already: give the text in it to replace")

@@ -43,7 +43,7 @@ from labwright.sandbox.repository.wandb_files import read_newest_run
 from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as, remove_path, resolve_inside
 
 MAX_METRIC_BYTES = 64 * 2**20
-"""Largest file from which a metric is read; tracker files may be larger."""
+"""Maximum size of a file with a metric; tracker files may be larger."""
 
 MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
 PREDICTIONS_KIND = "predictions"
@@ -78,7 +78,7 @@ class ResultMetric:
 
 @dataclass(frozen=True)
 class MetricReading:
-    """A finite value, or why there is none. `note` says how an ambiguous value was chosen."""
+    """A finite value, or the reason for having none. `note` describes how an ambiguous value was chosen."""
 
     value: float | None = None
     note: str = ""
@@ -146,7 +146,7 @@ def read_metric(
     """Read the metric of a run from its folder, multiplied by `scale`.
 
     `stale`: a file of that name existed before the run and was removed; `since`: start of the run by the file system's
-    clock (`sandbox.file_clock`): older files are not from this run.
+    clock (`sandbox.file_clock`): older files do not come from this run.
     """
     try:
         with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
@@ -159,7 +159,7 @@ def read_metric(
 
 
 def _to_finite(value: object, metric: ResultMetric) -> float:
-    """Return a finite number; texts and booleans are rejected."""
+    """Return a finite number; strings and booleans are rejected."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
     if not math.isfinite(value):
@@ -245,7 +245,9 @@ MetricRow = Mapping[str, object]
 
 
 def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
-    """Return the metric of the last row that has one, or of the row that another column selects (the first of ties)."""
+    """Return the metric of the last row that has one, or of the row that another column selects (in a tie, the
+    first).
+    """
     best: object = None
     least: float | None = None
     sign = -1 if metric.extremum == "max" else 1
@@ -285,8 +287,8 @@ _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tup
 def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:
     """Remove the metric files before the run and ensure that `out` is a folder inside the checkout.
 
-    Returns for each metric whether it had a file. Raises `RepositoryError` if a folder on its path is a link: the file
-    might belong to the user, and would not be read after the run either.
+    Returns for each metric whether its file existed. Raises `RepositoryError` if a folder on its path is a link: the
+    file might belong to the user, and would not be read after the run either.
     """
     out_folder = checkout / out
     if out_folder.is_symlink() or not out_folder.is_dir():

@@ -12,7 +12,7 @@ from labwright.record.folder_descriptors import remove_tree
 from labwright.sandbox.safe_io import BadFile
 
 _MAX_ENTRIES = 20_000
-"""Files and folders examined at most for a pattern."""
+"""Maximum number of files and folders examined for a pattern."""
 
 
 class MetricNotFound(BadFile):
@@ -24,8 +24,9 @@ class MetricFileNotFound(MetricNotFound):
 
 
 def find_file(location: str, folder: Path, since: float | None) -> tuple[str, str]:
-    """Return the file, and a note if several match. Raises `MetricFileNotFound`, or `MetricNotFound` if it is too
-    old."""
+    """Return the file, and a note if several match. Raises `MetricFileNotFound`, or `MetricNotFound` if the file is
+    too old.
+    """
     names = list_matching(folder, location)
     ages = {name: _read_modified_time(folder, name) for name in names if os.path.lexists(folder / name)}
     if not ages:

@@ -1,9 +1,9 @@
-"""Redact lines of a command's output that reveal test results, until nothing can be selected by them.
+"""Redact lines of a command's output that reveal test results, while selection could still use them.
 
-Redacted: lines that match the expression of a `stdout:` metric or a user's pattern; lines with the metric's key and a
-number; lines that print the value itself to at least three digits, in any notation: over a progress bar, in colours,
-with backspaces, spaces or a decimal comma, in other scripts' digits, or split over consecutive lines. Limits: derived
-values (such as the complement) and output in an unusual encoding are not found.
+The redacted lines are those that match the expression of a `stdout:` metric or a user's pattern; lines with the
+metric's key and a number; lines that print the value itself to at least three digits, in any notation: over a progress
+bar, in colours, with backspaces, spaces or a decimal comma, in other scripts' digits, or split over consecutive lines.
+Limits: derived values (such as the complement) and output in an unusual encoding are not found.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class OutputRedactor:
             found |= _find_lines(
                 lines, "\n", (match.span() for pattern in self.patterns for match in pattern.finditer("\n".join(lines)))
             )
-        for lines in _iterate_line_groups([not line.endswith("\r") for line in ended]):  # as shown by a terminal
+        # in the form shown by a terminal
+        for lines in _iterate_line_groups([not line.endswith("\r") for line in ended]):
             if self._reveals_result(_render_overwritten([plain[number] for number in lines])):
                 found |= set(lines)
         split = [
@@ -107,7 +108,9 @@ class OutputRedactor:
 
 
 def _normalize_line(line: str) -> str:
-    """Normalise a line to what a reader sees: ASCII digits and spaces, no colours or invisible characters."""
+    """Reduce a line to the characters that a reader sees: ASCII digits and spaces, no colours or invisible
+    characters.
+    """
     if line.isascii() and line.isprintable():
         return line
     text = unicodedata.normalize("NFKC", _ESCAPE_PATTERN.sub("", line)).replace("\N{MINUS SIGN}", "-")
@@ -120,7 +123,9 @@ def _normalize_line(line: str) -> str:
 
 
 def _render_overwritten(pieces: Iterable[str]) -> str:
-    """Return what a terminal shows of pieces printed over each other from the first column, with backspaces."""
+    """Return the line that a terminal shows after pieces were printed over each other, from the first column or
+    with backspaces.
+    """
     cells: list[str] = []
     for piece in pieces:
         at = 0

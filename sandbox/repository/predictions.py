@@ -35,7 +35,7 @@ Array = NDArray[Any]
 MAX_LABEL_BYTES = 2**30
 """Size limit of the labels file."""
 _MAX_VALUE_BYTES = 64
-"""Limit per prediction in a file of predictions only, plus four per letter of the longest class name."""
+"""Maximum bytes per prediction in a file of predictions only, plus four per letter of the longest class name."""
 SPLITS = ("validation", "test")
 SUM_TOLERANCE = 0.01
 """Accepted difference from 1 of the sum of a row of probabilities, due to half-precision rounding."""
@@ -65,7 +65,7 @@ class TruthLabels:
         return hashlib.sha256(whole.encode()).hexdigest()
 
     def add_facts(self, facts: DatasetFacts) -> DatasetFacts:
-        """Add what the labels show to the recorded facts."""
+        """Add facts derived from the labels to the recorded facts."""
         return facts.model_copy(
             update={
                 "sizes": {name: self.splits.count(name) for name in SPLITS if name in self.splits},
@@ -257,7 +257,7 @@ def _detect_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, A
     known = {name: at for at, name in enumerate(names)}
     numbers = _parse_numbers(names)
     by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
-    if len(by_number) == len(names):  # if all classes are numbers, 1.0 means class 1; v1.0 is not v1
+    if len(by_number) == len(names):  # if all classes are numbers, 1.0 means class 1 (but v1.0 does not mean v1)
         known |= {
             text: by_number[number[0]]
             for text in set(texts) - known.keys()
@@ -305,7 +305,7 @@ def _compute_tolerance(values: Array) -> float:
 
 
 def _parse_columns(text: str, suffix: str) -> dict[str, list[str]]:
-    """Parse a table into column -> texts. Raises `csv.Error` if rows differ in length."""
+    """Parse a table into column -> strings. Raises `csv.Error` if rows differ in length."""
     rows = list(csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",", strict=True))
     head, body = [name.strip() for name in rows[0]] if rows else [], [row for row in rows[1:] if row]
     if any(len(row) != len(head) for row in body):

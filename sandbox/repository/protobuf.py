@@ -1,4 +1,4 @@
-"""Parse protobuf messages without a schema, as far as experiment trackers' files require."""
+"""Parse protobuf messages without a schema, to the extent that files of experiment trackers need it."""
 
 from __future__ import annotations
 

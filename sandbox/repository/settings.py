@@ -14,7 +14,7 @@ from labwright.record.schema.repository import RepositoryCommand
 
 
 def parse_pairs(raw: object) -> object:
-    """Parse a list of NAME=VALUE texts into a mapping; other values are returned unchanged. Raises `ValueError`."""
+    """Parse a list of NAME=VALUE strings into a mapping; other values are returned unchanged. Raises `ValueError`."""
     if not isinstance(raw, list | tuple):
         return raw
     found: dict[str, str] = {}
@@ -53,7 +53,10 @@ class CodeSettings(FrozenModel):
     python: str = Field(default="", description="Python interpreter or conda environment, used unchanged")
     mounts: Annotated[dict[str, str], BeforeValidator(parse_pairs), AfterValidator(resolve_paths)] = Field(
         default_factory=dict,
-        description="external data: name next to the checkout (with a slash: in it) -> path; flag --mount NAME=PATH",
+        description=(
+            "external data: name next to the checkout (inside it, if the name has a slash) -> path; flag "
+            "--mount NAME=PATH"
+        ),
     )
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
         default_factory=dict, description="environment variables of the command; flag --env NAME=VALUE"

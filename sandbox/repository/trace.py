@@ -1,4 +1,6 @@
-"""Trace a repository's run: which functions were called, by whom, on which kinds of values; which lines ran."""
+"""Trace a repository's run: it records which functions were called, by which callers and with which kinds of
+values, and which lines ran.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class CalledFunction:
 
 @dataclass(frozen=True)
 class CallTrace:
-    """The trace of all processes of a run. It was written by repository code: a hint, not evidence."""
+    """The trace of all processes of a run. It was written by repository code, so it is a hint but not evidence."""
 
     functions: dict[str, CalledFunction] = field(default_factory=dict[str, CalledFunction])
     """Keyed by `path:line`, the line of the function's first decorator or `def`."""
@@ -73,7 +75,7 @@ class CallTrace:
         return frozenset(found)
 
     def is_scored_on_other_data(self, other: CallTrace) -> bool:
-        """Return whether the runs score the same names but no common array; False if unknown.
+        """Return whether two runs score arrays of the same names but no equal array; False if unknown.
 
         A scoring function is recognised by its signature: it maps two or more arrays of one shape to a number.
         """
@@ -99,7 +101,7 @@ def build_trace_variables() -> dict[str, str]:
 
 
 def add_hook(env: Mapping[str, str]) -> dict[str, str]:
-    """Put the hook first on PYTHONPATH if the variables need it; `HOOK_FOLDER` must be readable."""
+    """Put the hook first on PYTHONPATH if the variables require it; `HOOK_FOLDER` must be readable."""
     if not {NO_TRAINING_VARIABLE, *build_trace_variables()} & env.keys():
         return dict(env)
     return {**env, "PYTHONPATH": ":".join(filter(None, (str(HOOK_FOLDER), env.get("PYTHONPATH", ""))))}

@@ -1,9 +1,9 @@
 """Read a user's git repository without its configuration, through a separate git directory.
 
 Guarantees: nothing is written to the user's folder, and none of its programs runs (filters, hooks, fsmonitor, text
-conversions, credential helpers, `core.sshCommand`, lazy fetches, or those of a submodule's configuration), because git
-never reads the configuration that names them. Only plain values that decide what counts as changed (line endings,
-modes) are copied from it, and from the user's global configuration also the ignore rules. Nothing outside the
+conversions, credential helpers, `core.sshCommand`, lazy fetches, or programs of a submodule's configuration), because
+git never reads the configuration that names them. Only plain values that decide what counts as changed (line endings,
+modes) are copied from it; the ignore rules are also copied from the user's global configuration. Nothing outside the
 repository is read: a `.git` that is a link or does not refer back to this folder, and borrowed objects, are rejected.
 Limits: filters are not applied, so a file that a filter writes counts as changed; LFS files are compared with their
 pointers.
@@ -44,7 +44,7 @@ class UserGitRepository:
 
     @property
     def url(self) -> str:
-        """The URL from which its commits are fetched."""
+        """The URL that its commits are fetched from."""
         return f"file://{quote(str(self.git_folder))}"
 
     def run_git(self, *arguments: str, stdin: str = "", **variables: str) -> str:
@@ -62,7 +62,7 @@ class UserGitRepository:
         return [path for _, path in found if path not in same]
 
     def select_filtered(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths for which git's attributes name a filter (filters are not run here)."""
+        """Return the paths that have a filter in git's attributes (filters are not run here)."""
         fields = self.run_git(
             "check-attr", "-z", "--stdin", "filter", stdin="".join(f"{path}\0" for path in paths)
         ).split("\0")
@@ -87,7 +87,7 @@ class UserGitRepository:
             for line in self.run_git("ls-files", "-z", "--stage", **variables).split("\0")
             if line.startswith("160000")
         ]
-        # otherwise git would read the submodule's configuration to find its changes
+        # otherwise git would read the submodule's configuration to find changes in it
         paths = [".", *(f":(top,exclude,literal){path}" for path in linked)]
         self.run_git(
             "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths), **variables
@@ -180,8 +180,9 @@ def _locate(repository: Path, *, bare: bool) -> tuple[Path, Path, Path]:
 
 
 def _read_linked_worktree(root: Path, dot: Path) -> tuple[Path, Path]:
-    """Return the git directory that a file `.git` names, if it refers back to this folder, and the main git
-    directory."""
+    """Return the git directory named by a file `.git`, if that directory refers back to this folder, and the main
+    git directory.
+    """
     text = _read_text(root, ".git")
     own = Path(os.path.realpath(root / text.removeprefix("gitdir:").strip()))
     common = own.parent.parent

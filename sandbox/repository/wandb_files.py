@@ -1,7 +1,7 @@
 """Read the values in the file of an offline Weights & Biases run, without its client.
 
 An offline run stores its values only in this file; JSON summaries are written by the server. The file is a block log of
-protobuf records, of which the history (one row per step) and the summary are read. A truncated file yields the records
+protobuf records; only the history (one row per step) and the summary are read. A truncated file yields the records
 before the cut.
 
 Source: wandb's wandb_internal.proto (Record, HistoryRecord, SummaryRecord), and LevelDB's log format.
@@ -28,7 +28,7 @@ _MAGIC = b":W&B"
 
 @dataclass
 class WandbOfflineRun:
-    """`rows`: the history as logged; `summary`: the last value per key, or what the program set."""
+    """`rows`: the history as logged; `summary`: the last value per key, or the value that the program set."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     summary: dict[str, object] = field(default_factory=dict[str, object])

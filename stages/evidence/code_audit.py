@@ -1,5 +1,6 @@
-"""Have a second role read the code that the paper rests on, without comments and docstrings, before test is
-unsealed."""
+"""Let a second role read the code that the paper rests on, without comments and docstrings, before the test set is
+unsealed.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from labwright.stages.run_context import RunContext
 
 
 async def audit_code(context: RunContext, client: ModelClient) -> None:
-    """Have the code of the winner and of the ablations read, and that of the next winner if one turns out suspect.
+    """Let the role read the code of the winner and of the ablations, and that of the next winner if one turns out
+    suspect.
 
-    Code is read only once, and not at all after the budget is spent.
+    Code is read only once, and never after the budget is spent.
     """
     for reading in context.state.code_readings:
         if reading.decision == client.decision:

@@ -74,7 +74,7 @@ async def reproduce_nodes(
     environment_differences: Sequence[str] = (),
     report: ReportNode | None = None,
 ) -> RunReproduction:
-    """Execute these nodes again, in parallel as far as the executor allows. Raises `ExecutorError`."""
+    """Execute these nodes again, as many in parallel as the executor allows. Raises `ExecutorError`."""
     done: list[NodeReproduction] = []
 
     async def execute_again(node: Node) -> NodeReproduction:
@@ -197,7 +197,7 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
         tests += await asyncio.to_thread(read_sealed_test_values, folder, None)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
-    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files that code left belong to its node
+    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files left by code belong to its node
         return again.model_copy(
             update={"failure": f"its test predictions cannot be scored: {failure_from_error(error).message}"}
         )

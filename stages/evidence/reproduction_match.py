@@ -1,8 +1,8 @@
 """Compare numbers of the record with those of reproduced nodes: equal, within noise, or different.
 
 With the recorded processor, interpreter and thread count, the printed digits must be equal. Otherwise, and on a GPU, a
-mean may differ within the measured noise: by less than the difference between two means of as many replicates in all
-but a fraction `FALSE_ALARM_RATE` of cases (Student t).
+mean may differ within the measured noise: the tolerance is exceeded by two means of equally many replicates in only a
+fraction `FALSE_ALARM_RATE` of cases (Student t).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.stages.paper.paper_context import build_paper_claims
 
 FALSE_ALARM_RATE = 0.001
-"""Rate at which a correct number of nondeterministic code is called different."""
+"""Rate at which a correct number from nondeterministic code is reported as different."""
 
 Quantity = tuple[str, str, str, str]
 
@@ -31,7 +31,7 @@ Quantity = tuple[str, str, str, str]
 def compare_numbers(
     state: RunState, reproductions: Sequence[NodeReproduction], *, exact: bool
 ) -> Iterator[ReproducedNumber]:
-    """Yield every number that depends on these nodes, claims of the paper first; `exact` demands equal digits."""
+    """Yield every number that depends on these nodes, claims of the paper first; `exact` requires equal digits."""
     again = {one.node: one for one in reproductions}
     claims = build_paper_claims(state)
     by_key = {one.key: one for one in build_paper_claims(_apply_reproductions(state, again)).all_claims}
@@ -167,7 +167,9 @@ ReproductionVerdict = Literal["equal", "within noise", "different", "missing"]
 
 
 class NodeReproduction(FrozenModel):
-    """A node that was executed again. `failure` says why its numbers are missing; empty if it ended as recorded."""
+    """A node that was executed again. `failure` is the reason why its numbers are missing; empty if it ended as
+    recorded.
+    """
 
     node: str
     kind: str
@@ -206,6 +208,6 @@ class RunReproduction(FrozenModel):
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether every node ended as recorded and every number is equal or within noise."""
+        """Whether every node ended as recorded, and every number is equal or differs within the noise."""
         ended = not any(one.failure for one in self.nodes)
         return ended and all(one.verdict in ("equal", "within noise") for one in self.numbers)

@@ -1,8 +1,9 @@
 """Execute the code that the paper rests on with one thing changed, before the test set is unsealed.
 
-The probes themselves are in `review.honesty` (`label_probe`, `row_probe`, `arm_name_probe`). The winner gets all of
-them (seed, labels, rows, arm names), each ablation only the row probe. A probe that does not fit into time or budget
-ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one cell per arm.
+The probes themselves are in `review.honesty` (`label_probe`, `row_probe`, `arm_name_probe`). All probes (seed, labels,
+rows, arm names) are applied to the winner, but only the row probe to each ablation. A probe that does not fit into time
+or budget ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one cell per
+arm.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ ProbeKind = Literal["seed", "labels", "rows", "arms"]
 
 
 async def probe_winners(context: RunContext) -> None:
-    """Probe and audit the winner, and the next one if it turns out suspect; then probe the ablations."""
+    """Probe and audit the winner (and the next best node if it proves suspect), then probe the ablations."""
 
     async def work(client: ModelClient) -> None:
         while (
@@ -98,7 +99,7 @@ def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell,
 
 
 class ProbeNotRunError(Exception):
-    """Raised when a probe cannot be carried out; the message says why."""
+    """Raised when a probe cannot be carried out; the message is the reason."""
 
 
 class _NodeProbes:
@@ -111,7 +112,7 @@ class _NodeProbes:
         self.code = {path: text for path, text in source.items() if path != PLOTS_FILE}
         self.seconds = 0.0
         self.reservations = list[str]()
-        """Names of the reservations in the budget."""
+        """Name of each probe's reservation in the budget."""
 
     @property
     def node(self) -> Node:
@@ -253,7 +254,7 @@ class _NodeProbes:
     def _list_measured_cells(self) -> list[Cell]:
         """Return the cells behind the node's numbers, smallest data first; empty for a plain script.
 
-        Sorting by recorded seconds would select different cells in each run.
+        Sorting by recorded seconds would select different cells from run to run.
         """
         sizes = {one.name: one.features * sum(one.sizes.values()) for one in self.context.facts}
         return sorted(
@@ -288,7 +289,7 @@ class _NodeProbes:
         cells: tuple[Cell, ...] = (),
         original_by_cell: Mapping[Cell, Cell] | None = None,
     ) -> JobOutcome:
-        """Execute the node's code with some files changed, or only these if `whole`.
+        """Execute the node's code with some files changed; with `whole`, only the given files are used.
 
         It runs for `cells`, or for renamed cells as given by `original_by_cell`. Raises `ProbeNotRunError`, also if the
         code fails.
@@ -345,7 +346,7 @@ class _NodeProbes:
         return "the repository reads its own data" if self.context.repository is not None else None
 
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...] = ()) -> None:
-        """Record the result of a probe; the node becomes suspect if honest code would not give it."""
+        """Record the result of a probe; the node becomes suspect if honest code would not give this result."""
         context, budget = self.context, self.context.budget
         if found.outcome == "still" and kind != "seed":
             context.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
@@ -361,5 +362,5 @@ class _NodeProbes:
         )
         if budget is not None:
             for name in self.reservations:
-                budget.release(name)  # the actual cost is charged by now
+                budget.release(name)  # the actual cost has been charged by now
         self.seconds, self.reservations = 0.0, []

@@ -31,7 +31,7 @@ from labwright.stages.stage_runner import find_trusted_winner
 
 
 async def remeasure_reused_cells(context: RunContext) -> None:
-    """Make the nodes of the paper measure their reused cells themselves, if two executions of one key differed."""
+    """Make the nodes of the paper measure their reused cells themselves if two executions of one key differed."""
 
     async def work(_: ModelClient) -> None:
         for node in nodes_to_score(context.state):
@@ -59,7 +59,7 @@ async def score_tests(context: RunContext) -> None:
 
 
 async def score_selected_nodes(context: RunContext) -> None:
-    """Record missing test measurements of the frozen nodes, and the resampled differences.
+    """Record the missing test measurements of the frozen nodes and the resampled differences.
 
     No node is scored twice; nodes that are frozen later (ablations that a reviewer requested) are scored then.
     """

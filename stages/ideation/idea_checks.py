@@ -1,7 +1,7 @@
 """Automatic checks of an idea: whether it fits this machine, repeats an earlier idea, or claims novelty.
 
-Limits: the resource estimate is a model's guess; two paraphrases of one idea pass as different, and so do novelty
-claims whose wording is not listed here.
+Limits: the resource estimate is a model's guess; two paraphrases of one idea count as different, and novelty claims
+with other wording are missed.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def _normalise_package(name: str) -> str:
 
 
 MIN_TITLE_OVERLAP = 0.6
-"""Share of common word stems from which two titles count as equal."""
+"""Minimum share of common word stems for which two titles count as equal."""
 MIN_HYPOTHESIS_OVERLAP = 0.55
-"""Share of common word stems from which two hypotheses count as equal."""
+"""Minimum share of common word stems for which two hypotheses count as equal."""
 MIN_COMBINED_OVERLAP = 0.9
-"""The same for the sum of both shares, for pairs where neither alone reaches its threshold."""
+"""Minimum sum of both shares for which two ideas count as equal if neither share reaches its threshold."""
 _STOP_WORDS = frozenset(
     """a an and are as at be by can could do does for from has have how if in into is it its may more no
 not of on or our over than that the their them then there these they this to under up use using via was we what when
@@ -119,13 +119,13 @@ def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
 
 
 def compute_overlap(first: str, second: str) -> float:
-    """Return the share of word stems that two texts have in common; 0 if one has none."""
+    """Return the share of word stems that two strings have in common; 0 if either has none."""
     a, b = _extract_stems(first), _extract_stems(second)
     return len(a & b) / len(a | b) if a and b else 0.0
 
 
 def squeeze_text(text: str) -> str:
-    """Return the letters and digits of a text, in lower case."""
+    """Return the letters and digits of a string, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
@@ -194,7 +194,7 @@ _NON_NAME_WORDS = frozenset(
 
 
 def build_novelty(searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper]) -> NoveltyLevel:
-    """Return the novelty level: unchecked, compared, or nothing found."""
+    """Return the status of novelty: unchecked, compared, or nothing found."""
     if not any(one.answered for one in searches):
         return "unchecked"
     return "compared" if works else "nothing_found"
@@ -240,7 +240,9 @@ def find_claims_in_text(text: str) -> tuple[str, ...]:
 
 
 def find_unknown_works(text: str, works: Iterable[FoundPaper], context: Iterable[str]) -> tuple[str, ...]:
-    """Return works that a text cites but no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
+    """Return works that are cited in the text but that no search returned: `Smith et al.`, `(Smith, 2020)`,
+    identifiers.
+    """
     works = list(works)
     families = {
         _normalise_text(name.split(",")[0] if "," in name else name.split()[-1])
@@ -273,7 +275,7 @@ def _normalise_text(text: str) -> str:
 def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
     """Return the idea without sentences that claim novelty, and the removed text.
 
-    A field that would become empty says so instead; in the title only the claiming word is removed.
+    A field that would become empty gets a sentence that says so; in the title only the claiming word is removed.
     """
     changed: dict[str, str] = {}
     struck: list[str] = []
@@ -297,7 +299,7 @@ EMPTIED_FIELD_TEXTS = {
 
 
 def remove_claim_sentences(text: str) -> tuple[str, list[str]]:
-    """Return a text without its sentences that claim novelty, and those sentences."""
+    """Return the text without the sentences that claim novelty, and those sentences."""
     sentences = _SENTENCE_BREAK.split(text)
     gone = [one for one in sentences if _NOVELTY_CLAIM.search(one)]
     return " ".join(one for one in sentences if one not in gone), gone

@@ -1,7 +1,7 @@
 """Develop one idea: draft it, search the literature, compare, reflect, and repeat.
 
 At least one query is executed before an idea is final. Faults found by the program go back to the model with the next
-reflection; those left after the last one are removed or noted by rule, and a repeated idea is drafted anew.
+reflection; faults left after the last reflection are removed or noted by rule, and a repeated idea is drafted again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class IdeaDrafter:
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
 
     async def propose_idea(self) -> IdeaProposed:
-        """Return the idea, or why there is none. Raises `ModelError`."""
+        """Return the idea, or the reason for having none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(MAX_DRAFTS):
             draft = await self.client.ask(

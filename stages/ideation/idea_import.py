@@ -1,4 +1,4 @@
-"""Extract the idea from a text, such as a hand-edited proposal, with a model, and store it next to the text.
+"""With a model, extract the idea from a document, such as a hand-edited proposal, and store it next to the document.
 
 `proposal.md` gets `proposal.idea.json`, which contains the hash of the text; an unchanged text is not converted again.
 """
@@ -18,7 +18,7 @@ from labwright.record.schema.idea import Idea, IdeaError, read_idea
 TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 MAX_TEXT_BYTES = 400_000
 MAX_SHOWN_CHARS = 40_000
-"""Maximum number of characters of a text that the model sees."""
+"""Maximum number of characters of a document that the model sees."""
 HASH_FIELD = "Text SHA256"
 """The key of the text's hash in the idea file next to it."""
 
@@ -29,7 +29,7 @@ def is_text_path(path: Path) -> bool:
 
 
 def find_idea_path(path: Path) -> Path:
-    """Return the path of the idea file that belongs to a text."""
+    """Return the path of the idea file that belongs to a document."""
     return path.with_name(f"{path.stem}.idea.json")
 
 
@@ -61,7 +61,9 @@ def read_text(path: Path) -> str:
 
 
 async def convert_text(path: Path, client: ModelClient) -> Idea:
-    """Extract the idea of a text and store it next to the text if possible. Raises `IdeaError`, `ModelError`."""
+    """Extract the idea of a document and store it next to the document if possible. Raises `IdeaError`,
+    `ModelError`.
+    """
     text, known = read_text(path), None
     with suppress(IdeaError):  # the folder has no idea.json
         known = read_idea(path.with_name("idea.json"))

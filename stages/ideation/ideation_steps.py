@@ -1,4 +1,4 @@
-"""Find ideas one after the other, each as a decision in its own log, and write files from which a run can start.
+"""Find ideas in sequence, each as one decision in the ideation's own log, and write files from which a run can start.
 
 An interrupted decision is resumed with its recorded answers and searches, so that a kill costs only the call in flight.
 `ideas.json` is derived from the log alone. The files of an idea are task.md, idea.json, idea.md, related_work.md and
@@ -33,7 +33,7 @@ from labwright.stages.run_context import decision_number
 
 @dataclass(frozen=True)
 class IdeationContext:
-    """Everything that an ideation needs. `on_idea` is called with each idea, or with why there is none."""
+    """Everything that an ideation needs. `on_idea` is called with each idea, or with the reason why there is none."""
 
     recorder: Recorder
     models: Models

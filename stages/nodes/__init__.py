@@ -1,1 +1,1 @@
-"""Work on one node, from its decision to its verdict, and the checks on the way."""
+"""Work on one node from its decision to its verdict, with all intermediate checks."""

@@ -25,14 +25,14 @@ from labwright.stages.run_context import RunContext
 
 
 def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | None:
-    """Build the watch that stops the code of a decision's node once it is hopeless; None if nothing may stop it.
+    """Build the watch that stops the code of a decision's node once it is hopeless; None if it may not be stopped.
 
-    Its peers are the good nodes of the stage with the same item of the main experiments, if there are enough. Ablations
-    have no peers: a worse result without a component is a finding, not a failure.
+    Its peers are the good nodes of the stage with the same item of the main experiments, if there are enough of them.
+    Ablations have no peers: a worse result without a component is a finding, not a failure.
 
     Replicates are never pruned, because results without the bad seeds would be biased. In `ticket` order time decides
-    nothing: silence is ignored, and finished code gets the same answer as code stopped in time. In `arrival` order
-    finished code is kept, because pruning it would save nothing.
+    nothing: silence is ignored, and code that finished is treated like code that was stopped in time. In `arrival`
+    order finished code is kept, because pruning it would save nothing.
     """
     action = decided.action
     if not context.search.prune or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:

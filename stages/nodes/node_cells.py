@@ -3,8 +3,8 @@
 A key is a hash of everything that a cell's code can read; anything outside the key is hidden from it. Two cells with
 the same key therefore measure the same values, and the second reuses those of the first.
 
-Limits: the values of code may still depend on the time of day, the process id or the load of the machine. One in
-`RECHECK_INTERVAL` reusable cells is therefore measured again.
+Limits: values may still depend on the time of day, the process id or the load of the machine. One in `RECHECK_INTERVAL`
+reusable cells is therefore measured again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ RECHECK_INTERVAL = 50
 
 
 def is_cell_program(source: Mapping[str, str]) -> bool:
-    """Return whether a program measures cell by cell; otherwise it is a plain script that does everything at once."""
+    """Return whether a program measures cell by cell; otherwise it is a plain script that measures all conditions
+    at once.
+    """
     return CODE_FILE in source or collect_reads(source.get(ENTRY_FILE, "")) is not None
 
 
@@ -177,7 +179,9 @@ def with_llm_access(
 
 
 def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
-    """Return arm -> sha256 of the files that its cells see, for which a tuned setting is valid."""
+    """Return a map from arm to the sha256 of the files that its cells see; a tuned setting is valid for these files
+    only.
+    """
     arms, reads = tuple(arms), collect_reads(source.get(ENTRY_FILE, "")) or {}
     return {
         arm: hash_texts(select_visible_files(source, arm, arms=arms, reads=reads))
@@ -186,7 +190,8 @@ def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Ite
 
 
 def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunContext) -> dict[str, str]:
-    """Return key -> execution of another node that can be reused; empty once two executions of one key differed.
+    """Return a map from key to the execution of another node that can be reused; empty once two executions of one key
+    differed.
 
     In `ticket` order only results that the decision may see are reused. One in `RECHECK_INTERVAL` keys is never reused,
     nor is an execution whose artifacts were deleted (`record.retention`).
@@ -209,12 +214,12 @@ def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunCo
 
 
 def _is_reusable(key: str) -> bool:
-    """Return whether a cell may be reused, i.e. is not one of those that are measured again."""
+    """Return whether a cell may be reused, i.e. is not selected to be measured again."""
     return bool(int(key[-8:], 16) % RECHECK_INTERVAL)
 
 
 def has_nondeterminism(state: RunState, is_visible: Callable[[str], bool] = lambda _: True) -> bool:
-    """Return whether two executions with the same key, for visible nodes, measured different values."""
+    """Return whether, among visible nodes, two executions with the same key measured different values."""
     for key in state.cells.repeated:
         runs = [run for node, run in state.cells.list_key_runs(key) if run.failure is None and is_visible(node)]
         if any(run.measurements != runs[0].measurements for run in runs):
@@ -234,7 +239,7 @@ class NodeCells:
         self._required = required
         self.keys = dict(zip(required.cells, required.keys, strict=True))
         self._remeasures = bool(self._node.attempts) and has_nondeterminism(context.state)
-        """Whether reused cells must be measured after all, because two executions of one key differed."""
+        """Whether reused cells must be measured again, because two executions of one key differed."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
         self._committed = {
             run.key: run
@@ -310,7 +315,7 @@ class NodeCells:
         """Return the outcome of the node, with the values of the executions used for its cells.
 
         Sealed results that concern several cells have their own index, as the executor wrote it. A node that tries
-        several settings of an arm has no values of its own; they are stored with the cells.
+        several settings of an arm has no values of its own; its values are stored with the cells.
         """
         if self._node.is_trial:
             cell_runs = (self.find_run(cell) for cell in self.keys)
@@ -392,7 +397,7 @@ def _to_outcome(run: CellRun) -> CellOutcome:
 async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: StageSnapshot) -> NodeCells | None:
     """Prepare the cells of a decision's node; None if its program is a plain script.
 
-    The required cells are recorded once, when no other node is measuring any of them; cells measured by then are
+    The required cells are recorded once, when no other node is measuring any of them; those already measured are
     reused.
     """
     node = context.state.nodes[format_node_id(decided.k)]

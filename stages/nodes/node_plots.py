@@ -1,4 +1,4 @@
-"""Draw the figures of a node, lint them, have a vision model review them, and redraw rejected ones."""
+"""Draw the figures of a node, lint them, let a vision model review them, and redraw rejected ones."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def check_typed_numbers(name: str, script: str) -> Failure | None:
 async def _request_replot(
     context: RunContext, client: ModelClient, canvas: PlotArrays, n: int, *, script: str, failure: Failure
 ) -> str:
-    """Return the script of the n-th figures."""
+    """Return the script of the n-th attempt at figures."""
     saved = context.folder.get_plots_path(canvas.node, n) / PLOTS_FILE
     if _find_plotting(context, canvas.node, n) is not None and saved.is_file():
         client.skip(PLOT)
@@ -245,7 +245,7 @@ def _describe_form(figure: Figure) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class GalleryReview:
-    """Reviews of figures, and whether a model gave them; otherwise they come from the linter alone."""
+    """Reviews of figures, and whether a model wrote them; otherwise they come from the linter alone."""
 
     reviews: tuple[FigureReview, ...]
     by_model: bool
@@ -257,7 +257,7 @@ LINT_ONLY_NOTE = "Not reviewed by a model; a program checked labels, legends and
 async def review_figures(
     context: RunContext, client: ModelClient, gallery: FigureGallery, *, about: FigureSubject, ask: bool = True
 ) -> GalleryReview:
-    """Review every PNG figure: the linter can reject a figure, and the vision model's verdict is added.
+    """Review every PNG figure: the linter may reject it, and the vision model adds its verdict.
 
     Figures that were accepted before keep that review. The linter's remarks count only where no model could weigh
     them; if the model accepts no images, or is not to be asked, the linter decides alone.

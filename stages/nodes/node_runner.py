@@ -1,7 +1,7 @@
 """Work on one node from its decision to its verdict: propose, execute, plot, judge.
 
 Every step first checks whether the record already has its result, and committed model answers come from the call
-ledger; a node interrupted by a kill is therefore simply expanded again.
+ledger; a node interrupted by a kill can therefore be expanded again.
 
 Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, buggy and non-buggy nodes).
 """
@@ -96,7 +96,7 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
     try:
-        if node in context.state.killed_nodes:  # the program was killed too, before it could record this
+        if node in context.state.killed_nodes:  # the program was killed as well, before it could record this
             raise NodeKilled(node)
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
@@ -117,7 +117,7 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
         work.record_verdict("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
     except BudgetSpent as error:
         work.record_verdict("cancelled", Failure(kind="other", message=str(error)))
-    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files that code left belong to its node
+    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files left by code belong to its node
         work.record_verdict("buggy", as_node_failure(error))
 
 
@@ -161,7 +161,7 @@ def describe_variation(action: ExpandTree) -> str:
 
 
 def build_reference_program(action: ExpandTree) -> tuple[Program, dict[str, str]]:
-    """Return the built-in program of the reference models: its description and its files."""
+    """Return description and files of the built-in program for the reference models."""
     text = (Path(__file__).parents[1] / "reference_models" / ENTRY_FILE).read_text()
     trials = sum(one.arm == OFF_THE_SHELF_ARM for one in action.trials)
     return Program(
@@ -280,7 +280,7 @@ class NodeRunner:
             await written.wait()
 
     async def execute(self) -> Failure | None:
-        """Run the code unless it is recorded; run it once more with other limits if it or a cell hit one.
+        """Run the code unless it is recorded; run it once more with other limits if it or one of its cells hit a limit.
 
         Raises: `TooLate` if the run's time limit was reached before the code started.
         """
@@ -367,7 +367,9 @@ class NodeRunner:
         record_spent_budget(context, outcome.failure)
 
     def find_checkpoints(self, number: int) -> Path | None:
-        """Return the folder with checkpoints: after a kill that of this attempt, otherwise that of the previous one."""
+        """Return the folder with checkpoints: that of this attempt after a kill, otherwise that of the previous
+        attempt.
+        """
         context, node = self.context, self.node
         rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
         if rescued is not None and context.search.order == "arrival" and not context.plan.subjects:
@@ -405,7 +407,7 @@ class NodeRunner:
     def check_execution(
         self, sources: Mapping[str, str], outcome: JobOutcome, folder: Path
     ) -> tuple[HonestyFinding, ...]:
-        """Return the findings that the execution itself shows against its code."""
+        """Return the findings against the code that its execution shows."""
         predictions: tuple[SubmittedPredictions, ...] = ()
         with suppress(SubmissionRefused):
             predictions = read_final_predictions(folder, self.context.folder.labels)

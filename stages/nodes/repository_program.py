@@ -29,7 +29,7 @@ MAX_QUICK_SECONDS = 60.0
 
 
 class BaselineError(UserError):
-    """Raised when the unmodified repository does not give the expected result. The user has to act."""
+    """Raised when the unmodified repository does not give the expected result. Only the user can resolve this."""
 
 
 def build_plan_code(code: RepositoryProgram, plan: DataPlan) -> RepositoryProgram:

@@ -1,7 +1,7 @@
 """A node whose code the user wrote: read from a folder and recorded as the first choice of a branch.
 
 The code is executed, scored, plotted, reviewed and checked for honesty like that of a model; only code that could not
-run at all is rejected here. The user has seen every result so far, and the decision says so.
+run at all is rejected here. The decision records that the user has seen every result so far.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _list_files(folder: Path) -> list[str]:
     """List every file below a folder except hidden and compiled ones. Raises `UserCodeError` if there are too many."""
     files: list[str] = []
     for place, folders, names in os.walk(folder):
-        links = [name for name in folders if Path(place, name).is_symlink()]  # rejected with the files
+        links = [name for name in folders if Path(place, name).is_symlink()]  # rejected together with the files
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         files += [
             Path(place, name).relative_to(folder).as_posix()

@@ -1,8 +1,8 @@
-"""Generate a paper's appendix, its supplement with everything that ran, and the disclosures that its text must contain.
+"""Generate a paper's appendix, its supplement with all that ran, and the disclosures that its text must contain.
 
 All text of the record is escaped, all numbers are in `\\rec{}`, and no model writes any of it. The wording is in
-`appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`. No record states how
-many branches of a run were tried, or whether this one was chosen for its result; the paper says so.
+`appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`. The paper says that no
+record states how many branches of a run were tried, or whether this one was chosen for its result.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _render_sentence(text: str) -> str:
 
 
 def render_incidents(state: RunState) -> str:
-    """Render the incidents that a reader must know as TeX, one list per kind; empty if there are none."""
+    """Render the incidents that readers must know about as TeX, one list per kind; empty if there are none."""
     return render_template("incidents.tex.jinja", build_incident_context(state))
 
 
@@ -303,8 +303,9 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
 
 
 def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
-    """Yield name and outcome of every ablation that was planned, or requested after the draft, and the reason for a
-    missing plan or for the request."""
+    """Yield name and outcome of every ablation that was planned or was requested after the draft, and the reason
+    for a missing plan or for the request.
+    """
     if requested_by == "author" and state.planned_ablations is not None and state.planned_ablations.why:
         yield "none", state.planned_ablations.why
     if requested_by == "reviewer" and state.missing_ablations is not None:

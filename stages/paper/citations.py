@@ -8,8 +8,8 @@ are not offered to the writer, and the user is informed.
 verifies each like any other entry. Search results and selections are events; entries are in a file of the run whose
 hash is in the event. An interruption loses only the searches in flight. Without a reachable catalogue nothing changes.
 
-Limits: relevant works may be missed; a work may not support what it is cited for (the reason is the model's, from title
-and abstract); another day may give other works.
+Limits: relevant works may be missed; a work may not support the sentence that cites it (a model judges this from title
+and abstract); searches on another day may give other works.
 """
 
 from __future__ import annotations

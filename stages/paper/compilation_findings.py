@@ -26,7 +26,7 @@ CHKTEX_MESSAGES = {
     "18": "typed quotes: write ``...''",
     "26": "space before a punctuation mark",
 }
-"""Warnings of chktex that matter for text written by a model; the others are a matter of taste."""
+"""Warnings of chktex that matter for text written by a model; other warnings are a matter of taste."""
 
 
 def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
@@ -111,7 +111,7 @@ def parse_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
 
 
 def find_section(source: str, line: int) -> str:
-    """Return the part of the draft that a line of paper.tex belongs to, as the writer knows it."""
+    """Return the part of the draft, by the writer's name for it, that contains a line of paper.tex."""
     before = "\n".join(source.splitlines()[:line])
     titles = re.findall(r"^\\section\{(.*)\}$", before, re.MULTILINE)
     if titles:
@@ -130,7 +130,9 @@ _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 
 
 def measure_sections(draft: PaperDraft, pages: float | None) -> tuple[SectionLength, ...]:
-    """Measure abstract and sections in order. `pages` is the counted length of the main text, if known."""
+    """Measure the length of the abstract and the sections, in order. `pages` is the counted length of the main
+    text, if known.
+    """
     texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
     found = [
         (title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))

@@ -55,7 +55,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
     Units are seconds, bytes, USD and tokens, as in the field names.
     """
     assert state.started is not None
-    drafts = {one.round: one for one in state.drafts}  # the last draft is recorded again when it is done
+    drafts = {one.round: one for one in state.drafts}  # the last draft is recorded again when the paper is done
     cells, first = compute_all_cells(state), find_reference_tuning_node(state)
     primary = state.data_plan.primary_metric.name if state.data_plan else ""
     return (
@@ -174,7 +174,7 @@ def find_disclosure_file(folder: RunFolder) -> str:
 
 
 def rebuild_release_state(events: Iterable[tuple[Event, float]]) -> RunState:
-    """Return the state at the last release: the fold of all events before it."""
+    """Return the state at the last release, i.e. the fold of all events before it."""
     every = list(events)
     last = max((at for at, (event, _) in enumerate(every) if isinstance(event, PaperReleased)), default=len(every))
     return fold_events(every[:last])
@@ -187,7 +187,7 @@ def _describe_action(action: SearchAction) -> dict[str, object]:
 
 
 def _count_records(state: RunState) -> dict[str, int]:
-    """Count the records that a reader asks for first."""
+    """Count the records that readers ask for first."""
     nodes = list(state.nodes.values())
     attempts = [attempt for node in nodes for attempt in node.attempts]
     by_status = {

@@ -15,7 +15,9 @@ from labwright.stages.run_context import RunContext
 
 
 def build_paper_context(context: RunContext, decision_id: int | None = None) -> PaperContext:
-    """Return the record as a paper is built from it, as it is now or as of a decision; prompts use the latter."""
+    """Return the record from which a paper is built, either the current one or that of a decision, which prompts
+    use.
+    """
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
     return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state))
 
@@ -51,8 +53,9 @@ async def assess_draft(
     refused: Sequence[str] = (),
     whole: bool = False,
 ) -> PaperAssessment:
-    """Check a draft and build it into a folder of the paper's rounds. With reasons in `refused` it is stamped as a
-    DRAFT; `whole` adds the supplement."""
+    """Check a draft and build it into a folder of the paper's rounds. If `refused` has reasons, the paper is
+    stamped as a DRAFT; `whole` adds the supplement.
+    """
     return await assess_paper(
         build_paper_parts(material, draft, refused=refused, whole=whole),
         material.template,
@@ -82,6 +85,6 @@ def rank_version(version: DraftAssessed) -> tuple[float, ...]:
 
 
 def list_obstacles(assessment: PaperAssessment) -> tuple[str, ...]:
-    """Return the reasons against a release; empty if there are none."""
+    """Return the reasons not to release the version; empty if there are none."""
     untied = tuple(str(violation) for violation in assessment.violations)
     return untied + tuple(finding.text for finding in assessment.findings if finding.blocks)

@@ -56,7 +56,7 @@ _FIGURE_REFERENCE = re.compile(r"\\ref\{fig:([^{}]*)\}")
 
 @dataclass(frozen=True)
 class FigureCrop:
-    """A figure of the compiled paper, with its image."""
+    """A figure of the compiled paper and its image."""
 
     figure: PlacedFigure
     picture: bytes

@@ -7,7 +7,7 @@
         axes[0].plot(x, values, label=arm, **look(k))
     save(figure, "accuracy-by-size")               # figures/accuracy-by-size.pdf and .png
 
-Sizes are inches and points on the printed page: figures are printed at the width at which they are drawn.
+Sizes are in inches and points on the printed page, since figures are printed at the width at which they are drawn.
 """
 
 from __future__ import annotations

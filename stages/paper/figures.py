@@ -2,9 +2,9 @@
 itself, first (`hypothesis_figures`).
 
 Each figure is drawn in its own kernel and folder, so a failure affects no other figure. Failed figures are requested
-again with what was wrong; finished ones stay unchanged. Rules decide which figures the paper has and where they go, so
-the same figures give the same paper.
-Source: AI-Scientist-v2, section 3.2 (at most twelve figures after the aggregation of plots).
+again with the reasons; finished ones stay unchanged. Rules decide which figures the paper has and where they are
+placed, so the same figures give the same paper. Source: AI-Scientist-v2, section 3.2 (at most twelve figures after the
+aggregation of plots).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DrawingContext:
 
 @dataclass
 class _FigureProgress:
-    """The state of all figures so far."""
+    """The current state of all figures."""
 
     kept: dict[str, DrawnFigure] = field(default_factory=dict[str, DrawnFigure])
     reviews: dict[str, FigureReview] = field(default_factory=dict[str, FigureReview])
@@ -217,7 +217,7 @@ async def _review_drawings(
     drawings: Sequence[DrawnFigure],
     node: Node,
 ) -> tuple[FigureReview, ...]:
-    """Review the figures drawn in this turn, by file; kept figures are shown for comparison."""
+    """Review the figures drawn in this round, by file; figures that were kept are shown for comparison."""
     if not any(one.figures for one in drawings):
         return ()
     figures: tuple[Figure, ...] = tuple(figure for one in (*drawn.kept.values(), *drawings) for figure in one.figures)
@@ -282,7 +282,7 @@ def find_synthetic_datasets(facts: Iterable[DatasetFacts]) -> frozenset[str]:
 def choose_figures(
     parts: Sequence[FigurePart], plan: DataPlan, synthetic: frozenset[str], widths: Mapping[str, float]
 ) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
-    """Return the figures of the paper in order, at most `MAX_FIGURES`, and why the others are left out.
+    """Return the figures of the paper in order, at most `MAX_FIGURES`, and the reasons why the others are left out.
 
     Figures meant for the main text come first; at most `MAX_FIGURES_IN_TEXT` stay there. A figure of only generated
     examples goes to the appendix, unless the study's main dataset is generated. `widths` are inches, by name.

@@ -53,8 +53,9 @@ _FIGURES: dict[str, tuple[str, FigurePlacement, str]] = {
 }
 """Part of the data -> the figure's name, placement and description."""
 PROGRAM_FIGURES = frozenset(name for name, _, _ in _FIGURES.values())
-"""Figures made without a writer: unless placed in the text they go to the appendix, and their description is the
-caption."""
+"""Figures for which no writer wrote a caption: their description is the caption, and unless placed in the text they
+go to the appendix.
+"""
 MAX_CURVES = 6
 
 

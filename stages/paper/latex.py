@@ -27,7 +27,8 @@ _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 class PrintableCharacters:
     """The non-ASCII characters that a template can print. `replacements` has a line for each character that it
-    cannot."""
+    cannot print.
+    """
 
     def __init__(self, known: frozenset[str]) -> None:
         self._known = known
@@ -107,7 +108,7 @@ def mark_recorded(text: object) -> str:
 
 
 def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:
-    """Return a text on one line, cut at a word boundary, without folders of this machine."""
+    """Return the string on one line, cut at a word boundary, without folders of this machine."""
     text = _FOLDERS.sub(".../", " ".join(str(text).split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
@@ -150,8 +151,9 @@ def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
 
 
 def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
-    """Measure a printed number: digits before the point, presence of a sign, digits from there on, presence of a
-    point."""
+    """Measure a printed number: digits before the point, whether it has a sign, remaining digits, and whether it
+    has a point.
+    """
     keys = [use.key for use in find_macro_uses(cell)] if not cell.startswith(r"\multicolumn") else []
     first = ClaimKey.parse_key(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
@@ -164,7 +166,7 @@ def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int
 
 
 TABLE_WIDTH_INCHES = 5.6
-"""Text width in inches that table columns are designed for."""
+"""Width in inches that table columns are designed for."""
 MAX_UNBROKEN_ROWS = 14
 """Maximum rows of a table that no page break may divide."""
 _WIDTH = re.compile(r"\{([\d.]+)in\}")

@@ -29,7 +29,7 @@ from labwright.stages.paper.template import PaperTemplate, TemplateError
 
 DEFAULT_AUTHORS = "scientist, a program"
 LOGGED_NOTE = "Grade of all values: logged."
-"""Note in captions if the program computed no value itself."""
+"""Caption note for papers without any value computed by the program itself."""
 SUPPLEMENT_FILE = "supplement.tex"
 MAX_REASONS = 3
 """Maximum number of reasons against a release, other than unbound text, that page one names."""
@@ -59,7 +59,7 @@ class PaperTable:
 class PaperParts:
     """A draft with everything needed to build it.
 
-    `appendix`, `supplement` (its own document) and `registered` (a block of page one) are generated TeX; `data` are the
+    `appendix`, `supplement` (its own document) and `registered` (a block of page one) are generated TeX; `data` has the
     files of the supplement. `notice` and `authors` are plain text and get escaped. `refused` has the reasons against a
     release, which are stamped on the pages. `logged` adds to every caption that the experiment code reported the
     values.
@@ -82,7 +82,7 @@ class PaperParts:
 
 @dataclass(frozen=True)
 class LatexSources:
-    """The files of a paper by name, and findings about changes needed to build them."""
+    """The files of a paper by name, and findings about changes that were needed to build them."""
 
     files: Mapping[str, str]
     """Data of the supplement are in its folder."""
@@ -152,8 +152,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
 
 
 def extend_evidence(evidence: Evidence, template: PaperTemplate) -> Evidence:
-    """Return the evidence for a compiled paper, in which texts printed by the style are allowed; drafts may not contain
-    them."""
+    """Return the evidence for a compiled paper. Strings printed by the style are allowed in it, but not in drafts."""
     return replace(evidence, names=(*evidence.names, *template.prints))
 
 
@@ -207,7 +206,7 @@ def _render_text(text: str, *, inline: bool = False) -> str:
 def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: PaperTemplate) -> str:
     """Return the definitions of all placed floats, and the title and author for the PDF metadata.
 
-    In a refused draft, a missing float is replaced by a box that says so.
+    In a refused draft, a missing float is replaced by a box that states this.
     """
     placed = {
         what: collect_used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))

@@ -1,12 +1,12 @@
 """Check the outline of a paper against the record, repair it, and build the inputs of its sections.
 
 A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
-comparison), and what a reader must know about the run. The checks ensure that all of it is planned in some section,
-that every name in the outline exists, that every figure, the main table and the table of hypotheses are placed exactly
-once, and no other table twice. The supplement prints everything that no table shows. `required_statements` checks what
-a draft must contain.
+comparison), and facts about the run that readers must know. The checks ensure that all of it is planned in some
+section, that every name in the outline exists, that every figure, the main table and the table of hypotheses are placed
+exactly once, and that no other table is placed twice. The supplement prints everything that no table shows.
+`required_statements` checks what a draft must contain.
 
-Limits: a valid outline need not make a good paper, nor do its sentences need to be well written.
+Limits: a valid outline does not guarantee a good paper or good sentences.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     verdicts = [one.key for one in (*inputs.decided, *inputs.comparisons)]
-    known = {  # what each field of a section may name
+    known = {  # names that each field of a section may contain
         "keys": frozenset(
             (
                 *(line.key for line in (*inputs.results, *inputs.setups)),
@@ -174,7 +174,7 @@ def _find_unknown(where: str, field: str, names: Sequence[str], known: Collectio
 
 
 def group_sections(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
-    """Group section titles, in order, into one group per call; `size` 0 means one group for all."""
+    """Group section titles, in order, one group per call; `size` 0 puts all into one group."""
     titles = tuple(section.title for section in outline.sections)
     size = size or len(titles)
     return [titles[at : at + size] for at in range(0, len(titles), size)]
@@ -216,8 +216,9 @@ def build_section_inputs(
 
 
 def match_sections(titles: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
-    """Match answered sections to the requested titles, by title, or by position if their number agrees. A section
-    without a match is empty, which leads to a complaint."""
+    """Match answered sections to the requested titles, by title, or by position if there are equally many. A
+    section without a match is empty, which leads to a complaint.
+    """
     found = {" ".join(one.title.split()).lower(): one.body for one in answered}
     if len(answered) == len(titles):
         found = {title.lower(): one.body for title, one in zip(titles, answered, strict=True)} | found

@@ -1,4 +1,4 @@
-"""Check the texts of a paper against the verdicts, and remove overclaims at release.
+"""Check a paper's title, abstract and sections against the verdicts, and remove overclaims at release.
 
 One role quotes statements that claim more than the verdicts; quotes that are not in the text are dropped. The reflector
 receives its findings like violations. A second role reads the text alone and states the outcome of each hypothesis.
@@ -151,7 +151,7 @@ def list_overclaims(draft: PaperDraft, findings: Sequence[ScopeFinding], evidenc
 def remove_overclaims(
     draft: PaperDraft, findings: Sequence[ScopeFinding], evidence: Evidence
 ) -> tuple[PaperDraft, tuple[str, ...]]:
-    """Return the draft without sentences that no verdict supports, and these sentences, one line each.
+    """Return the draft without sentences that no verdict supports, and the removed sentences, one line each.
 
     A sentence stays if its part would be empty or invalid LaTeX without it.
     """
@@ -196,7 +196,7 @@ def _remove_sentences(text: str, findings: Sequence[ScopeFinding], evidence: Evi
 
 
 def _overlaps(quote: str, sentence: str) -> bool:
-    """Return whether a quote is part of a sentence, or a whole sentence is part of the quote."""
+    """Return whether a quote is part of a sentence, or contains the whole sentence."""
     return bool(sentence) and (quote in sentence or (len(sentence) > 20 and sentence in quote))
 
 

@@ -1,4 +1,5 @@
-"""Provide everything that a paper is made from: the record as the writer sees it, and as the sources are built from it.
+"""Provide everything from which a paper is made: the record in the form for the writer, and in the form for building
+the sources.
 
 A `PaperContext` is built once per version of the text; derived values (claims, tables, evidence) are cached.
 """
@@ -129,7 +130,7 @@ class PaperContext:
 
     @cached_property
     def verdict_clauses(self) -> dict[str, PrintedValue]:
-        """The texts that `\\verdict` prints, by key."""
+        """The clauses that `\\verdict` prints, by key."""
         return format_verdict_clauses(self.state, self.decisions, self.claims.differences)
 
     @cached_property
@@ -355,7 +356,7 @@ def _build_claim_lines(plan: DataPlan, claims: Sequence[Claim], wanted: PrimaryC
 
 
 def _select_claims(plan: DataPlan, claims: Sequence[ClaimT]) -> list[ClaimT]:
-    """Select the claims that a paper is written from: the plan's metrics in its order, then values that only the code
+    """Select the claims from which a paper is written: the plan's metrics in its order, then values that only the code
     reports.
 
     Predictions are scored by every applicable metric; metrics that the plan does not name are left out.

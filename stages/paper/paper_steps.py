@@ -59,8 +59,7 @@ UNUSABLE_ANSWER = "the previous answer was unusable: answer with all required fi
 
 
 class NoDraftError(Exception):
-    """Raised when the model gives no usable draft. The user can let another model write the paper from the same
-    experiments."""
+    """Raised when the model gives no usable draft. Another model can write the paper from the same experiments."""
 
     def __init__(self, role: AnyRole, client: ModelClient) -> None:
         super().__init__(
@@ -229,4 +228,4 @@ PAPER_STEPS: Mapping[Phase, Callable[[RunContext], Awaitable[None]]] = {
     "reflect": reflect,
     "release": release_paper,
 }
-"""The steps by their names in the record, in order."""
+"""The steps in order, by their names in the record."""

@@ -1,8 +1,8 @@
 """Edit a draft in bounded rounds; each version is compared with the best version before it.
 
-A round with more findings than before is reverted: the next one starts from the best version again and sees what was
-tried. Every round is recorded, with the edits that were refused. A passage to edit must occur exactly once; runs of
-whitespace compare equal, since models rewrap lines.
+A round with more findings than before is reverted: the next round starts from the best version again and sees the
+failed edits. Every round is recorded, with the edits that were refused. A passage to edit must occur exactly once; runs
+of whitespace compare equal, since models rewrap lines.
 
 Limits: a version with fewer findings does not necessarily read better.
 """
@@ -39,14 +39,14 @@ from labwright.stages.paper.required_statements import add_missing_statements, m
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5
-"""Violations of a section from which it may be rewritten as a whole."""
+"""Minimum number of violations in a section for rewriting it as a whole."""
 MAX_IDLE_ROUNDS = 2
-"""Consecutive rounds without new text, after which no further round starts."""
+"""Maximum number of consecutive rounds without new text; then no further round starts."""
 MAX_PASSAGE_CHARS = 80
-"""Characters of a passage shown in a report on its edit."""
+"""Number of characters of a passage that the report on its edit shows."""
 NO_FIGURE_REASON = "there is no such figure"
 EXPENDABLE_TABLE = "metrics"
-"""The table that is removed if a text is too long."""
+"""The table to remove if the text is too long."""
 
 
 async def reflect(context: RunContext) -> None:
@@ -127,7 +127,7 @@ def build_reflect_inputs(
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
     violations = (*base.violations, *list_overclaims(draft, scoped.findings if scoped else (), material.evidence))
-    # Of the record it needs the subject of the paper, and whatever the draft or a finding names.
+    # From the record, the reflector needs the subject of the paper and all that the draft or a finding names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
         (*draft.texts, *violations, *complaints, *results, *(key for s in inputs.statements for key in s.keys))
@@ -169,8 +169,9 @@ def _list_rewritable(base: DraftAssessed) -> tuple[str, ...]:
 
 
 def _is_over(drafts: Sequence[DraftAssessed], *, done: bool) -> bool:
-    """Return whether another round would be pointless: the last ones changed nothing, or nothing is left to fix and the
-    reflector is done."""
+    """Return whether another round would be pointless, because the last ones changed nothing, or because nothing is
+    left to fix and the reflector is done.
+    """
     fresh = [one.draft not in [earlier.draft for earlier in drafts[:k]] for k, one in enumerate(drafts) if k]
     if len(fresh) >= MAX_IDLE_ROUNDS and not any(fresh[-MAX_IDLE_ROUNDS:]):
         return True

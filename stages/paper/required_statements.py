@@ -1,8 +1,8 @@
-r"""Determine what a paper must state, what a draft omits of it, and add it.
+r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
 Required are the outcome of every hypothesis, every measured ablation, the datasets on which the method loses, and
 reference models that beat every arm. A draft that omits one is not released. The program adds what a writer omits: as
-verdicts, or as a sentence of macros and fixed words that the binder accepts (`Evidence.statements`). No page limit
+verdicts, or as sentences of macros and fixed words that the binder accepts (`Evidence.statements`). No page limit
 removes it: versions are ranked first by their omissions, and figures are moved instead.
 
 Limits: a reader may still give a statement too little weight.
@@ -143,7 +143,7 @@ def add_missing_statements(
 
 
 def _find_gaps(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> dict[str, list[str]]:
-    """Return where a draft omits an item, in the abstract or the sections, with instructions."""
+    """Return the places where a draft omits an item (the abstract or the sections), with instructions."""
     found: dict[str, list[str]] = {}
     bodies = "\n".join(section.body for section in draft.sections)
     if item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract):

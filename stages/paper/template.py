@@ -49,16 +49,18 @@ class TemplateDescription(FrozenModel):
     page_limit: int = Field(ge=1, le=100, description="pages of main text; references and appendix do not count")
     columns: int = Field(ge=1, le=2)
     title: str = ""
-    skeleton: str = Field(default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="a file in the folder")
+    skeleton: str = Field(
+        default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="name of a file in the template's folder"
+    )
     text_width: float = Field(default=6.5, gt=1, lt=20, allow_inf_nan=False, description="inches, over all columns")
     column_gap: float = Field(default=0.25, ge=0, lt=5, allow_inf_nan=False, description="inches between two columns")
     prints: tuple[str, ...] = Field(
-        default=(), description="texts with numbers printed by the style itself, such as the name of a conference"
+        default=(), description="strings with numbers that the style itself prints, such as the name of a conference"
     )
 
 
 class PaperTemplate(TemplateDescription):
-    """A loaded template. `name` is the name or path it was requested with."""
+    """A loaded template. `name` is the requested name or path."""
 
     name: str
     folder: Path
@@ -110,8 +112,9 @@ def list_templates(root: Path = TEMPLATES_ROOT) -> list[str]:
 
 
 def resolve_template(value: str, base: Path) -> str:
-    """Resolve a template setting: a built-in name stays as it is, a folder becomes an absolute path relative to
-    `base`."""
+    """Resolve a template setting: a built-in name stays unchanged, and the path of a folder, which is relative to
+    `base`, becomes absolute.
+    """
     if value in list_templates():
         return value
     folder = (base / Path(value).expanduser()).resolve()

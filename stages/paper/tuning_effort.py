@@ -1,5 +1,6 @@
-"""Report tuning effort: each arm's budget, the chosen settings, the expected gain of more trials, the resources of the
-compared arms, and published values. The wording is in `effort.tex.jinja`."""
+"""Report tuning effort: each arm's budget, the chosen settings, the expected gain from more trials, the resources
+of the compared arms, and published values. The wording is in `effort.tex.jinja`.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class PaperAssessment:
     """The assessment of a compiled paper. `pages` counts main text; `findings` need fixing; `violations` come from the
     evidence check.
 
-    A paper is clean, and may be released, if it has a PDF, no violations and no findings.
+    A paper is clean and may be released if it has a PDF, no violations and no findings.
     """
 
     pdf: Path | None
@@ -163,7 +163,7 @@ async def _compile(
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
-    """Return why there is no PDF; empty if there is one, even with unsettled references."""
+    """Return why there is no PDF; empty if there is one, even if its references are unsettled."""
     if ran.timed_out:
         return f"TeX timed out after {timeout:g} s and was killed (probably an infinite TeX loop)"
     unsettled = "Maximum runs of" in ran.output and (work / "paper.pdf").exists()

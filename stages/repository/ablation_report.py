@@ -131,7 +131,7 @@ def _render_section(code: RepositoryState, values: Mapping[str, PrintedValue]) -
 
 
 def to_json(code: RepositoryState) -> dict[str, Any]:
-    """Return everything known about a study as JSON."""
+    """Return all facts about a study as JSON."""
 
     def dump(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})

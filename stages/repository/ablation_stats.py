@@ -1,8 +1,8 @@
 """Compute the effects of ablations between runs of the same seed, their verdicts and the rows of the report.
 
-An effect is positive if the component helps, whatever the metric's direction. A failed run gives no pair, and never
-zero. Effects are assumed to be independent and roughly normal, like all intervals of `record.claims.estimates`.
-Source: AblateCell, importance metrics; `docs/repositories.md` for everything else.
+An effect is positive if the component helps, regardless of the metric's direction. A failed run gives no pair, and
+never zero. Effects are assumed to be independent and roughly normal, like all intervals of `record.claims.estimates`.
+Source: Sources: AblateCell for the importance metrics; `docs/repositories.md` lists the others.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from labwright.record.claims.estimates import (
 from labwright.record.schema.repository import MetricDirection, MutationOutcome, PartClassification, PartResult
 
 CRITICAL_SHARE = 0.05
-"""Share of the baseline from which an effect is critical, as published."""
+"""Minimum share of the baseline for a critical effect, as published."""
 FLOOR_SHARE = 0.9
-"""Share of the loss from zeroing the whole model. An ablation that loses as much has broken the model, whatever the
-component is worth."""
+"""Share of the loss that results from zeroing the whole model. An ablation that loses this share has broken the model,
+regardless of the component's value.
+"""
 MIN_TWIN_ERRORS = 3.0
-"""Standard errors by which a joint effect must exceed the sum of the single effects."""
+"""Minimum standard errors between a joint effect and the sum of the single effects."""
 
 UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
     "breaks the program",
     "changes what is scored",
 )
-"""Outcomes that are reported but are no measure of importance."""
+"""Outcomes that are reported but do not measure importance."""
 
 MIN_RANKED_PARTS = 5
-"""Components that both the proxy and the full command must have ranked before their agreement is reported."""
+"""Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
+reported.
+"""
 
 ValuesBySeed = Mapping[int, float | None]
 """Seed -> the metric; None if the run failed."""
@@ -86,7 +89,9 @@ def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | 
 
 
 class CriticalParts(NamedTuple):
-    """Names by size of the effect, largest first. A component that harms enough to be critical is in both."""
+    """Names by size of the effect, the largest first. A component that harms enough to be critical is in both
+    groups.
+    """
 
     critical: tuple[str, ...]
     harmful: tuple[str, ...]
@@ -110,7 +115,7 @@ def _reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_
 class EffectInterval:
     """The 95% t interval of a mean effect.
 
-    `sd`, `low`, `high` and `p` are None if all effects are equal, since that does not mean a noise of 0.
+    `sd`, `low`, `high` and `p` are None if all effects are equal, since equal effects do not mean zero noise.
     """
 
     n: int
@@ -136,8 +141,8 @@ def compute_paired_interval(effects: Iterable[float | None]) -> EffectInterval:
 def compute_unpaired_interval(
     direction: MetricDirection, baseline: Iterable[float | None], ablated: Iterable[float | None]
 ) -> EffectInterval:
-    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` that
-    of one difference.
+    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` is
+    that of one difference.
 
     Source: Welch 1947, with Satterthwaite's degrees of freedom.
     """
@@ -164,28 +169,29 @@ class PartInteraction(NamedTuple):
 
 
 def compute_interaction(singles: Iterable[float], joint: float, *, sigma: float, runs: int = 1) -> PartInteraction:
-    """Compute the interaction of components ablated `runs` times each, and as often together. `sigma`: that of one
-    effect."""
+    """Compute the interaction of components that were ablated `runs` times each, and equally often together. `sigma`:
+    standard deviation of one effect.
+    """
     alone = list(singles)
     value, bound = joint - sum(alone), MIN_TWIN_ERRORS * sigma * math.sqrt((1 + len(alone)) / runs)
     return PartInteraction(value, bound, value > bound)
 
 
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
-    """Return whether a jointly ablated set is worth halving: it has an effect that exceeds the sum of the single
-    effects.
+    """Return whether a jointly ablated set is worth halving: its effect exceeds the sum of the single effects.
 
-    The test is looser than `compute_interaction`, whose bound the final pair must pass; with many components that bound
-    would find nothing.
+    The test is looser than `compute_interaction`, whose bound applies to the final pair; with many components, that
+    bound would find nothing.
     """
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
 
 
 def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
-    """Return how well the effect sizes of a cheap command and the full one agree in rank: Kendall's tau-b, from -1 to
-    1.
+    """Return the rank agreement between the effect sizes of a cheap command and the full one: Kendall's tau-b, from -1
+    to 1.
 
-    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of them ranks nothing.
+    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
+    nothing.
     """
     names = [name for name in cheap if name in full]
     pairs = [
@@ -231,8 +237,7 @@ def apply_floor_rule(
 
 
 def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:
-    """Return whether an effect is so large that the model may no longer work; without a positive gap the answer is
-    no."""
+    """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
     return gap > 0 and effect >= share * gap
 
 
@@ -243,7 +248,7 @@ def classify_patch_run(
     changed.
 
     `reached`: whether changed lines ran, None if unknown; `repeatable`: whether the unpatched program gives the same
-    digits twice; if not, different digits mean nothing.
+    digits twice; otherwise, different digits mean nothing.
     """
     if reached is False and (baseline == ablated or not repeatable):
         return "not reached"
@@ -252,7 +257,7 @@ def classify_patch_run(
 
 @dataclass(frozen=True)
 class PartMeasurements:
-    """A component's measurements on fresh seeds, or why there are none."""
+    """A component's measurements on fresh seeds, or the reason for having none."""
 
     part: str
     mutation: str = ""
@@ -328,8 +333,9 @@ def _build_row(one: PartMeasurements, found: EffectInterval, p: float | None, co
 def decide_verdict(
     gate: MutationOutcome, interval: EffectInterval, p: float | None, baseline_mean: float
 ) -> PartClassification:
-    """Return the verdict on a component; `p` is the corrected one. With fewer than `MIN_REPLICATES` pairs there is no
-    verdict."""
+    """Return the verdict on a component; `p` is the corrected p-value. With fewer than `MIN_REPLICATES` pairs there
+    is no verdict.
+    """
     if gate in ("no effect", "not reached", *UNRANKED_GATES):
         return gate
     if gate not in ("moved", "at the floor") or interval.mean is None:

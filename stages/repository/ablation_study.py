@@ -5,9 +5,9 @@ components that may mask each other are ablated together, and findings are confi
 
 Each mutation of a component has its own tree and command words and is tried at one seed. If it fails, changes nothing
 that runs, or leaves nothing of the model, the next mutation is tried. A component that no mutation ablates is `not
-measured`, never 0. One that the program cannot run without, or that produces the data predictions are scored against,
-is reported but not ranked.
-Source: AblateCell, ablation phase; the policy is `search.ablation_bandit`.
+measured`, never 0. A component without which the program cannot run, or that produces the data against which
+predictions are scored, is reported but not ranked. Source: AblateCell, ablation phase; the policy is
+`search.ablation_bandit`.
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ from labwright.stages.repository.model_queries import ModelQueries
 T = TypeVar("T")
 
 MAX_WAYS_PER_PART = 3
-"""Mutations tried per component."""
+"""Maximum number of mutations tried per component."""
 LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
-"""Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to be
-minimized ends at chance level, which may be close."""
+"""Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to
+be minimized is bounded by chance level, which may be close to the baseline.
+"""
 SUSPECT_GAIN_SHARE = 0.5
-"""Share of the baseline above which a gain raises the question whether the component produces the scored data."""
+"""Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
 FIRST_FRESH_SEED = 1000
 """First of the fresh seeds, which no selection has used."""
 
@@ -111,8 +112,9 @@ class _PartState:
 
     @property
     def is_loss(self) -> bool:
-        """Whether the component is the loss term without which nothing is learned; it is plumbing, like the whole
-        loss."""
+        """Whether the component is the only loss term that makes the model learn; it counts as plumbing, like the whole
+        loss.
+        """
         return self.gate in ("at the floor", "breaks the program") and self.part.why == LOSS_TERM
 
     @property
@@ -291,7 +293,7 @@ class RepositoryAblation:
         return self._record_gate(name, way, tree, gate), effect
 
     async def _find_floor(self) -> float | None:
-        """Return the metric with nothing left of the model, measured on first use; None if it cannot be measured."""
+        """Return the metric when nothing of the model is left, measured on first use; None if it cannot be measured."""
         if self._floor_task is None:
             self._floor_task = asyncio.create_task(self._run_floors())
         return await self._floor_task
@@ -380,8 +382,9 @@ class RepositoryAblation:
     # --- the border of the top components -----------------------------------------------------------------------------
 
     async def _separate_top(self, found: PartsFound) -> None:
-        """Spend runs on separating the k-th component from the next until they are separated or only the runs reserved
-        for confirmation are left."""
+        """Spend runs on separating the k-th component from the next, until they are separated or only runs reserved for
+        confirmation are left.
+        """
         kept = CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
         waiting: set[asyncio.Task[None]] = set()
         while True:
@@ -514,7 +517,7 @@ class RepositoryAblation:
         )
 
     def _select_spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Select further components for fresh seeds while the budget lasts, by their effects so far."""
+        """Select further components for fresh seeds by their measured effects, while the budget lasts."""
         others = [
             one
             for one in rank_arms([one.arm for one in self._part_states.values() if one.is_ranked])
@@ -658,7 +661,7 @@ class RepositoryAblation:
 
     @property
     def _baseline_values(self) -> list[float]:
-        """Baseline values on the study's seeds and on the seeds that components were repeated at."""
+        """Baseline values on the study's seeds and on the seeds at which components were repeated."""
         made = (
             self.runs.find_run(self._search_setup, seed)
             for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED // 50))

@@ -67,7 +67,9 @@ class RepositoryReproduction:
                 self.setup = self._apply_repair(event.repair)
 
     async def reproduce(self) -> tuple[CommandSetup, BaselineChecked]:
-        """Return the working setup with its baseline; the verdict says whether it works. Raises `ExecutorError`."""
+        """Return the working setup with its baseline; its verdict states whether the command works. Raises
+        `ExecutorError`.
+        """
         stopped = await self._repair()
         runs = [] if stopped else await self._run_baseline()
         known = self.runs.code_state.baseline
@@ -217,8 +219,9 @@ def keeps_program(repair: RepositoryRepair, found_command: CommandFound | None, 
 def choose_command(
     texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str, *, direction: str, scale: float
 ) -> CommandFound | None:
-    """Choose the command to run: the user's, or the first that the repository's code supports. None if a model has to
-    choose, since there is no such command or no metric."""
+    """Choose the command to run: the user's, or the first that the repository's code supports. None if a model must
+    choose because no such command or no metric was found.
+    """
     if not metric:
         return None
     if given_command is not None:

@@ -34,7 +34,7 @@ COMPARATIVES: dict[str, str] = {
 
 
 class ArmComparison(NamedTuple):
-    """How the second arm compares with the first on a metric."""
+    """Comparison of the second arm with the first on a metric."""
 
     metric: str
     first: str
@@ -46,8 +46,9 @@ class ArmComparison(NamedTuple):
 
 
 def parse_interval(text: str) -> tuple[float, float, bool]:
-    """Return the bounds of a printed number, half a unit of its last place to both sides, and whether it is a
-    percentage."""
+    """Return the bounds of a printed number, i.e. plus and minus half a unit of its last place, and whether it is a
+    percentage.
+    """
     bare = text.strip().replace("−", "-")
     percent = bare.endswith("%")
     bare = bare.rstrip("% ").replace(",", "")
@@ -136,5 +137,5 @@ def list_stated_results(text: str, question_text: str, counts: Iterable[int] = (
 
 
 def find_numbers(text: str) -> list[str]:
-    """Return the numbers printed in a text, each with its `%` if it has one."""
+    """Return the numbers printed in a string, each with its `%` if present."""
     return [found.group().strip() for found in NUMBER_PATTERN.finditer(text)]

@@ -42,7 +42,7 @@ _OPEN_PARSERS = {
     "tyro",
     "run_exit",
 }
-"""Calls that let a command accept more than its declared options."""
+"""Calls that let a command accept undeclared options."""
 
 
 def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
@@ -80,7 +80,7 @@ def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex
 
 
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
-    """Return whether words of the form `key=value` may reach the configuration, as far as the code shows."""
+    """Return whether, according to the code, words of the form `key=value` may reach the configuration."""
     return (
         find_hydra_config(code) is not None
         or not _list_closed_options(argv, code)
@@ -101,8 +101,9 @@ def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
 
 
 def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
-    """Return whether a parser has a positional argument or one that takes several words, or the code reads `argv`
-    itself."""
+    """Return whether a parser has a positional argument or one that takes several words, or whether the code reads
+    `argv` itself.
+    """
     for path in list_reached_files(code, argv):
         for node in ast.walk(code.trees[path]) if path in code.trees else ():
             if isinstance(node, ast.Call) and read_last_name(node.func) in ("add_argument", "argument", "Argument"):

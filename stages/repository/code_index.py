@@ -142,7 +142,7 @@ def find_module_name(path: str) -> str:
 
 
 def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
-    """Build the edit that turns one text into another: the lines that differ, with enough context to be unique."""
+    """Build the edit that turns one string into another: the lines that differ, with enough context to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     first = next(
         (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
@@ -171,8 +171,9 @@ def replace_node(text: str, node: ast.expr | ast.stmt, new: str) -> str:
 
 
 def return_zeros(definition: FunctionDefinition, text: str) -> str | None:
-    """Return the file with everything a function returns turned to zeros of the same shape; None if it returns
-    nothing."""
+    """Return the file with everything that a function returns replaced by zeros of the same shape; None if it
+    returns nothing.
+    """
     if not definition.returns:
         return None
     top = _find_top_line(definition, ast.parse(text))
@@ -188,7 +189,7 @@ def return_zeros(definition: FunctionDefinition, text: str) -> str | None:
 
 
 def return_argument(definition: FunctionDefinition, text: str, parameter: str) -> str:
-    """Return the file with a function that returns one of its arguments unchanged."""
+    """Return the file in which a function returns one of its arguments unchanged."""
     body = definition.node.body
     has_docstring = (
         isinstance(body[0], ast.Expr)

@@ -117,7 +117,7 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
 
 
 def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
-    """Return the first Python file of a command line if the repository lacks it; otherwise empty."""
+    """Return the first Python file of a command line if the repository lacks it; empty otherwise."""
     if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", argv[0]) or find_script(argv, texts):
         return ""
     first = next((word for word in argv[1:] if not word.startswith("-")), "")
@@ -196,7 +196,9 @@ def _list_subcommands(tree: ast.Module) -> list[str]:
 
 
 def _reaches(one: ParserOption, path: str, argv: Sequence[str], code: CodeIndex) -> bool:
-    """Return whether a command reads an option: it is declared in its script or in a file that this imports."""
+    """Return whether a command reads an option: it is declared in the command's script or in a file that the script
+    imports.
+    """
     if one.command and one.command not in argv:
         return False
     return (

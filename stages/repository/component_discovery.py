@@ -1,17 +1,17 @@
-"""Find the components of a repository that can be ablated, from its code and one traced run.
+"""Find the components of a repository that can be ablated, using its code and one traced run.
 
 A component is *optional* (an option, a configuration key), *one of several* (terms of a sum or of `+=`, called items of
-a list, functions of a registry) or *shape-preserving* (the result has the shape of one argument). The same component
-found twice is merged. Its mutations are ordered: option, override, then those of its kind. Joined values are zeroed
-before they are dropped, since other code depends on their width. A function whose result has the shape of its argument
-returns that argument before it returns zeros, which would leave nothing of the model, unless the result is added to
-something.
+a list, functions of a registry) or *shape-preserving* (the result has the shape of one argument). If the same component
+is found twice, the candidates are merged. Its mutations are ordered: option, override, then mutations of its kind.
+Joined values are zeroed before they are dropped, since other code depends on their width. A function whose result has
+the shape of its argument returns that argument before it returns zeros, which would leave nothing of the model, unless
+the result is added to something.
 
-Functions that all data passes through are plumbing; functions that reach neither predictions nor the loss are decoys.
-Both are listed with reasons and never run. No model is needed; names decide only where the use of a value cannot.
-Limits: compiled code, generators and processes other than the traced ones are not covered. Nor is meaning: the rules
-may select a function that nobody would ablate.
-Source: AblateCell, component inventory, which it builds with a model.
+Functions that all data pass through are plumbing; functions that affect neither predictions nor the loss are decoys.
+Both are listed with reasons and never ablated. No model is needed; names decide only if the use of a value does not.
+Limits: compiled code, generators and processes other than the traced ones are not covered. Meaning is not covered
+either: the rules may select a function that nobody would ablate. Source: AblateCell, component inventory (built there
+with a model).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _STRENGTH_NAME = re.compile(
     r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$",
     re.IGNORECASE,
 )
-"""Names of numbers that set how strongly something acts; 0 turns it off."""
+"""Names of numbers that set the strength of a component; 0 turns it off."""
 _AUXILIARY_NAME = re.compile(
     r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
     r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
@@ -174,9 +174,8 @@ class _ComponentFinder:
         for group, _, empty, path in find_optional_groups(self._code.texts, self._code):
             own = {name for name in of_key if name.startswith(f"{group}.")}
             strengths = {name for name in own if is_strength(of_key[name].mutations[0])}
-            kept = (
-                strengths if len(strengths) > 1 else set[str]()
-            )  # the settings of a group say more than the group itself
+            # the settings of a group are more specific than the group itself
+            kept = strengths if len(strengths) > 1 else set[str]()
             of_key = {name: one for name, one in of_key.items() if name not in own - kept}
             if not kept and not self._is_auxiliary(group, path):
                 yield _ComponentCandidate(
@@ -424,8 +423,7 @@ class _ComponentFinder:
             )
 
     def _find_skips(self, decoys: set[str]) -> Iterator[_ComponentCandidate]:
-        """Yield sums of a function's argument and a value computed from it, where the result has the argument's
-        shape."""
+        """Yield sums of a function's argument and a value computed from it, with the shape of the argument."""
         for function in self._ran:
             if (
                 function.key in decoys
@@ -458,7 +456,7 @@ class _ComponentFinder:
                     )
 
     def _count_layers(self, value: ast.expr, one: FunctionDefinition) -> int:
-        """Count the calls of an object's own attributes that lead to a value in one of its methods."""
+        """Count the calls of an object's own attributes through which one of its methods computes a value."""
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - set(one.parameters)
         made = [
             node.value
@@ -476,8 +474,9 @@ class _ComponentFinder:
         )
 
     def _is_added(self, one: FunctionDefinition) -> bool:
-        """Return whether the result is added to something: then returning zeros removes it, and returning the argument
-        doubles it."""
+        """Return whether the result is added to another value: returning zeros then removes it, and returning the
+        argument doubles it.
+        """
         return any(
             one.name in self._list_outermost(term)
             for tree in self._code.trees.values()
@@ -487,8 +486,9 @@ class _ComponentFinder:
         )
 
     def _list_outermost(self, term: ast.expr) -> set[str]:
-        """Return the names of the repository's functions that a term is the value of, without those that only compute
-        their arguments."""
+        """Return the names of the repository's functions whose value a term is, without functions that only compute
+        their arguments.
+        """
         if not isinstance(term, ast.Call):
             return set[str]().union(
                 *(self._list_outermost(one) for one in ast.iter_child_nodes(term) if isinstance(one, ast.expr))
@@ -570,8 +570,9 @@ class _ComponentFinder:
         return "loads the data" if calls & _LOADING_CALLS else ""
 
     def _find_decoys(self) -> set[str]:
-        """Return the keys of functions that reach neither predictions nor the loss: their results are unused and they
-        change no outside state, or their names indicate logging."""
+        """Return the keys of functions that affect neither predictions nor the loss: their results are unused and
+        they change no outside state, or their names indicate logging.
+        """
         used = self._list_used_names()
         found: dict[str, str] = {}
         for function in self._ran:
@@ -618,8 +619,9 @@ class _ComponentFinder:
     # --- the floor ----------------------------------------------------------------------------------------------------
 
     def _find_floors(self, parts: Sequence[FunctionDefinition]) -> Iterator[RepositoryMutation]:
-        """Yield mutations that zero what the whole model passes through: functions with the most components below them
-        in the call tree; then training steps that change nothing."""
+        """Yield mutations that zero the outermost functions of the model (with the most components below them in the
+        call tree), then training steps that change nothing.
+        """
         keys = {one.key for one in parts}
         ranked: list[tuple[int, int, str]] = []
         for function in self._ran:
@@ -649,8 +651,9 @@ class _ComponentFinder:
     def _merge_candidates(
         self, outside: Sequence[_ComponentCandidate], code: Sequence[_ComponentCandidate]
     ) -> list[_ComponentCandidate]:
-        """Merge candidates for the same component: a setting joins the code that its name means, and its mutations come
-        first."""
+        """Merge candidates for the same component: a setting is merged with the code to which its name refers, and
+        its mutations come first.
+        """
         parts: list[_ComponentCandidate] = []
         for candidate in code:
             known = next(
@@ -658,7 +661,7 @@ class _ComponentFinder:
             )
             if known is None:
                 parts.append(candidate)
-            else:  # chained where it could also be joined: first as its argument
+            else:  # chained where it could also be joined: first replaced by its argument
                 known.mutations = [
                     *candidate.mutations,
                     *(way for way in known.mutations if way not in candidate.mutations),
@@ -676,8 +679,9 @@ class _ComponentFinder:
     def _find_meant(
         self, setting: _ComponentCandidate, parts: Sequence[_ComponentCandidate]
     ) -> _ComponentCandidate | None:
-        """Return the candidate that a setting's name means: the setting of that name, or the only code that matches
-        it."""
+        """Return the candidate to which a setting's name refers: the setting of that name, or the only code that
+        matches it.
+        """
         same = next((part for part in parts if part.definition is None and part.name == setting.name), None)
         if same is not None:
             return same
@@ -727,8 +731,7 @@ def _has_arrays(kind: Sequence[Any]) -> bool:
 
 
 def _mutates(one: FunctionDefinition, given: set[str] | None = None) -> bool:
-    """Return whether a function writes to state that is not its own: an attribute or item of an argument, or a
-    global."""
+    """Return whether a function writes to outside state: an attribute or item of an argument, or a global."""
     given = {"self", *one.parameters} if given is None else given
     for node in one.walk_own():
         if isinstance(node, ast.Global | ast.Nonlocal):

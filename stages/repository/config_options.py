@@ -179,8 +179,9 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
 
 
 def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] | None:
-    """Return all names that an override of a Hydra configuration accepts: groups, and nested keys of every variant.
-    None if the files alone do not determine them."""
+    """Return all names that an override of a Hydra configuration accepts, i.e. groups and nested keys of every
+    variant. None if the files alone do not determine them.
+    """
     hydra = find_hydra_config(code)
     if (
         hydra is None

@@ -1,7 +1,7 @@
 """Recognize why a program stops by its output, and propose known fixes without a model.
 
-A fix changes where imports are found, names that Python or NumPy removed, or command words that the parser rejects. It
-never changes a metric, a split, a seed or a hyperparameter, and swallows no exception.
+A fix changes the import path, names that Python or NumPy removed, or command words that the parser rejects. It never
+changes a metric, a split, a seed or a hyperparameter, and swallows no exception.
 """
 
 from __future__ import annotations

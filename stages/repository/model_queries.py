@@ -66,12 +66,12 @@ from labwright.stages.run_context import decision_number
 MAX_PATCH_FILES, MAX_PATCH_LINES = 4, 40
 """Maximum files and lines of a patch."""
 MAX_TURNS = 2
-"""Attempts per question: the second one states what was wrong."""
+"""Maximum number of attempts per question: the second one states the errors of the first."""
 
 
 @dataclass
 class ModelQueries:
-    """Asks models about one repository. Each question has its own number, so a resumed run repeats none."""
+    """Asks models about one repository. Each question has its own number, so a resumed run repeats no question."""
 
     models: Models
     recorder: EventLog
@@ -152,8 +152,9 @@ class ModelQueries:
     async def assess_parts(
         self, inventory: ComponentInventory, command: RepositoryCommand, trace: CallTrace, texts: Mapping[str, str]
     ) -> ComponentInventory:
-        """Return the inventory with priors and with parts added by a model; parts in code that did not run are listed
-        as not examined."""
+        """Return the inventory with priors and with parts added by a model; parts whose code did not run are listed
+        as not examined.
+        """
         if not inventory.parts:
             return inventory
         code = index_code(texts)
@@ -317,7 +318,7 @@ def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Ma
 def check_scope(
     mutation: RepositoryMutation, part: RepositoryPart, command: RepositoryCommand, texts: Mapping[str, str]
 ) -> str:
-    """Return why a patch is not limited to removing a part; empty if it may be tried."""
+    """Return why a patch does more than remove a part; empty if it may be tried."""
     try:
         after = _apply_edits(mutation.edits, texts)
     except RepositoryError as error:

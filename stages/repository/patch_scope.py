@@ -1,8 +1,8 @@
 """Determine what a patch of Python code changes, by symbol, and whether it stays within the component to ablate.
 
 Symbols are top-level functions and classes, methods as `Class.method`, `import` for imports, and `<module>` for the
-code between them. Only syntax is compared, so layout and comments do not count. Whether a change has an effect is left
-to the run.
+code between them. Only syntax is compared, so layout and comments do not count. Only a run shows whether a change has
+an effect.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_patch_scope(before: str, after: str, target: str, metric_symbols: Coll
 
 
 def find_tampering(path: str, before: str, after: str, metric_name: re.Pattern[str] = METRIC_NAME) -> str:
-    """Return why a change of a file is never allowed, whatever its purpose; empty if it is allowed.
+    """Return why a change of a file is never allowed; empty if it may be allowed.
 
     Code that computes a metric is recognized by the names in the unpatched file.
     """

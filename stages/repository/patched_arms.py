@@ -44,9 +44,11 @@ from labwright.stages.repository.repository_context import build_context, read_r
 from labwright.stages.run_context import RunContext, StudiedRepository
 
 MAX_REQUESTS, MAX_REFUSALS = 3, 2
-"""Requests of an author for more files, and repeated attempts after an unusable answer."""
+"""Maximum number of an author's requests for more files, and of repeated attempts after an unusable answer."""
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
-"""Names of functions that compute a metric; narrower than for ablations, since an arm may have its own scores."""
+"""Names of functions that compute a metric; the list is narrower than that for ablations, since an arm may have its
+own scores.
+"""
 
 
 class NothingLeftError(Exception):
@@ -226,7 +228,7 @@ class PatchBuilder:
 
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
-    """Build what the author of patches is shown for an expansion."""
+    """Build the inputs for an author of patches that expands a node."""
     of, action = context.repository, decided.action
     assert of is not None and isinstance(action, ExpandTree)
     shared = build_code_inputs(context, decided)

@@ -2,7 +2,7 @@
 
 The design is recorded before any file changes. A failed attempt is repaired, a limited number of times. The program
 reads the results after the script has exited, and checks the numbers and directions of the conclusion against them.
-Every model call and every run is logged, so a process that was killed repeats neither.
+Every model call and every run is logged, so a killed process repeats neither when it resumes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from labwright.stages.run_context import decision_number
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
-"""Limits: attempts at the experiment, answers per question, and requests of the author for more files."""
+"""Maximum numbers of attempts at the experiment, answers per question, and requests of the author for more files."""
 MIN_TRY_SECONDS = 5.0
 """Minimum time left, in seconds, for another attempt."""
 
@@ -199,8 +199,9 @@ class QuestionStudy:
         )
 
     async def _carry_out(self, design: ExperimentDesign, as_it_is: str) -> dict[str, str]:
-        """Return the files of the attempt that measured everything, else of the last attempt; empty without any
-        attempt."""
+        """Return the files of the attempt that measured everything, otherwise of the last attempt; empty if there
+        was no attempt.
+        """
         files, before = dict[str, str](), QuestionRun(seconds=0.0)
         for number in range(1, MAX_TRIES + 1):
             if (
@@ -266,8 +267,9 @@ class QuestionStudy:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def _compute_seconds_left(self, number: int) -> float:
-        """Return the seconds left for an attempt after all attempts before it. The result does not depend on when it is
-        called."""
+        """Return the seconds that all earlier attempts leave for an attempt. The result does not depend on when it
+        is called.
+        """
         spent = (one.seconds for at, one in self.log.state.repository_state.question_runs.items() if at < number)
         return self.question.minutes * 60 - sum(spent)
 
@@ -343,7 +345,7 @@ class QuestionStudy:
 
 
 class NoMeasurementError(UsageError):
-    """Raised when the unmodified repository gives no number, because the question's command or measure is wrong."""
+    """Raised when the unmodified repository gives no number because the command or measure of the question is wrong."""
 
 
 def read_script_results(folder: Path) -> Any:
@@ -368,7 +370,7 @@ def find_design_faults(design: ExperimentDesign) -> list[str]:
 
 
 def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> Iterator[str]:
-    """Yield the reasons why a change is refused."""
+    """Yield the reasons to refuse a change."""
     for path in files:
         if any(fnmatch(path, one) for one in question.protect):
             yield f"{path} is protected and may not change"
@@ -401,7 +403,7 @@ def _read_value(results: Any, metric: str, arm: str) -> Any:
 
 
 def format_question(question: ResearchQuestion) -> str:
-    """Return all texts that the user wrote; numbers in them count as settings."""
+    """Return all strings that the user wrote; numbers in them count as settings."""
     return "\n".join((question.question, question.method, question.instructions))
 
 

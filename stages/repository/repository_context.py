@@ -84,8 +84,9 @@ def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code
 
 
 def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
-    """Return the files that a command runs, nearest first: its script, its imports transitively, then modules named by
-    the configuration."""
+    """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
+    named by the configuration.
+    """
     script, near = find_script(argv, code.texts), dict[str, None]()
     modules = {find_module_name(path): path for path in code.trees}
     waiting = [script] if script is not None else []
@@ -104,7 +105,7 @@ def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
 
 
 def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
-    """Return all files: the script and its imports transitively, then configuration, other code and the rest."""
+    """Return all files: the script, its direct and indirect imports, then configuration, other code and the rest."""
     rest = sorted(code.texts, key=lambda path: (_rank_path(path), path.count("/"), path))
     return list(
         dict.fromkeys((*list_reached_files(code, argv), *list_configuration_files(argv, code.texts, code), *rest))
@@ -112,7 +113,7 @@ def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
 
 
 def format_map(code: CodeIndex, order: Sequence[str]) -> str:
-    """Format the list of all files, with the symbols of Python files and their callers as far as they fit."""
+    """Format the list of all files, with as many symbols of Python files and their callers as fit."""
     callers = _index_callers(code)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]

@@ -1,7 +1,7 @@
 """Read the result files of a run: values by name, and how two arms compare on a metric.
 
-Result files are JSON or CSV written by the run. A mapping from names to numbers, or to lists of numbers, is read as
-arms; lists of equal length are paired. Two arms differ if the 95% interval of their differences excludes zero.
+Result files are JSON or CSV files written by the run. A mapping from names to numbers, or to lists of numbers, is read
+as arms; lists of equal length are paired. Two arms differ if the 95% interval of their differences excludes zero.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labwright.stages.repository.claim_support import ArmComparison, EffectDirec
 MAX_BYTES = 5_000_000
 MAX_FILES = 200
 MAX_SAME_SHARE = 0.01
-"""Share of the larger mean below which a difference whose interval contains zero counts as none."""
+"""Share of the larger mean; a difference below it counts as none if its interval contains zero."""
 RESULT_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv")
 
 

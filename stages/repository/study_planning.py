@@ -20,7 +20,9 @@ from labwright.stages.run_context import StudiedRepository
 
 
 def add_tuning_reasons(plan: DataPlan) -> DataPlan:
-    """Return the plan with a reason for every arm without hyperparameters: it runs with its authors' settings."""
+    """Return the plan with a reason for every arm without hyperparameters: it runs with the settings of the
+    repository's authors.
+    """
     return plan.model_copy(
         update={
             "arms": tuple(

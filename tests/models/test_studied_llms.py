@@ -179,7 +179,7 @@ async def test_outages_are_waited_out_together_and_what_was_not_billed_is_given_
         ([answer_error(400, "this is no question")], LLMQuestionRefused, "this is no question"),
         ([answer_error(401, "wrong key")], LLMUnavailable, "check subjects.small and its key"),
         ([answer_error(500)], LLMUnavailable, "outage_timeout"),
-        ([answer_html()], LLMUnavailable, "has answered nothing for"),
+        ([answer_html()], LLMUnavailable, "has not answered for"),
     ],
 )
 async def test_what_cannot_be_answered_is_said_in_one_line(

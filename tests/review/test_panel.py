@@ -137,9 +137,9 @@ async def test_judges_of_one_family_and_of_the_writers_family_are_told() -> None
     members = [PanelMember(name, door(giving(5))) for name in names]
     found = await ask_panel(case(), members, writers=("bedrock:claude-c",))
     said = " ".join(found.warnings)
-    assert "anthropic:claude-a is of the family that wrote the paper" in said
+    assert "anthropic:claude-a belongs to the family that wrote the paper" in said
     assert "claude-a and openrouter:anthropic/claude-b are of the same model family" in said
-    assert "the model family of x:zzz cannot be told from its name" in said
+    assert "the model family of x:zzz cannot be inferred from its name" in said
 
 
 @pytest.mark.parametrize(

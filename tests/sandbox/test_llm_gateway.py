@@ -269,7 +269,7 @@ lab.measure(run)
     "place", [{"subject": {"base_url": "http://127.0.0.1:9/v1", "outage_timeout": 0.0}}], indirect=True
 )
 async def test_a_subject_that_is_gone_ends_the_run_and_no_experiment(place: Place) -> None:
-    with pytest.raises(LLMUnavailable, match="has answered nothing for"):
+    with pytest.raises(LLMUnavailable, match="has not answered for"):
         await place.run(ASK, "plain")
 
 

@@ -62,7 +62,7 @@ def test_an_item_of_which_nothing_is_left_is_closed_and_the_others_go_on(policy:
 def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
     log, _ = run_whole_search(world=DecliningAll, agenda=AGENDA, policy=policy, window=1, num_workers=1, buggy=0.0)
     assert items(log) == ["one", "two"]
-    assert end_of(log, "agenda") == "no experiment has anything left to try"
+    assert end_of(log, "agenda") == "no experiment has an idea left to try"
     assert log.state.stages["agenda"].best == log.state.stages["tuning"].best
 
 

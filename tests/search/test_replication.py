@@ -138,7 +138,7 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     offered = build_lock(
         state, make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), seconds_left=3.5 * seconds
     )
-    assert offered is not None and offered.n == 6 and "there is time for 6" in offered.why
+    assert offered is not None and offered.n == 6 and "there is only time for 6" in offered.why
 
 
 class Lossy(Quiet):

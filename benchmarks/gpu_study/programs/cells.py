@@ -28,11 +28,11 @@ def run(cell):
     data = lab.data(cell.dataset)
     compute(3)
     if cell.arm.startswith("memory"):
-        held = []
+        blocks = []
         while True:
-            held.append(torch.ones(2**27, device=lab.device))
+            blocks.append(torch.ones(2**27, device=lab.device))
     if cell.arm.startswith("dies"):
-        held = torch.ones(2**26, device=lab.device)
+        blocks = torch.ones(2**26, device=lab.device)
         os.kill(os.getpid(), signal.SIGKILL)
     if cell.arm.startswith("forks"):
         context = torch.multiprocessing.get_context("fork")

@@ -5,7 +5,7 @@ import time
 import torch
 
 free, _ = torch.cuda.mem_get_info()
-held = torch.empty(int(free * float(sys.argv[1])), dtype=torch.uint8, device="cuda")
+block = torch.empty(int(free * float(sys.argv[1])), dtype=torch.uint8, device="cuda")
 torch.cuda.synchronize()
 print("held", flush=True)
 time.sleep(float(sys.argv[2]))

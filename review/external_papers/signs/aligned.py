@@ -1,4 +1,4 @@
-"""Find table cells that differ from the values that the rest of the table is computed from."""
+"""Find table cells that differ from the values from which the rest of the table is computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_VALUES, MOST_CELLS = 20_000, 200
 
 @dataclass(frozen=True)
 class Rule:
-    """How a cell is computed from values; `field` is the rest of their names without the cell's labels."""
+    """How a cell is computed from values; `field` is the part of their names that is not a label of the cell."""
 
     file: str
     field: Words
@@ -101,7 +101,7 @@ def _of_column(
 
 
 def _weight(entry: AlignedCell, values: Sequence[float]) -> int:
-    """Weight of an agreement: doubled if the deviation agrees as well."""
+    """Weight of an agreement; doubled if the deviation agrees as well."""
     return 1 + (
         len(entry.numbers) == 2
         and len(values) > 1

@@ -1,4 +1,4 @@
-"""Find code that alters computed scores: clamped, copied, sorted, or measured on other rows than stated."""
+"""Find code that alters computed scores: they are clamped, copied, sorted, or measured on other rows than stated."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _is_scalar(value: ast.expr) -> bool:
 
 
 def _is_arm(test: ast.expr) -> bool:
-    """Return whether a condition selects one of several arms: a name compared with a text or a function."""
+    """Return whether a condition selects one of several arms: a name compared with a string or a function."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.Is | ast.In):
         return False
     other = test.comparators[0]

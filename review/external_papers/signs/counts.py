@@ -80,7 +80,7 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: C
                 for a in (*evidence.numbers, *lengths)
                 if a > 1
             ):
-                continue  # several of one kind by several of another
+                continue  # several settings of one kind times several of another
             sure = 0 < seen <= claimed / 2
             borne = f"{seen} are visible" if seen else "none are visible"
             what = f"{match[0]} are claimed, {borne} in code, log and results"
@@ -94,7 +94,7 @@ _KINDS: dict[str, Kind] = {"fold": "folds", "configuration": "sweep", "combinati
 
 
 def _settings(passages: Sequence[PaperPassage], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find settings in a table that differ from the code and are nowhere else."""
+    """Find settings in a table that differ from the code and occur in no other file."""
     for passage in passages:
         for cell in passage.cells if _SETTINGS.search(passage.text) else ():
             name = cell.row_label.strip("`* ")
@@ -152,7 +152,7 @@ _HELD = re.compile(
 
 
 def _test_set(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find a claimed test set size that is nowhere, while code, log or results have another."""
+    """Find a claimed test set size that occurs nowhere, while code, log or results have another."""
     sizes = {int(one) for one in _HELD.findall(evidence.everything) if int(one) > 1}
     for sentence in sentences:
         said = {count(next(filter(None, match))) for match in _TEST.findall(sentence)}
@@ -166,7 +166,7 @@ _SWEPT = re.compile(r"(?:search|sweep|swept|tuned|tuning|searched|selected|varie
 
 
 def _swept(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find lists of claimed values of which few are in code, logs or results."""
+    """Find lists of claimed values that are mostly missing from code, logs and results."""
     for sentence in sentences:
         lists = re.findall(r"[{\[(]((?:\d[\d.e-]*\s*,\s*){3,}(?:and |or )?\d[\d.e-]*)[}\])]", sentence)
         values = [float(one) for found in lists for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", found)]

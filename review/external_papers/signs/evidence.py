@@ -1,4 +1,4 @@
-"""Evidence for a paper's claims from code, logs and results, and the number of seeds it supports."""
+"""Evidence for a paper's claims from code, logs and results, and the number of seeds that it supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labwright.review.external_papers.provenance import PaperProvenance
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """Evidence for claims. `bodies` are texts of code, logs and results; `data` those without code."""
+    """Evidence for claims. `bodies` are the contents of code, logs and results; `data` those without code."""
 
     found: PaperProvenance
     results: str
@@ -48,7 +48,7 @@ class ClaimEvidence:
         return max(map(int, found), default=0)
 
     def shown(self, unit: str) -> int:
-        """Return how many distinct ones logs and results number, as in `seed=3` or `fold|2`."""
+        """Return how many distinct repetitions logs and results number, as in `seed=3` or `fold|2`."""
         shown = f"{self.logs}\n{self.results}"
         columns = re.findall(rf"(?m)^\S+ \S*\b{unit}(?:\|\S*)? ((?:[\d.]+ ?)+)$", shown, re.I)
         return max(
@@ -105,5 +105,5 @@ _REPEATS = ("seed", "run", "trial", "fold", "repeat", "rep", "replicate", "repet
 
 
 def plain(text: str) -> str:
-    """Reduce a text to lower-case letters and digits, so that CIFAR-10 equals cifar10."""
+    """Reduce a string to lower-case letters and digits, so that CIFAR-10 equals cifar10."""
     return re.sub(r"[^a-z0-9\n]", "", text.lower())

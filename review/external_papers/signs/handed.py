@@ -91,7 +91,7 @@ def _is_value(node: ast.expr) -> bool:
 
 
 def _is_predicted(truth: str, own: Sequence[ast.AST]) -> bool:
-    """Return whether the compared value is itself a prediction, so a target that mixes it is not a leak."""
+    """Return whether the compared value is itself a prediction, so that a target that mixes it in is not a leak."""
     return any(
         isinstance(one, ast.Assign)
         and ast.unparse(one.targets[0]) == truth
@@ -136,7 +136,7 @@ def _leak(
 
 
 def _puts_in(function: ast.FunctionDef, call: ast.Call, truth: ast.expr) -> bool:
-    """Return whether a function returns its argument, or writes it into what it returns."""
+    """Return whether a function returns its argument, or writes it into its result."""
     names = [one for one in list_parameter_names(function) if one not in ("self", "cls")]
     words = [word.arg for word in call.keywords if word.value is truth]
     at = next((at for at, arg in enumerate(call.args) if arg is truth), None)

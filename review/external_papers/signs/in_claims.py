@@ -50,7 +50,7 @@ def of_claims(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sig
 
 
 def _hours(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Check claimed hours of computing against log timestamps, or the recorded seconds."""
+    """Check claimed hours of computing against log timestamps, or recorded seconds."""
     took = [log.duration_seconds for log in evidence.found.logs if log.duration_seconds is not None]
     said = [float(one) for one in _SECONDS.findall(f"{evidence.logs}\n{evidence.results}")]
     if not took and not said:
@@ -88,7 +88,7 @@ _USED = re.compile(
 
 
 def _names(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find data and models claimed to be used that are named nowhere."""
+    """Find data and models that are claimed to be used but named in no file."""
     for sentence in sentences:
         for name in re.findall(r"\b[A-Z][A-Za-z]{2,}-\d+\w*", sentence) if _USED.search(sentence) else ():
             if plain(name) not in evidence.all and not _FUTURE.search(sentence) and "publish" not in sentence:

@@ -23,7 +23,7 @@ _SAME = re.compile(
     r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I
 )
 LEAST = 3
-"""Minimum precise numbers that two parts must share, all of them."""
+"""Minimum number of precise numbers that two parts must have in common; all of them must agree."""
 
 
 def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator[Sign]:
@@ -85,7 +85,7 @@ def _keys(one: ValueSeries) -> Iterator[tuple[str, str]]:
 
 
 def of_names(series: Sequence[ValueSeries], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find arms or datasets in the results that no code names, although it names their siblings."""
+    """Find arms or datasets in the results that no code names, although it names others of the same kind."""
     code = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}")
     words = extract_words(evidence.code)
     for kind, names in _siblings(series).items():
@@ -98,7 +98,7 @@ def of_names(series: Sequence[ValueSeries], evidence: ClaimEvidence) -> Iterator
 
 
 def _siblings(series: Sequence[ValueSeries]) -> dict[str, set[str]]:
-    """Return names at the same place of one kind of file: in file names, keys or row labels."""
+    """Return names that occur at the same place in files of one kind: in file names, keys or row labels."""
     found: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for one in series:
         if one.from_prose or one.file.endswith((".log", ".txt", ".out")):

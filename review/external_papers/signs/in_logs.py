@@ -105,13 +105,13 @@ def _without_program(found: PaperProvenance) -> Iterator[Sign]:
     readable = [one for one in found.scripts if one.tree is not None and not one.is_test]
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
-    told = [one for one in found.sources if one.line.text.strip() and not LIBRARY_LINE.search(one.line.text)]
-    own = [bool(one.templates) or not found.is_recognisable(one.line) for one in told]
+    shown = [one for one in found.sources if one.line.text.strip() and not LIBRARY_LINE.search(one.line.text)]
+    own = [bool(one.templates) or not found.is_recognisable(one.line) for one in shown]
     numbers = re.compile(r"\d\.\d") if found.prints_freely else _NUMBERED
-    strange = [one for one, there in zip(told, own, strict=True) if not there and numbers.search(one.line.message)]
-    matched, of = sum(own), len(told)
+    strange = [one for one, there in zip(shown, own, strict=True) if not there and numbers.search(one.line.message)]
+    matched, of = sum(own), len(shown)
     if of >= 8 and matched < 0.15 * of and sum(len(one.templates) for one in readable) >= 2:
-        first = next(one for one, there in zip(told, own, strict=True) if not there)
+        first = next(one for one, there in zip(shown, own, strict=True) if not there)
         what = f"the code can print at most {matched} of {of} log lines"
         yield line_sign("line of no program", what, first.log, first.line, CONCLUSIVE)
     elif strange:
@@ -123,7 +123,7 @@ def _without_program(found: PaperProvenance) -> Iterator[Sign]:
 
 
 def _failures(found: PaperProvenance) -> Iterator[Sign]:
-    """Find a log that ends with an error, if no other log goes further."""
+    """Find a log that ends with an error, if no other log continues further."""
     ends = [(log, line) for log in found.logs if (line := log.final_error) is not None]
     others = [
         log for log in found.logs if log.final_error is None and len(log.lines) > 3 and not log.name.endswith(".err")

@@ -72,7 +72,7 @@ def of_numbers(
 
 
 def _of_text(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Find sentences on scores of which half the numbers are in no result file."""
+    """Find sentences on scores with half of their numbers in no result file."""
     prose = [
         one
         for one in verdicts
@@ -108,7 +108,7 @@ def is_cited(one: NumberVerdict) -> bool:
 def _absent(
     number: int, inside: Sequence[NumberVerdict], evidence: ClaimEvidence, cites: Sequence[str]
 ) -> Iterator[Sign]:
-    """Find a row or column without any number in the results, while nearly all others have theirs."""
+    """Find a row or column without any number in the results, while nearly all other rows or columns have theirs."""
     for kind in ("row", "column"):
         lines: dict[str, list[NumberVerdict]] = defaultdict(list)
         for one in inside:
@@ -126,7 +126,7 @@ def _absent(
             ]
             words = re.findall(r"[a-z]{3,}", label.lower())
             unknown = kind == "row" or (words and not any(word in evidence.all for word in words))
-            told = any(word in one for word in words for one in cites)
+            is_cited = any(word in one for word in words for one in cites)
             absent = sum(given) <= (0.35 if len(own) >= 4 else 0) * len(own)
             if (
                 unknown
@@ -146,14 +146,14 @@ def _absent(
                     what,
                     f"table {number}, {label}",
                     own[0].claim.number.text,
-                    CIRCUMSTANTIAL if told else CONCLUSIVE,
+                    CIRCUMSTANTIAL if is_cited else CONCLUSIVE,
                 )
 
 
 def _typed(
     number: int, inside: Sequence[NumberVerdict], found: PaperProvenance, cites: Sequence[str]
 ) -> Iterator[Sign]:
-    """Find table numbers that one statement of the code types, precise ones or under the names of their rows."""
+    """Find table numbers typed in one statement of the code, if they are precise or have the names of their rows."""
     for script in found.scripts:
         for one in ast.walk(script.tree) if script.tree is not None and not script.is_test else ():
             if not isinstance(one, ast.Assign | ast.AugAssign | ast.Expr):
@@ -186,7 +186,7 @@ def _typed(
 
 
 def _is_score(cell: PaperTableCell, verdict: NumberVerdict) -> bool:
-    """Return whether a cell is a score by its column, not a change or a setting."""
+    """Return whether a cell is a score according to its column, not a change or a setting."""
     label = cell.column_label
     return (
         not verdict.claim.number.sign

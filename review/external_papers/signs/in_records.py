@@ -15,12 +15,12 @@ from labwright.review.external_papers.signs.sign import CONCLUSIVE, Sign
 
 MOST_FIELDS, MOST_RECORDS = 14, 2_000
 RARE = 5e-3
-"""Probability below which two runs do not agree in all measurements by chance."""
+"""Below this probability, two runs do not agree in all measurements by chance."""
 
 
 @dataclass(frozen=True)
 class ResultRecord:
-    """Values of one record. `kind` is common to records of one kind: folder, path without numbers, fields."""
+    """Values of one record. `kind` is what records of one kind have in common: folder, path without numbers, fields."""
 
     file: str
     kind: str
@@ -69,7 +69,7 @@ def step(value: float) -> float:
 
 
 def _quotients(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
-    """Find a field that is the quotient of two others in most records, but not in the rest."""
+    """Find a field that is the quotient of two others in most records, but not in the others."""
     fields = sorted(inside[0].values)
     for whole, part, of in permutations(fields, 3):
         rows = [(one, one.values[whole], one.values[part], one.values[of]) for one in inside]
@@ -227,5 +227,5 @@ def _arm(one: ResultRecord) -> str:
 
 
 def is_share(value: float, size: int) -> bool:
-    """Return whether a whole number out of the size gives the value as written."""
+    """Return whether some whole number divided by the size gives the value as written."""
     return abs(value * size - round(value * size)) <= (0.51 * step(value) + 1e-9) * size

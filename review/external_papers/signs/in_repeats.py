@@ -109,7 +109,7 @@ def _spreads(series: Sequence[ValueSeries], passages: Sequence[PaperPassage]) ->
 
 
 def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
-    """Return whether a deviation is more than twice that of the values, also as shares of a mean in percent."""
+    """Return whether a deviation is more than twice that of the values, also if both are percentages of the mean."""
     return spread > 2 * max(_sizes(values)[:2]) * (100 if max(values) <= 1 < mean else 1)
 
 

@@ -11,7 +11,7 @@ from labwright.review.external_papers.logs import Log, LogLine
 from labwright.review.external_papers.signs.sign import Kind, Sign
 
 RARE = 1e-5
-"""Probability below which timestamps do not come from a clock."""
+"""Below this probability, timestamps count as not coming from a clock."""
 _TOOK = re.compile(
     r"(?:completed?|finished|done|took|total (?:run)?time|total training time|elapsed|runtime|duration|training time)\b"
     r"[^\d\n]{0,30}(?:(\d+)\s*h(?:ours?|r)?s?\W+)?(?:(\d+)\s*m(?:in\w*)?\W+)?(\d+(?:\.\d+)?)\s*"

@@ -135,7 +135,7 @@ def _shares(
             if not any(_possible(number, whole, size) for size in sizes):
                 wrong.append((f"{row.label} / {head}", number))
     if wrong and len(wrong) == tried and (tried > 1 or len(counts) > 1):
-        return  # the assumed size of the test set is wrong
+        return  # the assumed size of the test set was wrong
     for label, number in wrong[:3]:
         sizes_said = ", ".join(map(str, sorted(set(counts))))
         what = f"no whole number of {sizes_said} gives it"

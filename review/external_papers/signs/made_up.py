@@ -93,7 +93,7 @@ _CHOSEN = re.compile(
 
 
 def _holds_scores(value: ast.expr) -> bool:
-    """Return whether results have the name of a score among their keys, or no keys."""
+    """Return whether the keys of results include the name of a score, or there are no keys."""
     keys = [
         str(key.value)
         for one in ast.walk(value)
@@ -154,7 +154,7 @@ def _noise(sink: ScoreSink, origins: OriginTracer) -> ast.expr | None:
 
 
 def _is_curve(node: ast.expr) -> bool:
-    """Return whether names pass through a nonlinear function."""
+    """Return whether names are arguments of a nonlinear function."""
     return any(
         isinstance(one, ast.Call)
         and called_name(one) in ("exp", "log", "log1p", "log10", "tanh", "sqrt", "sin")
@@ -168,7 +168,7 @@ def _is_curve(node: ast.expr) -> bool:
 
 
 def _bends(node: ast.expr) -> bool:
-    """Return whether a formula is more than a fraction of progress, as in schedules."""
+    """Return whether a formula is more than a fraction of progress, which schedules use."""
     return any(
         (isinstance(one, ast.Call) and called_name(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
         or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub))

@@ -36,7 +36,7 @@ def raised(body: ast.AST, scope: NameScope, script: AuditedScript, origins: Orig
 
 
 def _handlers(body: ast.AST, scope: NameScope, script: AuditedScript, origins: OriginTracer) -> Iterator[Sign]:
-    """Find a score inserted when something failed or is missing."""
+    """Find a score inserted when a step failed or data are missing."""
     for one in walk_scope(body):
         places: list[tuple[list[ast.stmt], str]] = []
         if isinstance(one, ast.Try):
@@ -164,7 +164,7 @@ def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: NameScope
 
 
 def _chosen(node: ast.expr) -> bool:
-    """Return whether a number is not needed for units, halves or counts."""
+    """Return whether a number is more than a unit factor, a half or a count."""
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, float)

@@ -48,9 +48,11 @@ Kind = Literal[
 ]
 
 FINDING = 0.5
-"""Weight from which a sign is a finding; below it is a note."""
+"""Minimum weight of a sign that is a finding; signs below it are notes."""
 CONCLUSIVE, CIRCUMSTANTIAL, NOTE = 0.85, 0.3, 0.1
-"""Weights of signs without an honest explanation, with several explanations, and of little meaning."""
+"""Weights of signs without an honest explanation, of signs with several explanations, and of signs with little
+meaning.
+"""
 
 
 @dataclass(frozen=True)

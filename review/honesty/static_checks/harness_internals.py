@@ -78,9 +78,9 @@ def _inspects_attributes(body: Sequence[ast.AST], target: ast.expr) -> bool:
     names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
     for part in body:
         for one in ast.walk(part):
-            held = one.value if isinstance(one, ast.Attribute) and one.attr in INTERNAL_ATTRIBUTES else None
+            inspected = one.value if isinstance(one, ast.Attribute) and one.attr in INTERNAL_ATTRIBUTES else None
             if isinstance(one, ast.Call) and ast.unparse(one.func) in ("vars", "getattr", "dir") and one.args:
-                held = one.args[0]
-            if isinstance(held, ast.Name) and held.id in names:
+                inspected = one.args[0]
+            if isinstance(inspected, ast.Name) and inspected.id in names:
                 return True
     return False

@@ -36,7 +36,7 @@ DRAW_CALL = re.compile(
 
 
 PRESENCE_TEST = re.compile(r"exists|is_file|is_dir|is None|is not None|available|isfile|isdir|found|HAS_|has_|\blen\(")
-"""Tests of whether something exists."""
+"""Tests of whether data exist."""
 READ_CALL = re.compile(
     r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
     r"load_\w+)$"
@@ -128,7 +128,8 @@ def check_fallback_branch(
 def check_fallback_expression(
     node: ast.IfExp, functions: Mapping[str, ast.FunctionDef], lines: SourceLines
 ) -> Iterable[HonestyFinding]:
-    """Find `data if exists else generated`, in either order; the existing value is read, or is what the test asks for.
+    """Find `data if exists else generated`, in either order; the existing value is read, or is the value that the
+    condition tests.
 
     A value computed from the data itself, such as a row with noise, is not a replacement.
     """
@@ -255,7 +256,7 @@ def _reports_quality(node: ast.Call) -> bool:
 
 
 def _resolve_expressions(value: ast.expr, bound: dict[str, list[ast.expr]], hops: int) -> Iterator[ast.expr]:
-    """Yield the expression, the arguments of its outer functions, and what its name was bound to."""
+    """Yield the expression, the arguments of its outer functions, and the value to which its name was bound."""
     yield value
     if isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in PASS_THROUGH_CALLS:
         for one in value.args:
@@ -328,9 +329,9 @@ def find_best_of_seeds(tree: ast.Module, lines: SourceLines) -> Iterable[Honesty
 
 
 def _extreme_arguments(part: ast.expr) -> Iterator[str]:
-    """Yield the names whose values an extreme is taken of.
+    """Yield the names whose values the extreme is computed from.
 
-    In a comprehension, these are its iterables and subscripts, not arguments of functions. A maximum row count is
+    In a comprehension, these are its iterables and subscripts, not arguments of functions. A maximum number of rows is
     not a result.
     """
     if isinstance(part, ast.GeneratorExp | ast.ListComp | ast.SetComp):
@@ -343,7 +344,7 @@ def _extreme_arguments(part: ast.expr) -> Iterator[str]:
 
 
 def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
-    """Return whether the loop variable becomes a seed, by its name or by being added to one."""
+    """Return whether the loop variable becomes a seed, either through its name or because it is added to a seed."""
     names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
     if any(SEED_NAME.search(name) for name in names):
         return True

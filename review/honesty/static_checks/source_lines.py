@@ -28,7 +28,7 @@ def parse_sources(sources: Mapping[str, str]) -> dict[str, ast.Module]:
 class SourceLines:
     """The lines of a program's files, for citing them.
 
-    The file is the one that a node names, or the first.
+    A node's line is looked up in the file that the node names, otherwise in the first file.
     """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
@@ -44,7 +44,7 @@ class SourceLines:
 def find_calls(
     nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], visited: frozenset[str] = frozenset()
 ) -> Iterable[str]:
-    """Yield the names of calls below some nodes, and in the source's functions that these call."""
+    """Yield the names of the calls below some nodes, and of those in the source's functions that these calls reach."""
     for node in nodes:
         for one in ast.walk(node):
             if not isinstance(one, ast.Call):

@@ -1,8 +1,8 @@
 """Remove text that addresses the judge rather than the reader, and report what was removed.
 
-`guard_paper` returns the paper without hidden text, encoded text and prompt injections, and a list of what was
-removed and where. A removed injection leaves a visible mark. Limits: see `pdf_visible_text`, `hidden_markup` and
-`orders`. A paper about such attacks loses its examples, which the report shows.
+`guard_paper` returns the paper without hidden text, encoded text and prompt injections, and a list of what was removed
+and where. A removed injection leaves a visible mark. Limits: see `pdf_visible_text`, `hidden_markup` and `orders`. A
+paper about such attacks loses its examples; the report lists them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENCODED_TEXT = re.compile(r"(?<![A-Za-z0-9+/])(?:[0-9a-fA-F]{2}[ :]?){20,}|(?<!
 class GuardedPaper:
     """A paper as a judge sees it.
 
-    `removed` is what was taken out; `pages` is the page count of a PDF, 0 for other formats.
+    `removed` lists the removed passages; `pages` is the page count of a PDF, 0 for other formats.
     """
 
     paper: Paper
@@ -74,14 +74,14 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
 
 
 def neutralise(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return a text without injections, encoded text, invisible characters and forged marks, and what was removed."""
+    """Return the text without injections, encoded text, invisible characters and forged marks, and what was removed."""
     shown, hidden = strip_invisible(text, where)
     shown, found = remove_injections(shown, where)
     return shown, (*hidden, *found)
 
 
 def strip_invisible(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return a text without invisible characters and forged marks, and what was written in those characters.
+    """Return the text without invisible characters and forged marks, and what was written in those characters.
 
     Marks may be added afterwards.
     """
@@ -91,7 +91,7 @@ def strip_invisible(text: str, where: str) -> tuple[str, tuple[RemovedPassage, .
 
 
 def remove_injections(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return a visible text without injections and encoded text, its marks unchanged, and what was removed."""
+    """Return a visible text without injections and encoded text, its marks unchanged, and the removed passages."""
     parts = [
         (part, ()) if part.startswith(MARK_PREFIX) else _remove_from_plain(part, where)
         for part in MARK_PATTERN.split(text)
@@ -112,7 +112,7 @@ def _remove_from_plain(text: str, where: str) -> tuple[str, tuple[RemovedPassage
 
 
 def _keep_printed(section: PaperSection, paper: Paper) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return the printed part of a section's source, and what is not printed."""
+    """Return the printed part of a section's source, and the part that is not printed."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
     text, hidden = remove_hidden(text, paper.form, paper.preamble)
     return text, tuple(

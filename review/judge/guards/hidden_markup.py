@@ -1,9 +1,9 @@
 """Find text in LaTeX, Markdown and HTML that a reader does not see.
 
 The usual methods are covered: white, tiny or transparent text, text shifted off the page, phantom boxes, macro
-arguments that are dropped, elements that are not displayed, link definitions. Nothing is executed. Limits: text
-that only TeX or a browser would reveal as hidden, such as a macro that builds a command or a style sheet. Judge the
-PDF if there is one.
+arguments that are dropped, elements that are not displayed, link definitions. Nothing is executed. Limits: text that
+only TeX or a browser would reveal as hidden, such as a macro that builds a command or a style sheet. Judge the PDF, if
+there is one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RULES: tuple[HidingRule, ...] = (
     (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0),
     (rf"\\colou?r{_COLOUR}", "group", 0, 0),
 )
-"""Commands, the scope that they hide, and the range of sizes that is visible."""
+"""Commands, the scope that they hide, and the range of sizes in which text is visible."""
 
 _COLOUR_BOX = re.compile(
     r"\\(?:cell|row|page|f?colou?r(?:box)?)\w*\s*(?:\[\w+\])?\s*\{(?P<ground>[^{}]*)\}[^\n]{0,60}$"
@@ -140,7 +140,7 @@ def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
     if scope == "paragraph":
         end = text.find("\n\n", begin)
         return end if end >= 0 else len(text)
-    if scope == "group":  # its brace or environment, or the next colour or size
+    if scope == "group":  # ends at its brace or environment, or at the next colour or size
         after, end = _GROUP_ENDS.search(text, begin), find_group_end(text, begin)
         return min(len(text) if end is None else end - 1, after.start() if after else len(text))
     return begin

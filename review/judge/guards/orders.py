@@ -79,7 +79,7 @@ ENGLISH = tuple(
         r")?recommend\b.{0,25}\baccept",
     )
 )
-"""Patterns of prompt injection in English, folded."""
+"""Patterns of prompt injection in English, for normalised text."""
 
 OTHERS = tuple(
     re.compile(pattern)
@@ -118,7 +118,7 @@ _ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n\s*\n\
 
 
 def is_order(sentence: str) -> bool:
-    """Return whether a sentence is a prompt injection; a scale ('from 1 to 10') is not a best score."""
+    """Return whether a sentence is a prompt injection; a scale ('from 1 to 10') does not count as a best score."""
     for reading, guessed in readings(sentence):
         plain = _RANGE.sub(" ", reading)
         if (not guessed and speaks_to_judge(plain)) or any(
@@ -205,7 +205,7 @@ _FILLED = re.compile(
 
 
 def speaks_to_judge(sentence: str) -> bool:
-    """Return whether a folded sentence addresses its judge and asks for favour."""
+    """Return whether a normalised sentence addresses its judge and asks for favour."""
     if len(sentence) > LONGEST:
         return False
     if _FILLED.search(sentence):
@@ -254,7 +254,7 @@ def tagged(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Fold a text: lower case without accents, single spaces, words joined over line ends."""
+    """Normalise a string: lower case without accents, single spaces, words joined over line ends."""
     text = re.sub(r"(?<=[^\W\d_])-\n(?=[^\W\d_])", "", text)
     text = unicodedata.normalize("NFKC", "".join(char for char in text if not unseen(char))).casefold()
     latin = (
@@ -273,7 +273,9 @@ def guesses(plain: str) -> Iterator[str]:
 
 
 def readings(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the folded text, the text with look-alike letters replaced, and guesses; each with whether it is one."""
+    """Yield the normalised text, the text with look-alike letters replaced, and guesses, each with a flag for
+    guesses.
+    """
     plain = folded(text)
     yield plain, False
     if (latin := plain.translate(_LOOKALIKE)) != plain:

@@ -4,9 +4,9 @@ Each page is rendered by poppler. A word is hidden if its box has a single colou
 invisible rendering), its height is below `MIN_WORD_HEIGHT_POINTS`, or it lies outside the page.
 
 Poppler reads tables column by column, which separates numbers from their labels. Consecutive blocks of short lines,
-many with digits and side by side, are therefore rearranged into rows by height, with `CELL_SEPARATOR` between
-cells. On a page with two columns, text left of the gap precedes text right of it, between elements that span both.
-A prompt injection that is visible in poppler's order keeps that order.
+many with digits and side by side, are therefore rearranged into rows by height, with `CELL_SEPARATOR` between cells. On
+a page with two columns, text left of the gap precedes text right of it, separately between any two elements that span
+both columns. A prompt injection that is visible in poppler's order keeps that order.
 
 Limits: a word under a photograph, or over one in similar colours; words inside an image; tables of words only.
 Pages beyond the rendering limit are not checked, and are reported. A cell of several lines becomes several rows.
@@ -31,20 +31,20 @@ from labwright.review.judge.guards.orders import orders
 from labwright.review.judge.paper_reader import PaperError
 
 CELL_SEPARATOR = " \u00a6 "
-"""Separator between cells. No heading contains it, so a row that starts with a number is not taken for one."""
+"""Separator between cells. No heading contains it, so a row that starts with a number is not mistaken for a heading."""
 MAX_CELL_WIDTH_SHARE = 0.3
-"""Share of a page's width; lines of prose columns are wider than cells."""
+"""Share of a page's width; the lines of a column of prose are wider than cells."""
 MIN_CELL_LINES_SHARE = 2 / 3
 """Minimum share of a table block's lines that are cells; a title above some rows may be wide."""
 MIN_TABLE_CELLS = 6
 MIN_DIGIT_SHARE = 1 / 3
-"""Minimum share of a table's cells with a digit. Columns of words are left as they are."""
+"""Minimum share of a table's cells with a digit. Columns of words are left unchanged."""
 MIN_COLUMN_LINES = 8
 """Minimum lines on either side of the gap on a two-column page."""
 MIN_SPANNING_WORDS = 4
 """Minimum words of an element that spans both columns."""
 MIN_OVERREACH_SHARE = 0.05
-"""Share of a page's width that a spanning element reaches into either column; a wide formula reaches less far."""
+"""Share of a page's width that a spanning element reaches into either column; a wide formula does not reach as far."""
 MAX_ROW_OFFSET_SHARE = 0.4
 """Share of a cell's height by which the middles of two cells of a row may differ."""
 
@@ -192,11 +192,15 @@ TIMEOUT_SECONDS = 120.0
 DPI = 72
 MAX_RENDERED_PAGES = 60
 MIN_WORD_HEIGHT_POINTS = 1.5
-"""Points from top to bottom of a word's box; a figure's tick label at a fifth of its size has 2."""
+"""Points from top to bottom of a word's box; a figure's tick label at a fifth of its size has 2 points."""
 MAX_WORD_HEIGHT_POINTS = 40.0
-"""Maximum height of a word; larger is a watermark, whose letters would mix with the lines. Titles have 30."""
+"""Maximum height of a word; a larger word is a watermark, whose letters would mix with the lines. Titles have 30
+points.
+"""
 MIN_HIDDEN_CHARACTERS = 4
-"""Letters and digits in a run of hidden words; a shorter run is a glyph that poppler draws elsewhere."""
+"""Minimum number of letters and digits in a run of hidden words; a shorter run is a glyph that poppler draws
+elsewhere.
+"""
 MIN_CONTRAST = 24
 """Minimum contrast (0 to 255) in the colour channel that differs most, within the middle of a word's box."""
 
@@ -269,7 +273,7 @@ def _separate_hidden(pages: list[Page], pictures: list[Path]) -> VisibleText:
 
 
 def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) -> bool:
-    """Return whether a word is visible; marks without a letter or digit are assumed to be."""
+    """Return whether a word is visible; marks without a letter or digit are assumed to be visible."""
     x0, y0, x1, y1 = word.box
     if not any(map(str.isalnum, word.text)):
         return True
@@ -289,7 +293,7 @@ def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) ->
 def read_ppm(path: Path) -> NDArray[np.uint8]:
     """Read a binary PPM as (rows, columns, 3).
 
-    Pillow refuses images as large as a PDF page may be.
+    Pillow is not used, since it refuses images as large as a PDF page may be.
     """
     data = path.read_bytes()
     head = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)

@@ -1,4 +1,4 @@
-"""Register the function that measures cells, and restrict a cell's output to its own dataset and condition."""
+"""Register the function that measures cells, and restrict each cell's output to its own dataset and condition."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def resolve_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
 
 
 def add_cell_name(name: str, cell: str | None = None) -> str:
-    """Add the name of the cell (or the one given) to a file name, before its extension: `net__digits__cnn.pt`.
+    """Add the name of the current cell (or of the given one) to a file name, before its extension:
+    `net__digits__cnn.pt`.
 
     Raises `LabError` if the result is too long.
     """

@@ -1,8 +1,8 @@
-"""Run one script or cell in this process: the whole program, and then the function that it registered.
+"""Run one script or cell in this process: first the whole program, then the function that it registered.
 
 The process is forked from one that has only preloaded modules (`lab._zygote`), so it starts like a fresh interpreter,
 with pristine files, its own `__main__` and fresh seeds. Output goes through pipes and the result through a socket;
-nothing in memory survives. Open files are flushed at the end; `atexit` handlers do not run.
+nothing in memory is kept. Open files are flushed at the end; `atexit` handlers do not run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProcessState:
     building_digest = ""
     """Digest of the shared value that this process was forked to build."""
     recorded_reads: dict[str, str] | None = None
-    """What a shared value being built has read of the cell so far: name -> value as text."""
+    """Values that a shared value under construction has read from the cell so far: name -> value as text."""
     outputs: tuple[int, int] = (1, 2)
     """Descriptors for standard output and error."""
     crash_log = 2
@@ -54,7 +54,7 @@ class ProcessState:
 
 
 class ProgramCell(LabCell):
-    """The cell passed to the program. Records what a shared value reads of it while being built."""
+    """The cell passed to the program. Records the values that a shared value reads from it while it is built."""
 
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
@@ -115,29 +115,29 @@ class CellSetting(Mapping[str, Any]):
 
 
 _MISSING_HYPERPARAMETER = types.SimpleNamespace()
-"""Stands for a hyperparameter that an arm does not have."""
+"""Marks a hyperparameter that an arm does not have."""
 
 
 def record_read(what: str, value: object) -> None:
-    """Record that a shared value being built has read this from its cell."""
+    """Record that a shared value under construction has read this from its cell."""
     if ProcessState.recorded_reads is not None:
         ProcessState.recorded_reads[what] = repr(value)
 
 
 def record_all_reads() -> None:
-    """Record that a shared value being built may have read anything from its cell."""
+    """Record that a shared value under construction may have read any part of its cell."""
     if ProcessState.recorded_reads is not None and (cell := _job.read_job().cell) is not None:
         ProcessState.recorded_reads |= {what: repr(value) for what, value in _list_fields(cell).items()}
 
 
 def matches_reads(reads: Mapping[str, str], cell: LabCell) -> bool:
-    """Whether this cell has the same values for everything that a shared value has read."""
+    """Whether this cell has equal values for all that a shared value has read."""
     fields = _list_fields(cell)
     return all(repr(fields.get(what, _MISSING_HYPERPARAMETER)) == value for what, value in reads.items())
 
 
 def _list_fields(cell: LabCell) -> dict[str, object]:
-    """Return all readable fields of a cell. The set of hyperparameter names counts as a field."""
+    """Return all readable fields of a cell. The set of hyperparameter names counts as one field."""
     plain = {name: value for name, value in vars(cell).items() if name != "setting"}
     return {
         **plain,
@@ -149,7 +149,8 @@ def _list_fields(cell: LabCell) -> dict[str, object]:
 def prepare_process(crash_log: int) -> None:
     """Prepare this process before the first fork."""
     ProcessState.crash_log = crash_log
-    importlib.import_module("numpy.random")  # numpy imports this on first use, and every cell is seeded
+    # numpy imports this on first use, which is in every cell, since every cell is seeded
+    importlib.import_module("numpy.random")
     from IPython.core import ultratb
 
     try:
@@ -171,7 +172,7 @@ def run_process(
 ) -> NoReturn:
     """Run the script or cell, report how it ended, and exit. With `building`, stop at that shared value.
 
-    Nothing of the program runs before `enter_walls`.
+    No part of the program runs before `enter_walls`.
     """
     end: dict[str, Any] = {"status": "ok"}
     try:
@@ -195,7 +196,7 @@ def run_process(
 
 
 def _initialize(current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str) -> None:
-    os.setsid()  # so that all of its child processes can be killed with it
+    os.setsid()  # so that all of its child processes can be killed together with it
     LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -227,7 +228,7 @@ def _redirect_output(descriptors: tuple[int, int]) -> None:
 
 
 def _run_program(current: JobFile) -> None:
-    """Run the program, then its function. Raises whatever these raise."""
+    """Run the program, then its function. Raises their errors."""
     entry = os.path.join(current.folder, current.entry)
     os.chdir(current.folder)
     os.environ["HOME"] = str(current.folder)
@@ -326,7 +327,7 @@ def is_builder() -> bool:
 
 
 def is_building(digest: str) -> bool:
-    """Whether this process was forked to build that value."""
+    """Whether this process was forked to build the given value."""
     return can_ask() and ProcessState.building_digest == digest
 
 
@@ -341,8 +342,9 @@ def request_build(digest: str, where: str) -> bool:
 
 
 def build_for_others(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
-    """Return the result of `build()` with that seed (also as `lab.seed`), and what it read of the cell. Its output is
-    shown."""
+    """Return the result of `build()` with that seed (also as `lab.seed`), and the values that it read from the
+    cell. Its output is shown.
+    """
     _change_job(seed=seed)
     seed_all(seed)
     _redirect_output(ProcessState.outputs)
@@ -352,7 +354,7 @@ def build_for_others(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str
 
 
 def exit_as_built(sealed: str) -> NoReturn:
-    """Exit after building the value, reporting its name."""
+    """Report the name of the built value and exit."""
     _exit({"status": "ok", "sealed": sealed})
 
 

@@ -20,7 +20,7 @@ from lab._job import LabError, require_experiment
 Array = NDArray[Any]
 
 # scikit-learn includes these datasets with all labels. Without isolation their files are accessible, so at least the
-# loaders are replaced: this prevents mistakes, not attacks.
+# loaders are replaced: this prevents mistakes but not attacks.
 REPLACED_LOADERS = {
     "load_digits": "digits",
     "load_breast_cancer": "breast_cancer",
@@ -31,7 +31,7 @@ REPLACED_LOADERS = {
 
 
 MIN_MAPPED_BYTES = 2**24
-"""Size from which an array is mapped from disk instead of loaded."""
+"""Minimum size of an array that is mapped from disk instead of loaded."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Labelled:
 
     x of a table is (examples, features) float32; of images (examples, height, width, channels) float32 in [0, 1], or
     uint8 for large sets; of other arrays the original type (int64 tokens stay int64); of texts (examples,) str. Large
-    arrays are mapped from disk: rows are read when used.
+    arrays are mapped from disk: rows are read when they are used.
     """
 
     x: Any
     y: Array
     meta: dict[str, Array] = field(default_factory=dict[str, Array])
-    """Column -> (examples,) texts, for columns shown in addition to the features; empty for most datasets."""
+    """Column -> (examples,) strings, for columns shown in addition to the features; empty for most datasets."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,9 @@ def data(name: str) -> Dataset | Folder:
 
 
 def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    """Return an array of a view, loaded if small, mapped from disk if large. Changes to it are not written back."""
+    """Return an array of a view, loaded if small, mapped from disk if large. Changes to the array are not written
+    back.
+    """
     if info.file_size < MIN_MAPPED_BYTES:
         with file.open(info) as member:
             return np.lib.format.read_array(member, allow_pickle=False)
@@ -185,7 +187,7 @@ def _read_x(view: dict[str, Array], split: str) -> Any:
 
 
 class MappedTexts:
-    """Texts on disk: (examples,) str, read when accessed."""
+    """Strings on disk: (examples,) str, read when accessed."""
 
     def __init__(self, data: Array, ends: Array) -> None:
         self._data, self._ends = data, ends
@@ -223,7 +225,7 @@ class MappedRows:
 
 
 def replace_loaders(datasets: ModuleType) -> None:
-    """Replace those loaders of `sklearn.datasets` whose labels are withheld by an error that names the alternative."""
+    """Replace the loaders of `sklearn.datasets` whose labels are withheld by an error that names the alternative."""
 
     def refuse(loader: str, name: str, *_: object, **__: object) -> NoReturn:
         raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")

@@ -1,8 +1,8 @@
 """Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
 The format is `record.schema.figures.FigureFacts`. The host treats it as untrusted, since code can write anything there.
-A plot never fails because of this: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the rest is
-left out (`cut`).
+A plot never fails because of this: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining
+facts are left out (`cut`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ MAX_FIGURE_SECONDS = 2.0
 _MAX_TEXT_CHARS = 300
 """Maximum number of characters kept of a label or title."""
 _MAX_PANELS, _MAX_SERIES, _MAX_WORDS = 36, 40, 40
-"""Maximum numbers recorded: axes per figure; series, and tick labels, legend entries or notes, per axes."""
+"""Maximum numbers of recorded items: axes per figure; series per axes; and tick labels, legend entries or notes per
+axes.
+"""
 
 
 def watch_figures(figure_class: Any) -> None:
@@ -43,7 +45,7 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
     import matplotlib  # already imported, since a figure was saved
 
     settings = matplotlib.rcParams
-    with contextlib.suppress(Exception):  # saving must not fail; without facts the host judges the image alone
+    with contextlib.suppress(Exception):  # saving must not fail; without facts the host judges only the image
         if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an extension if there is none
             path = f"{path.rstrip('.')}.{settings['savefig.format']}"
         try:
@@ -61,14 +63,14 @@ def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     saved."""
     until = time.monotonic() + MAX_FIGURE_SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
-    figure.draw_without_rendering()  # saving may have moved texts, at another dpi or by cropping
+    figure.draw_without_rendering()  # saving may have moved labels, at another dpi or by cropping
     return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _build_drawn_facts(
         figure, tight, until
     )
 
 
 def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
-    """Describe the content of each axes, and the positions of texts."""
+    """Describe the content of each axes, and the positions of labels."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
     outside = [
@@ -113,7 +115,7 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
         "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison)),
     }
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
-    with contextlib.suppress(Exception):  # artists may come from any library: record what is possible
+    with contextlib.suppress(Exception):  # artists may come from any library, so record as much as possible
         series = _series.collect_series(axes)
         labels = {line.label for line in series if line.label}
         drawn, labelled = _series.count_series(series)
@@ -179,7 +181,7 @@ def _find_label(axes: Any, which: str) -> str:
 
 
 def _has_legend(axes: Any, plots: list[Any], labels: set[str]) -> bool:
-    """Whether a legend explains these series: of the axes, the figure, or another panel."""
+    """Whether a legend explains these series: a legend of the axes, of the figure, or of another panel."""
     if axes.get_legend() is not None or axes.figure.legends or axes.get_figure(root=True).legends:
         return True
     others = (other.get_legend() for other in plots)

@@ -1,11 +1,11 @@
 """Fingerprint a function: equal only for functions that see equal values when called without arguments.
 
-It covers the function's code, closure, defaults and bound object, and of the globals and modules that it names, the
-parts whose names occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can
-be pickled; arrays and tensors count by their bytes, library functions and classes by name. The program's cell only
-counts as such: reads from it are recorded when they happen (`lab._child`).
+It covers the function's code, closure, defaults and bound object, and the parts of globals and modules whose names
+occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can be pickled;
+arrays and tensors count by their bytes, library functions and classes by name. The program's cell counts only as an
+object, since reads from it are recorded when they happen (`lab._child`).
 
-Limits: other influences are not seen (files, the environment, internal state of a library).
+Limits: other influences (files, the environment, internal state of a library) are not seen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ATOMIC_TYPES: tuple[type, ...] = (
     type(NotImplemented),
 )
 _FINGERPRINTED_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
-"""Double-underscore methods of a class that count."""
+"""Double-underscore methods that count as part of a class."""
 
 _NAMED_TYPES: tuple[type, ...] = (
     types.BuiltinFunctionType,
@@ -50,7 +50,7 @@ _NAMED_TYPES: tuple[type, ...] = (
 
 
 class NotComparable(Exception):
-    """A function depends on something that cannot be compared. The message names it."""
+    """A function depends on a value that cannot be compared. The message names it."""
 
 
 def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:
@@ -68,7 +68,8 @@ class FingerprintWalk:
     def add(self, value: Any, where: str) -> None:
         """Add a value; `where` describes it in error messages."""
         if type(value) in _ATOMIC_TYPES:
-            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has another folder
+            # a build has a different folder
+            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))
             return
         if id(value) in self._seen:
             self._update("again", str(self._seen[id(value)]))
@@ -186,7 +187,7 @@ class FingerprintWalk:
                 self._add_module(value, names, set())
 
     def _add_module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
-        """Add the named parts of a module, which the program may have changed."""
+        """Add the named parts of a module, since the program may have changed them."""
         looked.add(module.__name__)
         is_own = self._is_of_program_file(getattr(module, "__file__", None))
         for name in sorted(names & vars(module).keys()):
@@ -219,7 +220,7 @@ class FingerprintWalk:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _add_object(self, value: Any, where: str) -> None:
-        """Add an object that can be pickled, by the parts that it would be restored from."""
+        """Add an object that can be pickled, by the parts from which it would be restored."""
         kind = cast(type[Any], type(value))
         if kind in _NAMED_TYPES:
             self._update(

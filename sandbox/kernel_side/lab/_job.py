@@ -24,7 +24,7 @@ class LabError(Exception):
     """`lab` was used incorrectly. The message says what was expected and what was given."""
 
     diverged = False
-    """Whether it is about a value that is not finite, or too large."""
+    """Whether the cause is a value that is not finite or too large."""
 
 
 def not_finite_error(message: str) -> LabError:
@@ -43,7 +43,7 @@ class LabCell:
     level: str = ""
     trial: int = 0
     share: float = 1.0
-    """Share of the training steps to run: below 1 in short trials, unless these are limited by examples."""
+    """Share of the training steps to run: below 1 in short trials, unless these use fewer examples instead."""
     seed: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """Hyperparameter -> value, for this arm in this trial."""
@@ -132,7 +132,7 @@ def require_experiment(function: str) -> JobFile:
 
 
 def seed_everything() -> None:
-    """Seed random, numpy and torch with `lab.seed`. If torch is imported later, it is seeded then."""
+    """Seed random, numpy and torch with `lab.seed`. If torch is imported later, it is seeded at that time."""
     seed_all(read_job().seed)
 
 

@@ -51,7 +51,7 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
         answer = Path(scratch) / "answer"
         command = [sys.executable, str(work), *arguments]
         if callable(work):
-            cloudpickle: Any = import_module("cloudpickle")  # some environments lack it
+            cloudpickle: Any = import_module("cloudpickle")  # some environments do not have it
             packed = Path(scratch) / "work"
             try:
                 packed.write_bytes(cloudpickle.dumps(work))

@@ -18,7 +18,7 @@ LlmMessages = str | Sequence[dict[str, str]]
 _MAX_MESSAGE_BYTES = 2**20
 _MAX_AT_ONCE = 64
 _PROGRESS_SECONDS = 30.0
-"""Interval between progress lines in seconds, which show that the code is alive."""
+"""Interval in seconds between progress lines, which show that the code is alive."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LabLlmAnswer:
     model: str = ""
     """Model version that answered."""
     finish: str = ""
-    """Why the answer ended: "stop", "length", ..."""
+    """The reason why the answer ended: "stop", "length", ..."""
     logprobs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """`token`, `logprob` and `top` (token -> logprob) of each token, if requested."""
 
@@ -59,7 +59,9 @@ class LabLlm:
         max_tokens: int | None = None,
         logprobs: int | None = None,
     ) -> LabLlmAnswer:
-        """Return the answer to a text, or to a list of {"role": ..., "content": ...}. Raises `LabError`."""
+        """Return the answer to a prompt, given as a string or as a list of {"role": ..., "content": ...}. Raises
+        `LabError`.
+        """
         return self.ask_many([messages], schema, temperature=temperature, max_tokens=max_tokens, logprobs=logprobs)[0]
 
     def ask_many(
@@ -71,7 +73,7 @@ class LabLlm:
         max_tokens: int | None = None,
         logprobs: int | None = None,
     ) -> list[LabLlmAnswer]:
-        """Return the answers to many questions in order, asked with as much concurrency as the study allows."""
+        """Return the answers to many questions in order, asked with the maximum concurrency of the study."""
         common = {
             "subject": self.name,
             "json_schema": schema,

@@ -1,4 +1,4 @@
-"""Write numbers and arrays of the experiment to plain files that the host reads as untrusted."""
+"""Write numbers and arrays of the experiment to plain files, which the host reads as untrusted."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def to_array(values: object, where: str) -> NDArray[Any]:
 
 
 def _to_numpy_input(values: Any) -> Any:
-    """Replace tensors and sparse matrices by something that numpy accepts."""
+    """Replace tensors and sparse matrices by values that numpy accepts."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         dense: Any = values.detach().cpu().to_dense().resolve_conj().resolve_neg()
@@ -119,7 +119,7 @@ class TooLarge(LabError):
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
-    """Write a file or folder atomically, even if the process is killed meanwhile.
+    """Write a file or folder atomically, even if the process is killed.
 
     The temporary name is unique per process and thread. Raises `TooLarge` beyond `limit` bytes.
     """

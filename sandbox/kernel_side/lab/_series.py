@@ -1,4 +1,4 @@
-"""Collect the data series on matplotlib axes, counted as a reader would.
+"""Collect the data series on matplotlib axes, counted in the way of a reader.
 
 Error bars belong to their line; reference lines and confidence bands are not series; the boxes of a boxplot count once,
 and so do single bars without a label.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PARTS_GROUP = "parts of something that is counted itself"
+PARTS_GROUP = "parts of an element that is counted itself"
 MAX_VALUES = 200_000
 """Maximum number of values used for the statistics of a series; longer series are sampled evenly."""
 _MAX_TEXT_CHARS = 100
@@ -21,7 +21,7 @@ _MAX_TEXT_CHARS = 100
 
 @dataclass(frozen=True)
 class PlottedSeries:
-    """Something drawn from data; `label` is empty if a legend would leave it out."""
+    """An element drawn from data; `label` is empty if a legend would leave it out."""
 
     label: str
     group: object
@@ -38,10 +38,12 @@ class PlottedSeries:
 
 
 def collect_series(axes: Any) -> list[PlottedSeries]:
-    """Collect everything on the axes that was drawn from data; parts of something else have the group `PARTS_GROUP`."""
+    """Collect all elements on the axes that were drawn from data; parts of other elements have the group
+    `PARTS_GROUP`.
+    """
     taken: set[int] = set()
     series = [*_collect_containers(axes, taken), *_collect_lines(axes, taken), *_collect_collections(axes, taken)]
-    for image in axes.images:  # a colour picture needs no scale; one number per pixel needs one
+    for image in axes.images:  # a colour picture needs no scale, but an image of one number per pixel does
         values = to_numbers(image.get_array())
         series.append(
             PlottedSeries(get_legend_label(image), "image", "image" if values.ndim == 2 else "picture", values, {})
@@ -61,7 +63,7 @@ def collect_series(axes: Any) -> list[PlottedSeries]:
 
 
 def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
-    """Return how many series a reader sees, and how many of them are labelled.
+    """Return the number of series that a reader sees, and the number of those that are labelled.
 
     A single point without a label marks a position on another series.
     """
@@ -102,7 +104,7 @@ def build_fields(series: PlottedSeries) -> dict[str, Any]:
 
 
 def has_spread(axes: Any) -> bool:
-    """Whether a band, error bars, boxes, intervals or points of single runs are drawn."""
+    """Whether the plot has a band, error bars, boxes, intervals or points of single runs."""
     kinds = " ".join(type(collection).__name__ for collection in axes.collections)
     return (
         "Poly" in kinds
@@ -175,7 +177,8 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         if id(line) in taken or not is_in_data(line, axes):
             continue
         look, heights = _describe_line(line), _select_finite(line.get_xydata())
-        if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what the author excludes from the legend
+        # parts of a boxplot, and elements that the author excludes from the legend
+        if str(line.get_label()) == "_nolegend_":
             yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
         else:
             yield PlottedSeries(
@@ -243,7 +246,7 @@ def _describe_patch(patch: Any) -> dict[str, str]:
 
 
 def _to_hex(colour: Any) -> str:
-    """Return #rrggbb without transparency; empty if there is no single colour."""
+    """Return the colour as #rrggbb without transparency; empty if there is no single colour."""
     from matplotlib.colors import to_hex, to_rgba_array  # a script may not use matplotlib
 
     try:

@@ -1,14 +1,15 @@
 """Values shared by the cells of a study (prepared data, embeddings): built once, sealed on disk, mapped read-only.
 
-Guarantees: a cell only gets a value built for another cell if its own could not differ: key, text of `build`,
-everything that it captures or names (`lab._fingerprint`), all visible program files, the share of training examples,
-and everything that the build read from its cell are equal. A build that captures something incomparable is refused.
-Limits: dependence on the cell by files, environment, or internal state of a library is not detected.
+Guarantees: a cell gets a value that was built for another cell only if its own could not differ: key, source of
+`build`, everything that it captures or names (`lab._fingerprint`), all visible program files, the share of training
+examples, and everything that the build read from its cell are equal. A build that captures an object that cannot be
+compared is refused. Limits: dependence on the cell by files, environment, or internal state of a library is not
+detected.
 
 A value is built in a separate process, which runs the same program for the same cell up to that call, with a seed
-derived only from key and text. So its bytes do not depend on which cell comes first, and two arms with different files
-draw the same numbers under the same key. A plain script builds it in place with the same seed, and then continues with
-its own random numbers.
+derived only from key and source. Therefore its bytes do not depend on which cell comes first, and two arms with
+different files draw the same numbers under the same key. A plain script builds it in place with the same seed, and then
+continues with its own random numbers.
 
 Arrays are stored one after the other in a file that is mapped into memory; the objects around them are pickled
 (protocol 5).
@@ -52,7 +53,7 @@ _READ_ERRORS = (
     LookupError,
     pickle.UnpicklingError,
 )
-"""Errors raised for a damaged file, or one with objects that this code no longer knows."""
+"""Errors raised for a damaged file, or for objects that this code no longer knows."""
 
 
 def shared(key: str, build: Callable[[], Any]) -> Any:
@@ -73,7 +74,7 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     except NotComparable as error:
         raise LabError(
             f"{where}: the build depends on {error}, which cannot be compared between "
-            "cells: use numbers, texts, arrays, or lists or functions of these instead"
+            "cells: use numbers, strings, arrays, or lists or functions of these instead"
         ) from None
     if _child.is_building(digest):
         value, reads = _child.build_for_others(seed, build)
@@ -87,7 +88,7 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
             return _read_value(path)
         _seal_value(path, _build_aside(seed, build), {}, where, current.checkpoint_bytes)
     elif not _child.request_build(digest, where):
-        return build()  # while building another value, which depends on this one
+        return build()  # while another value is built that depends on this one
     elif (path := find_value(current, digest)) is None:
         raise LabError(f"{where} was built but cannot be read")
     return _read_value(path)
@@ -110,7 +111,7 @@ def find_value(current: JobFile, digest: str) -> Path | None:
 
 
 def _get_own_path(place: Path) -> Path:
-    """Return where a process that cannot request builds stores a value, shared if permitted."""
+    """Return the path at which a process that cannot request builds stores a value; it is shared if permitted."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(place.parent, os.W_OK):
         place = Path(tempfile.gettempdir(), "shared", place.name)

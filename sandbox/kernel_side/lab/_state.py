@@ -1,7 +1,7 @@
 """State that outlives this process: checkpoints for another attempt of this node, artifacts for other cells and nodes.
 
 Also gives access to models fetched by the host. Checkpoints are pickled (by torch if loaded) and only read in kernels:
-the host copies them unread.
+the host copies them without reading them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def checkpoint(state: object, name: str = "state") -> None:
 
 
 def restore(name: str = "state") -> Any:
-    """Return the last state saved under this name, by this attempt or an interrupted one of this node; None if there is
-    none.
+    """Return the last state saved under this name, by this attempt or an interrupted one of this node; None if no state
+    was saved.
 
     Tensors are on their original device. Raises `LabError` if the state cannot be read.
     """
@@ -79,7 +79,7 @@ def read_value(path: Path) -> Any:
 
 
 def save_artifact(name: str, content: object) -> None:
-    """Save a file, a folder (by path) or an array for others, replacing an artifact of the same name.
+    """Save a file, a folder (by path) or an array for other nodes or cells, replacing an artifact of the same name.
 
     In a cell, the name of the cell is added before the extension. Raises `LabError` if the content is invalid or the
     artifacts of this attempt exceed the quota.
@@ -143,7 +143,9 @@ def _find_arm_artifact(name: str, arm: str) -> Path:
 
 
 def pretrained(id: str, revision: str | None = None) -> Path:
-    """Return the folder of a pretrained model, for `from_pretrained`. Raises `LabError` if it was not fetched."""
+    """Return the folder of a pretrained model, for `from_pretrained`. Raises `LabError` if the model was not
+    fetched.
+    """
     has = require_experiment("pretrained").pretrained
     fits = [
         path

@@ -49,10 +49,10 @@ def submit(
     metric: str = "",
     agreement: Mapping[int, Any] | None = None,
 ) -> None:
-    """Submit one row per example, in the order of `.x`. Raises `LabError` if it could not be scored.
+    """Submit one row per example, in the order of `.x`. Raises `LabError` if the submission could not be scored.
 
-    In a cell, dataset and condition default to the cell's. `answers` and `judged` cite answers of language models
-    (`lab.llm`), which the host parses according to `read`.
+    In a cell, dataset and condition default to those of the cell. `answers` and `judged` cite answers of language
+    models (`lab.llm`), which the host parses according to `read`.
     """
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
@@ -94,7 +94,7 @@ def _submit_cited(
     metric: str,
     agreement: Mapping[int, Any] | None,
 ) -> None:
-    """Submit, for each row, the ids of the answers that are its prediction, or a model's grade of it."""
+    """Submit, for each row, the ids of the answers that form its prediction, or a model's grade of it."""
     if sum(one is not None for one in given) != 1:
         raise LabError(f"{where}: give exactly one of answers=, judged=, predictions=, probabilities=, logits=")
     answers, judged = given[:2]

@@ -1,7 +1,7 @@
-"""Find texts of a matplotlib figure that are clipped, overlap each other or lie on another panel.
+"""Find labels of a matplotlib figure that are clipped, overlap each other or lie on another panel.
 
-Boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated texts are not compared with each other.
-Limited to `MAX_TEXTS` texts and the time `until`; the result says if something was left out.
+Boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated labels are not compared with each other.
+Limited to `MAX_TEXTS` labels and the time `until`; the result says if labels were left out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MAX_TEXT_CHARS = 80
 _MAX_FINDINGS = 20
 """Maximum number of findings of each kind."""
 _MIN_OVERLAP_SHARE = 0.02
-"""Minimum share of the smaller box that must be covered for two texts to overlap."""
+"""Minimum share of the smaller box that must be covered for two labels to count as overlapping."""
 
 
 @dataclass(frozen=True)
 class FigureText:
-    """A text or legend; `legend` items are compared as a whole."""
+    """A label or legend; the items of `legend` are compared as a whole."""
 
     text: str
     kind: str
@@ -38,11 +38,11 @@ class FigureText:
 
 @dataclass(frozen=True)
 class FigureTexts:
-    """All visible texts, and whether some were left out."""
+    """All visible labels, and whether some were left out."""
 
     items: list[FigureText]
     inside: list[FigureText]
-    """Texts inside legends, for their size."""
+    """Labels inside legends, for their size."""
     is_truncated: bool
 
 
@@ -114,7 +114,7 @@ def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
 
 
 def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
-    """Find texts with at least a tenth of their height or width outside the canvas."""
+    """Find labels with at least a tenth of their height or width outside the canvas."""
     beyond: list[str] = []
     for item in texts.items:
         room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
@@ -124,7 +124,7 @@ def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
 
 
 def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
-    """Find pairs of overlapping texts, and texts on another panel; the worst first."""
+    """Find pairs of overlapping labels, and labels on another panel; the worst first."""
     hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
     return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
 
@@ -164,7 +164,7 @@ def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterato
 
 
 def compute_covered_share(axes: Any) -> float:
-    """Return the share of drawn data under a legend: lines, points of scatters, ends of bars."""
+    """Return the share of drawn data (lines, points of scatters, ends of bars) that lies under a legend."""
     legends = [
         legend
         for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)

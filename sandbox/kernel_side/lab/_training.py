@@ -1,7 +1,8 @@
-"""Count training in this process without the code's help: steps, rows and parameters, for torch and scikit-learn.
+"""Count training in this process without cooperation of the code: steps, rows and parameters, for torch and
+scikit-learn.
 
 It counts calls and does not change any computation. Limits: other training (in numpy, in other processes, in compiled
-functions) is not seen; code can write anything here.
+functions) is not seen; code can manipulate the counts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class TrainingCounters:
     steps = 0
     """Steps of torch optimizers, and iterations reported by scikit-learn estimators."""
     rows = 0
-    """Rows passed to a model before its step (to the first of several), or to a scikit-learn fit."""
+    """Rows passed to a model before its step (of several models, to the first), or to a scikit-learn fit."""
     parameters = 0
     """Largest set of parameters passed to an optimizer, or fitted by an estimator."""
     depth = 0
@@ -40,7 +41,7 @@ def read_counters() -> dict[str, int | None]:
 def watch_torch(torch: Any) -> None:
     """Count optimizer steps, and the rows passed to modules while training.
 
-    A wrapped call costs less than a global hook, which slows down every call of a module.
+    Calls are wrapped because a global hook would slow down every call of a module.
     """
     call = torch.nn.Module.__call__
     compiling, tracing, grad = torch.compiler.is_compiling, torch.jit.is_tracing, torch.is_grad_enabled
@@ -57,7 +58,7 @@ def watch_torch(torch: Any) -> None:
         TrainingCounters.rows_by_module[mark] = TrainingCounters.rows_by_module.get(mark, 0) + first.shape[0]
 
     @functools.wraps(call)
-    def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name used by torch, which it skips
+    def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name used by torch, which skips it
         if compiling():
             return call(module, *args, **named)
         if not TrainingCounters.depth:
@@ -124,7 +125,7 @@ def watch_sklearn(base: Any) -> None:
 
 
 def _record_fit(estimator: Any, rows: Any) -> None:
-    """Record the counts of an estimator that predicts; `rows` are those of an outermost fit."""
+    """Record the counts of an estimator that predicts; `rows` is the number of rows of an outermost fit."""
     if not hasattr(estimator.__class__, "predict"):
         return
     if rows is not None:

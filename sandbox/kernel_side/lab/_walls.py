@@ -1,10 +1,10 @@
-"""Isolate one cell (or script) from other cells in the same kernel: what its process can see and do.
+"""Isolate one cell (or script) from other cells in the same kernel: it limits what the process can see and do.
 
 Guarantees, if the kernel runs in a sandbox with user namespaces: the process sees its own folder, private /tmp,
-/dev/shm and cache, shared values and its inputs read-only, and nothing of other cells' folders or the kernel's
-connection. System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount
-anything, nor read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its
-zygote, which ends its kernel.
+/dev/shm and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's connection.
+System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, nor
+read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its zygote, which
+ends its kernel.
 
 Source: mount_namespaces(7), capabilities(7), ptrace(2) ("Ptrace access mode checking").
 """
@@ -33,7 +33,7 @@ _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _JOIN, _CLEAR, _GET_PERSISTENT = 1, 7, 22
 _USER_KEYRINGS, _PROCESS_KEYRING = (-4, -5), -2
 _SMALL_TMPFS_OPTIONS = b"size=1m,mode=755"
-"""Options for folders that only contain mount points."""
+"""Mount options for folders that contain only mount points."""
 
 
 class WallsError(OSError):
@@ -45,7 +45,7 @@ class KernelWalls:
     """Folders shared by all cells of a kernel. Paths are as seen by the zygote."""
 
     root: str
-    """The kernel's folder, which contains those of the cells."""
+    """The kernel's folder, which contains the folders of the cells."""
     scratch: str
     """The folder for communication with the host."""
     cache: str
@@ -53,7 +53,7 @@ class KernelWalls:
 
     @classmethod
     def from_environment(cls) -> KernelWalls | None:
-        """Return None if the host found that cells cannot be isolated."""
+        """Return None if the host has found that cells cannot be isolated."""
         if os.environ.get("LAB_WALLS") != "1":
             return None
         return cls(
@@ -73,7 +73,7 @@ class PrivateRoom:
 
     @classmethod
     def create(cls, walls: KernelWalls) -> PrivateRoom:
-        """Create one. Its cache contains what libraries would rebuild in each process: matplotlib's font list."""
+        """Create one. Its cache contains a file that each process would otherwise rebuild: matplotlib's font list."""
         place = tempfile.mkdtemp(prefix="room-", dir=walls.tmp)
         for name in ("tmp", "cache/shared"):
             os.makedirs(f"{place}/{name}")

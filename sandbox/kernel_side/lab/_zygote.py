@@ -1,7 +1,7 @@
-"""The process from which cells and scripts are forked one after the other (`lab._child`), each isolated (`lab._walls`).
+"""The process from which cells and scripts are forked in sequence (`lab._child`), each isolated (`lab._walls`).
 
-The kernel starts it by `exec`, and it preloads modules. It executes no experiment code, never computes and never
-touches CUDA, since forks of a process that did may hang. It has the capability needed for isolation, which no
+The kernel starts it by `exec`, and it preloads modules. It executes no experiment code, never computes and never uses
+CUDA, since forks of a process that has done so may hang. It has the capability needed for isolation, which no
 experiment code ever has. It has shared values built on request, forwards interrupts, and kills a cell with all of its
 child processes.
 
@@ -46,7 +46,7 @@ _MAX_LINE_BYTES = 8 * 2**20
 _MAX_CRASH_BYTES = 2**20
 """Number of bytes kept of a child's crash report."""
 _MAX_NESTED_BUILDS = 20
-"""Maximum number of shared values that are built for one another."""
+"""Maximum nesting depth of shared values that are built for one another."""
 
 
 def serve(number: int) -> NoReturn:
@@ -102,7 +102,7 @@ def _import_ahead(modules: list[str]) -> str:
 
 
 class SharedProcessState:
-    """State shared by the processes of all cells, which a cell could change for later ones."""
+    """State shared by the processes of all cells, which a cell could change for later cells."""
 
     def __init__(self) -> None:
         self._processes = (os.getpid(), os.getppid())
@@ -112,7 +112,7 @@ class SharedProcessState:
         self._initial_files = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
 
     def clean_up(self, walls: KernelWalls | None) -> bool:
-        """Remove traces of a cell that the next one could find; return False if that is not possible."""
+        """Remove traces of a cell that the next cell could find; return False if that fails."""
         if walls is not None:
             _walls.clear_keyrings()
         for place, kept in self._initial_files.items():
@@ -152,7 +152,7 @@ class ChildProcess:
 
 
 class CellSupervisor:
-    """Supervises one cell or script, from its fork until all of its processes are gone."""
+    """Supervises one cell or script, from its fork to the end of all of its processes."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class CellSupervisor:
     def _run_child(self, current: JobFile, building: str = "") -> dict[str, Any]:
         """Fork a process, serve its requests until it has ended, and return how it ended."""
         room = PrivateRoom.create(self._walls) if self._walls is not None else None
-        # a separate file, since a cell could write to later cells through the kernel's
+        # a separate file, since through the kernel's file a cell could affect later cells
         crash = os.memfd_create("crash")
         try:
             return self._serve_child(self._fork(current, room, building, crash))
@@ -201,7 +201,8 @@ class CellSupervisor:
     def _fork(self, current: JobFile, room: PrivateRoom | None, building: str, crash: int) -> ChildProcess:
         own_end, child_end = socket.socketpair()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # about other threads: those of libraries hold no locks
+            # the warning is about other threads, but threads of libraries hold no locks
+            warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
             os.dup2(crash, self._crash_log, inheritable=False)
@@ -232,7 +233,7 @@ class CellSupervisor:
                 self._kill_if_late()
                 code = _get_exit_code(process.pid)
             self._live_processes.remove(process)
-            self._signal_child(process, signal.SIGKILL)  # its group may outlive it
+            self._signal_child(process, signal.SIGKILL)  # its group may exist longer than the process
             if not self._live_processes:
                 _kill_descendants()
             while (
@@ -274,18 +275,18 @@ class CellSupervisor:
         if "end" in message:
             self._peak = max(self._peak, _read_peak_bytes(process.pid))
             process.end = _parse_end(message["end"])
-            # with its group, or processes that notice its end may still print something
+            # together with its group, since processes that notice its end may still print output
             self._signal_child(process, signal.SIGKILL)
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
             answer = json.dumps(self._build_shared_value(digest)).encode() + b"\n"
-            process.channel.setblocking(False)  # it may have been killed meanwhile, or not be reading
+            process.channel.setblocking(False)  # it may have been killed, or may not be reading
             _try_action(lambda: process.channel.sendall(answer))
             process.channel.setblocking(True)
 
     # --- shared values ------------------------------------------------------------------------------------------------
 
     def _build_shared_value(self, digest: str) -> dict[str, Any]:
-        """Build and seal a shared value in a child process, unless another kernel of the run has built it meanwhile."""
+        """Build and seal a shared value in a child process, unless another kernel of the run has already built it."""
         if digest in self._building:
             return {"built": False}
         if len(self._building) >= _MAX_NESTED_BUILDS:
@@ -394,7 +395,7 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 def _cache_font_list(files: Mapping[str, bytes]) -> None:
     """Build matplotlib's font list in the shared cache if a program uses matplotlib.
 
-    A separate process does this, since the caches of cells are removed with them.
+    A separate process does this, since the cache of a cell is removed together with the cell.
     """
     if not any(b"matplotlib" in text for name, text in files.items() if name.endswith(".py")):
         return
@@ -425,7 +426,7 @@ def _read_peak_bytes(pid: int) -> int:
 
 
 def _is_readable(one: socket.socket) -> bool:
-    """Whether the socket has data to read."""
+    """Whether the socket has unread data."""
     with selectors.DefaultSelector() as selector:
         selector.register(one, selectors.EVENT_READ)
         return bool(selector.select(0))

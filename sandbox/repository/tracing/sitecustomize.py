@@ -1,9 +1,9 @@
-"""Loaded first in a traced run of a repository's command: records which code runs, and on what kinds of values.
+"""Loaded first in a traced run of a repository's command: it records which code runs, and with which kinds of values.
 
-For each function of the checkout: how often it was called and by whom, and the arguments and return values of its first
-calls (kinds, shapes and hashes of arrays, no values); for each file: the executed lines. Each process writes one file
-at its end to the folder in `SCIENTIST_TRACE`. Uses only the standard library and does not change results, but slows
-down Python code. With `SCIENTIST_UNTAUGHT` instead, nothing is recorded and PyTorch optimizers do not update
+For each function of the checkout it records the number of calls, the callers, and the arguments and return values of
+its first calls (kinds, shapes and hashes of arrays, no values); for each file: the executed lines. Each process writes
+one file at its end to the folder in `SCIENTIST_TRACE`. Uses only the standard library and does not change results, but
+slows down Python code. If `SCIENTIST_UNTAUGHT` is set instead, nothing is recorded and PyTorch optimizers do not update
 parameters.
 """
 
@@ -23,7 +23,7 @@ MAX_DESCRIBED_CALLS = 3
 MAX_HASHED_BYTES = 2**26
 """Size limit of hashed arrays, in bytes."""
 MAX_TRACED_CALLS = 200
-"""Number of calls per function whose lines are recorded; later ones are only counted."""
+"""Number of calls per function whose lines are recorded; later calls are only counted."""
 
 _root = os.getcwd() + os.sep
 _folder = os.environ.get("SCIENTIST_TRACE", "") and os.path.join(_root, os.environ["SCIENTIST_TRACE"])

@@ -124,7 +124,7 @@ def changed(row: int, **values: Any) -> list[Row]:
         (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
         (
             [{**row, "note": f"text {i}"} for i, row in enumerate(make_rows())],
-            "column 'note' contains 120 different texts, more "
+            "column 'note' contains 120 different strings, more "
             "than the limit of 20 for one-hot encoding: omit it with drop=note, convert it to numbers, or use it "
             "as the only feature with text=note",
         ),
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
         (",target=good,drop=zzz", "drop=: no column 'zzz'; the columns are farm"),
         (
             ",target=good,task=regression,drop=farm,drop=day",
-            "the target 'good' contains texts (such as 'no'): regression ",
+            "the target 'good' contains strings (such as 'no'): regression ",
         ),
         (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
         (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' contains 'clay'"),
