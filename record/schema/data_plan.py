@@ -435,7 +435,8 @@ class ResampledInterval(FrozenModel):
         default=(),
         description=(
             "variance over test examples, or clusters of them, that all seeds share, so that no number of seeds "
-            "reduces it; for a quotient of its numerator, of its divisor, and their covariance; empty in older records"
+            "reduces it, as estimated, so slightly below zero where there is none; for a quotient of its numerator, of its "
+            "divisor, and their covariance; empty in older records"
         ),
     )
     low: float | None = None
