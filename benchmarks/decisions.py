@@ -654,6 +654,8 @@ def list_rule_cases() -> Iterator[RuleCase]:
                 groups=((0,), (1,), (2,)),
                 after=(-1, 0, -1),
             )
+            alone = ((0,), (1,), (2,))
+            yield replace(single, name="family, all false", shifts=(0.0,) * 3, groups=alone, after=(-1,) * 3)
             yield replace(single, name="conjunction, one false", shifts=(0.0, 1.0), groups=((0, 1),))
 
 
