@@ -72,7 +72,7 @@ def show_code(page: Page) -> None:
 
 PLAN = "1  An idea becomes a plan with hypotheses, before any code is written"
 TREE = "2  A tree search writes, runs, mends, tunes and ablates experiments"
-DONE = "3  Fresh seeds and test data decide, or leave it undecided"
+DONE = "3  Fresh seeds and test data decide, or leave it open"
 PAPER = "4  A paper is written from the record"
 NUMBER = "5  A number in it is clicked: the seeds and predictions below it ..."
 CODE = "5  ... the line of code, and the command that computes it again"

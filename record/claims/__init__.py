@@ -1,15 +1,18 @@
 """The evidence ledger: claims with stable keys, computed from the measurements in the record.
 
-A claim is a mean over replicates of one frozen node; the search seed is excluded, since the node was selected with it.
-Differences are paired by seed. Intervals are individual 95 % Student t intervals; the verdict on a difference is
-corrected for multiple comparisons within its family (`record.claims.differences`). If all seeds gave the same value,
+A claim is a mean over replicates of one frozen node; the search seed is excluded, since the node was selected on it.
+Differences are paired by seed. Intervals are individual 95 % intervals. Only registered hypotheses have verdicts, which
+are corrected for each other; other differences are exploratory. If all seeds gave the same value,
 the spread is unknown: the claim has no standard deviation or interval, rather than ones of width 0.
 
 Limits: a claim may be uninteresting, and the code behind a `logged` value may be wrong. The correction covers the
-comparisons of this paper, not those of other runs, nor the search's choice among nodes.
+hypotheses of this paper, not those of other runs, nor the search's choice among nodes.
 
   estimates         claims: means over replicates, their spread, and tests
-  differences       paired differences between arms, and their verdicts
+  differences       paired differences between arms, all exploratory
+  intervals         intervals of means and ratios over seeds and test examples
+  looks             when hypotheses are tested, and at which share of the level
+  planned_seeds     how many seeds a claim needs
   hypothesis_tests  decisions on the hypotheses of the plan
   caveats           caveats to a verdict: stale tuning, a published value that a baseline misses
   formatting        printed forms in a paper

@@ -18,7 +18,8 @@ its effects are, which needs no correction, and refuted if one is.
 
 The p of a claim is the two-sided level at which its interval would just support it. Over looks (`record.claims.looks`)
 it is the smallest p over weight, and a claim is decided by the intersection of the intervals of all looks, each at the
-level times its weight; printed is that of the last look where the intersection does not contain the estimate. The p of
+level times its weight; that of the last look counts where these do not overlap, and is printed
+where the intersection does not contain the estimate. The p of
 a hypothesis is the largest of its parts. A hypothesis that presupposes another is tested after it, only if that one is
 supported, at the same level; Holm's correction covers these chains. So at most 2.5 % of studies support a false claim,
 however the hypotheses depend on each other.

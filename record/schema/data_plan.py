@@ -434,8 +434,9 @@ class ResampledInterval(FrozenModel):
     shared: tuple[float, ...] = Field(
         default=(),
         description=(
-            "variance over test examples, or clusters of them, that all seeds share, so that no number of seeds "
-            "reduces it; for a quotient of its numerator, of its divisor, and their covariance; empty in older records"
+            "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
+            "seeds reduces it (below zero where there is none); for a quotient of its numerator, of its divisor, "
+            "and their covariance; empty in older records"
         ),
     )
     low: float | None = None

@@ -276,7 +276,7 @@ def _compute_shared(changes: Sequence[NDArray[Any]], scale: float) -> tuple[floa
         return scale * (of_mean if n == 1 else (n * of_mean - float((a * b).sum()) / n) / (n - 1))
 
     if len(changes) == 1:
-        return (max(0.0, compute_covariance(changes[0], changes[0])),)
+        return (compute_covariance(changes[0], changes[0]),)
     above, below = changes
     return compute_covariance(above, above), compute_covariance(below, below), compute_covariance(above, below)
 
