@@ -41,6 +41,7 @@ from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choi
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.metric_formulas import (
+    FormulaError,
     can_score,
     complete_metric,
     find_formula_faults,
@@ -141,7 +142,7 @@ async def plan_data(context: RunContext) -> None:
             if context.run_packages
             else None
         )
-        write_formulas(plan.metrics, context.folder.labels)
+        write_formulas(plan.metrics, plan.columns, context.folder.labels)
         write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         context.recorder.append(
             PlanPrepared(
@@ -574,15 +575,36 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for arm in plan.arms
         if arm.name in REFERENCE_ARM_TITLES
     )
+    yield from (
+        f"column {one.name!r} is a column of dataset {entry.name!r}: give the column that the code makes another name"
+        for one in plan.columns
+        for entry in catalogue.values()
+        if one.name in entry.meta and any(use.name == entry.name for use in plan.datasets)
+    )
+    read = {_find_column_read(metric) for metric in plan.metrics}
+    yield from (
+        f"no metric reads the column {one.name!r}: add one with a formula such as agreement({one.name}), or leave the "
+        "column out"
+        for one in plan.columns
+        if one.name not in read
+    )
     # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),
         ("level", plan.all_levels),
         ("metric", plan.metrics),
+        ("column", plan.columns),
         ("dataset", plan.datasets),
     ):
         counts = Counter(one.name.casefold() for one in each)
         yield from (f"{noun} {name!r} is defined twice" for name in sorted(counts) if counts[name] > 1)
+
+
+def _find_column_read(metric: MetricSpec) -> str:
+    try:
+        return parse_formula(formula_text(metric)).column
+    except FormulaError:  # reported for the metric
+        return ""
 
 
 def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
@@ -613,7 +635,7 @@ def _find_metric_faults(
 ) -> Iterator[str]:
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
-    available = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
+    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
     formulas = [
         metric
         for metric in plan.metrics
@@ -666,8 +688,10 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
         yield (f"metric {metric.name!r} has a formula, so it needs a new name of letters, digits and _")
         return
     for number, entry in enumerate(known.values()):
-        if entry.task != "none" and (not number or can_score(metric, entry.classes, entry.meta)):
-            faults = tuple(find_formula_faults(metric, entry.classes, entry.meta, entry.class_names))
+        if entry.task != "none" and (not number or can_score(metric, entry.classes, _list_columns(plan, entry))):
+            faults = tuple(
+                find_formula_faults(metric, entry.classes, entry.meta, entry.class_names, submitted=plan.columns)
+            )
             yield from faults
             if faults:
                 return
@@ -681,15 +705,22 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
         yield f"metric {metric.name!r}: in flip_rate(to={to}), {to} is not a condition, arm or level of the plan"
 
 
+def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:
+    """Return the columns that formulas on a dataset may read, with their values; empty for many, or those of code."""
+    return {**dict.fromkeys((one.name for one in plan.columns), ()), **entry.meta}
+
+
 def _find_available_metrics(
-    entry: CatalogueEntry, scorer: FrozenScorer | None, metrics: Sequence[MetricSpec]
+    entry: CatalogueEntry, scorer: FrozenScorer | None, plan: DataPlan
 ) -> frozenset[str] | None:
     """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
     built_in = (
         None
         if entry.task == "none"
         else frozenset(
-            metric.name for metric in (*METRICS.values(), *metrics) if can_score(metric, entry.classes, entry.meta)
+            metric.name
+            for metric in (*METRICS.values(), *plan.metrics)
+            if can_score(metric, entry.classes, _list_columns(plan, entry))
         )
     )
     if scorer is None:

@@ -140,6 +140,20 @@ class DatasetUse(FrozenModel):
     )
 
 
+class SubmittedColumn(FrozenModel):
+    """A column that the experiment's code makes and submits with its predictions, one whole number per row, for
+    metrics that read it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
+    holds: Literal["classes", "groups"] = Field(
+        description=(
+            "classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for another "
+            "version of the input); groups: the number of the row's group, from 0"
+        )
+    )
+    description: str = Field(min_length=1, description="exactly what the code puts into it")
+
+
 class OmittedCells(FrozenModel):
     """Cells that a study omits on purpose: all that match. An empty name matches all cells; a level of one factor
     matches all crossed levels that contain it.
@@ -162,6 +176,12 @@ class DataPlan(FrozenModel):
     datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main dataset")
     metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary and is used for selection")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
+    columns: tuple[SubmittedColumn, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        max_length=8,
+        description="columns that the code makes, for formulas that explain an effect",
+    )
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="the quantity that the levels vary, e.g. 'label noise rate'")
     factors: tuple[Factor, ...] = Field(
