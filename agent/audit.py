@@ -225,7 +225,9 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             place = folder.get_attempt_path(node.id, attempt.number)
             try:
                 if standard:
-                    best = next(grade for grade in GRADES_BEST_FIRST if any(one.grade == grade for one in standard))
+                    best: EvidenceGrade = next(
+                        grade for grade in GRADES_BEST_FIRST if any(one.grade == grade for one in standard)
+                    )
                     recomputed |= _rescore(folder, node, attempt, grade=best, tests=bool(tests))
                 if custom:
                     recomputed |= _evaluated_values(place, attempt, tests)
