@@ -716,14 +716,14 @@ def _scales_contrast(one: Expression) -> bool:
         isinstance(part, BinaryOperation)
         and part.operator == "*"
         and any(
-            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_contrast(other)
+            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_difference(other)
             for factor, other in ((part.left, part.right), (part.right, part.left))
         )
         for part in (one.left, one.right)
     )
 
 
-def _is_contrast(one: Expression) -> bool:
+def _is_difference(one: Expression) -> bool:
     return isinstance(one, DropLevel) or (isinstance(one, BinaryOperation) and one.operator == "-")
 
 

@@ -191,6 +191,11 @@ class DataPlan(FrozenModel):
     untested: tuple[str, ...] = Field(default=(), description="aspects of the idea that this plan cannot test")
     space: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters and their arms")
     tuning: TuningPlan = TuningPlan()
+    reference_models: SkipJsonSchema[bool] = Field(
+        default=True,
+        exclude_if=lambda value: value,
+        description="whether built-in reference models are measured too; the program sets it to false for lack of time",
+    )
     anchors: tuple[PublishedAnchor, ...] = Field(
         default=(), description="published values of baselines, given by the user"
     )
