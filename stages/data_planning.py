@@ -588,6 +588,16 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for one in plan.columns
         if one.name not in read
     )
+    yield from (
+        f"arm {arm.name!r}: `setting_of` is {arm.setting_of!r}, "
+        + (
+            f"which is no baseline or method of the plan: name one of {', '.join(plan.compared_arms)}"
+            if arm.role == "ablation"
+            else "but only an ablation runs with the setting of another arm: leave it empty"
+        )
+        for arm in plan.arms
+        if arm.setting_of and (arm.role != "ablation" or arm.setting_of not in plan.compared_arms)
+    )
     # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),

@@ -88,6 +88,11 @@ class Arm(FrozenModel):
     needs: ResourceNeeds = Field(
         default=ResourceNeeds(), description="where its cells need more or fewer resources than others"
     )
+    setting_of: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="for an ablation: the compared arm whose tuned setting it runs with; empty: the first method's",
+    )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words that add this arm to the command, options or overrides key=value."""
 
@@ -285,6 +290,14 @@ class DataPlan(FrozenModel):
         """Return the resource needs of an arm's cells; for an ablation outside the plan, those of the first method."""
         own = next((one.needs for one in self.arms if one.name == arm), None)
         return own or next((one.needs for one in self.arms if one.role == "method"), ResourceNeeds())
+
+    def find_tuned_arm(self, arm: str) -> str:
+        """Return the compared arm whose tuned setting an arm runs with: itself, or the one that an ablation names (by
+        default the first method)."""
+        if arm in self.compared_arms:
+            return arm
+        named = next((one.setting_of for one in self.arms if one.name == arm), "")
+        return named or next((one.name for one in self.arms if one.role == "method"), arm)
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
         """Return the search dimensions of an arm; a conditional dimension follows the choice that it depends on."""
