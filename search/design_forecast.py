@@ -1,8 +1,8 @@
 """What the hours of a run can decide: the seeds that a plan's confirmatory cells allow, and the precision to expect.
 
-One fresh seed measures every cell that a confirmatory hypothesis or its rival reads. `CONFIRMATION_SHARE` of the
-slot-seconds is meant for fresh seeds; prototype, tuning and the other experiments share the rest. Before the first cell
-is measured, the seconds of a cell are the planner's estimate, and the spread over seeds is unknown.
+One fresh seed measures every cell of the plan's main arms. `CONFIRMATION_SHARE` of the slot-seconds is meant for fresh
+seeds; prototype, tuning and the other experiments share the rest. Before the first cell is measured, the seconds of a
+cell are the planner's estimate, and the spread over seeds is unknown.
 
 A design that does not fit is reduced before the lock, by value (`reduce_design`): first levels and datasets that no
 confirmatory hypothesis reads, then reference models, then tuning trials. What a confirmatory hypothesis reads is never
@@ -81,13 +81,17 @@ class DesignForecast(FrozenModel):
     seconds: float
     """Wall clock that is left."""
     cells: int
-    """Cells of one fresh seed: all that confirmatory hypotheses and their rivals read."""
+    """Cells of one fresh seed."""
+    deciding: int
+    """Those of them that a confirmatory hypothesis or its rival reads."""
     seed_seconds: float
     """Slot-seconds of one fresh seed."""
     measured: bool
     """Whether cell times were measured rather than estimated by the planner."""
     exploration_seconds: float
     """Slot-seconds of everything before the lock."""
+    wanted: int
+    """Number of fresh seeds that the hypotheses need; more than `FEW_SEEDS` if unknown."""
     effects: tuple[EffectForecast, ...] = ()
 
     @property
@@ -105,9 +109,16 @@ class DesignForecast(FrozenModel):
         return _count_seeds(CONFIRMATION_SHARE * self.slot_seconds, self.seed_seconds)
 
     @property
+    def excess_seconds(self) -> float:
+        """Slot-seconds by which the wanted seeds exceed their share, or everything before the lock exceeds the rest."""
+        return max(
+            self.wanted * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds,
+            self.exploration_seconds - (1 - CONFIRMATION_SHARE) * self.slot_seconds,
+        )
+
+    @property
     def fits(self) -> bool:
-        """Whether everything before the lock fits into the hours that fresh seeds leave."""
-        return self.exploration_seconds <= (1 - CONFIRMATION_SHARE) * self.slot_seconds
+        return self.excess_seconds <= 0
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -115,14 +126,14 @@ class DesignForecast(FrozenModel):
         by = "measured" if self.measured else "by the plan's estimate"
         slots = f"{self.slots} slot{'s' * (self.slots != 1)}"
         first = (
-            f"{slots}, {_format_minutes(self.seconds)}, {self.seed_seconds:.3g} slot-seconds a seed of all "
-            f"{self.cells} confirmatory cells ({by}): {self.most_seeds} seeds if all hours went there, "
-            f"{self.share_seeds} in their share of six tenths"
+            f"{slots}, {_format_minutes(self.seconds)}, {self.seed_seconds:.0f} slot-seconds a seed of all "
+            f"{self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours went "
+            f"there, {self.share_seeds} in their share of six tenths"
         )
         rest = (1 - CONFIRMATION_SHARE) * self.slot_seconds
         before = (
-            f"before the lock: {self.exploration_seconds:.3g} slot-seconds for {FULL_EXPERIMENTS} experiments of all "
-            f"cells and for tuning, of {rest:.3g}" + ("" if self.fits else ": too much")
+            f"before the lock: {self.exploration_seconds:.0f} slot-seconds for {FULL_EXPERIMENTS} experiments of all "
+            f"cells, tuning and reference models, of {rest:.0f}" + (": too much" * (self.exploration_seconds > rest))
         )
         few = (
             (
@@ -223,18 +234,22 @@ def forecast_design(
     test_sizes: Mapping[str, int] | None = None,
     spreads: Mapping[tuple[str, str], float] | None = None,
     floors: Mapping[tuple[str, str], float] | None = None,
+    wanted: int = 0,
 ) -> DesignForecast:
     """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
 
     `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
-    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave.
+    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `wanted`: fresh seeds
+    needed, if known.
     """
     known = times or estimate_cell_times(plan)
-    cells = list_registered_cells(plan)
+    cells = list_main_cells(plan)
     found = DesignForecast(
         slots=slots,
         seconds=max(0.0, seconds),
         cells=len(cells),
+        deciding=len(list_registered_cells(plan)),
+        wanted=wanted or FEW_SEEDS + 1,
         seed_seconds=known.estimate(cells),
         measured=times is not None,
         exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
@@ -324,22 +339,34 @@ class Reduction:
 
 
 def reduce_design(
-    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True
+    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True, wanted: int = 0
 ) -> tuple[Reduction, ...]:
-    """Return the reductions, in order, after which everything before the lock fits; empty if it does already.
+    """Return the reductions, in order, after which the design fits; empty if it does already.
 
     After the last one it may still not fit: nothing else can be removed without changing what is decided.
     """
     found: list[Reduction] = []
+
+    def forecast(of: DataPlan) -> DesignForecast:
+        return forecast_design(of, times, slots=slots, seconds=seconds, references=references, wanted=wanted)
+
     while True:
-        now = forecast_design(plan, times, slots=slots, seconds=seconds, references=references)
-        smaller = next(_iterate_smaller(plan, times, now, references=references), None)
+        now = forecast(plan)
+        smaller = next(
+            (
+                one
+                for one in _iterate_smaller(plan, times, now, references=references)
+                if forecast(one[0]).excess_seconds < now.excess_seconds
+            ),
+            None,
+        )
         if now.fits or smaller is None:
             return tuple(found)
         plan, what = smaller
         why = (
-            f"{what}: the rest before the lock would take {now.exploration_seconds:.3g} slot-seconds, and fresh seeds "
-            f"leave {(1 - CONFIRMATION_SHARE) * now.slot_seconds:.3g}"
+            f"{what}: {now.wanted} fresh seeds of {now.seed_seconds:.0f} slot-seconds, or the "
+            f"{now.exploration_seconds:.0f} before the lock, exceed their share of the {now.slot_seconds:.0f} that are "
+            f"left by {now.excess_seconds:.0f}"
         )
         found.append(Reduction(plan, why))
 

@@ -55,12 +55,16 @@ def forecast(plan: DataPlan = PLAN, times: CellTimes | None = MEASURED, **fields
     return forecast_design(plan, times, **{"slots": 2, "seconds": 4500.0, **fields})  # pyright: ignore[reportArgumentType]
 
 
-def test_hours_are_divided_by_the_slot_seconds_of_one_seed_of_the_confirmatory_cells() -> None:
+def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
     found = forecast()
-    assert found.seed_seconds == 20.0 * found.cells
+    known, other = 2 * 3 * 20.0, 2 * 3 * 10.0  # other levels of an arm take as long as its own; digits was not measured
+    assert (found.cells, found.deciding, found.seed_seconds) == (12, 2, known + other)
     assert found.most_seeds == 9000 // found.seed_seconds
     assert found.share_seeds == 5400 // found.seed_seconds
-    assert f"2 slots, 75 min, {found.seed_seconds:g} slot-seconds a seed of all {found.cells} confirm" in found.lines[0]
+    assert (
+        f"2 slots, 75 min, {found.seed_seconds:g} slot-seconds a seed of all {found.cells} cells, of which"
+        in found.lines[0]
+    )
     assert "(measured)" in found.lines[0]
 
 
