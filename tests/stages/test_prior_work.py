@@ -24,7 +24,7 @@ from labwright.models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from labwright.models.roles.study_plan import AmendedPlan, PlanInputs
+from labwright.models.roles.study_plan import PlanInputs, PlanRevision
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
@@ -46,11 +46,14 @@ from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents
 from tests.context.papers import write_pdf
 from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable, stay_silent
+from tests.plan_revisions import make_revision
 from tests.stages.small_study import PLAN as SMALL
 
 IDEA = Idea(Name="shrink", Title="Shrunken means for small flowers", Experiments=("Compare.",))
 PLAN = add_metric_formulas(SMALL)
 OLD = ("Shrinkage of old\nWe train on Iris and on the Wine data.\nOur baseline is Nearest centroid, at 0.91.",)
+Amended = tuple[DataPlan, tuple[FindingAnswer, ...]]
+"""A plan after its review, and the answers to the findings."""
 LATE = ("Shrinkage of late\nAll results are on Wine, against a nearest centroid classifier.",)
 
 
@@ -60,12 +63,12 @@ class Study:
     def __init__(
         self,
         root: Path,
-        *plans: DataPlan,
+        *plans: DataPlan | Amended,
         literature: LiteratureSettings | None = None,
         events: tuple[Event, ...] = (),
         **answers: Any,
     ) -> None:
-        self.folder, self.plans, self.asked = RunFolder(root / "run"), list(plans), list[PlanInputs]()
+        self.folder, self.plans, self.asked = RunFolder(root / "run"), [*plans], list[PlanInputs]()
         self.folder.create_folders()
         usual: dict[str, Any] = {
             "plan": self._plan,
@@ -87,9 +90,11 @@ class Study:
             literature=functools.partial(open_literature, literature, CatalogueCredentials()) if literature else None,
         )
 
-    def _plan(self, inputs: PlanInputs) -> DataPlan:
+    def _plan(self, inputs: PlanInputs) -> DataPlan | PlanRevision:
         self.asked.append(inputs)
-        return self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        next_one = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        plan, answers = (next_one, ()) if isinstance(next_one, DataPlan) else next_one
+        return plan if inputs.before is None else make_revision(inputs.before, plan, *answers)
 
     def prepared(self) -> DataPlan:
         asyncio.run(prepare(self.bench))
@@ -206,8 +211,8 @@ def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
 FINDING = ProtocolFinding(kind="scope", severity="should", where="datasets", what="One dataset.", mend="Say so.")
 
 
-def amended(*answers: FindingAnswer, **changes: Any) -> AmendedPlan:
-    return AmendedPlan(**PLAN.model_copy(update=changes).model_dump(), answers=answers)
+def amended(*answers: FindingAnswer, **changes: Any) -> Amended:
+    return PLAN.model_copy(update=changes), answers
 
 
 def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolReviewInputs], ProtocolReview]:
