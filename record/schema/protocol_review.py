@@ -12,7 +12,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 class ProtocolFinding(FrozenModel):
     """One problem of a plan."""
 
-    kind: Literal["baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
+    kind: Literal["question", "baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
     severity: Literal["blocks", "should", "could"] = Field(
         description=(
             "blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: an "
