@@ -39,7 +39,7 @@ from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.search.settings import SearchSettings
-from labwright.stages.data_planning import add_metric_formulas, prepare
+from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, prepare
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
@@ -66,6 +66,7 @@ class Study:
         *plans: DataPlan | Amended,
         literature: LiteratureSettings | None = None,
         events: tuple[Event, ...] = (),
+        run_seconds: float = 54_000.0,
         **answers: Any,
     ) -> None:
         self.folder, self.plans, self.asked = RunFolder(root / "run"), [*plans], list[PlanInputs]()
@@ -87,6 +88,7 @@ class Study:
             search=SearchSettings(),
             paper=PaperSettings(),
             node_seconds=60,
+            run_seconds=run_seconds,
             literature=functools.partial(open_literature, literature, CatalogueCredentials()) if literature else None,
         )
 
@@ -204,6 +206,35 @@ def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
         assert study.prepared() == PLAN
     prior = study.log.state.prior_work
     assert prior is not None and prior.is_unread and prior.refused
+
+
+# --- outcomes and hours ----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_outcomes_is_sent_back_once_then_taken(tmp_path: Path) -> None:
+    bare = PLAN.model_copy(
+        update={"hypotheses": tuple(one.model_copy(update={"outcomes": None}) for one in PLAN.hypotheses)}
+    )
+    study = Study(tmp_path, bare)
+    assert study.prepared() == bare
+    assert [one.before for one in study.asked] == [None, bare]
+    assert "has no `outcomes`" in study.asked[1].complaints[0]
+
+
+def test_a_design_that_does_not_fit_the_hours_is_sent_back_once_with_what_they_decide(tmp_path: Path) -> None:
+    large, small = (
+        PLAN.model_copy(update={"expected_seconds": 900.0}),
+        PLAN.model_copy(update={"expected_seconds": 6.0}),
+    )
+    study = Study(tmp_path, large, small, run_seconds=3600.0)
+    assert study.prepared() == small
+    assert study.asked[1].complaints == (TOO_LARGE,)
+    assert "900 slot-seconds a seed" in study.asked[1].hours[0]
+    [reviewed] = [one.inputs for one in study.model.requests if isinstance(one.inputs, ProtocolReviewInputs)]
+    assert " 6 slot-seconds a seed" in reviewed.hours[0]
+    stubborn = Study(tmp_path / "again", large, run_seconds=3600.0)
+    assert stubborn.prepared() == large
+    assert len(stubborn.asked) == 2
 
 
 # --- the review ------------------------------------------------------------------------------------------------------
