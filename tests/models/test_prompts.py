@@ -259,9 +259,9 @@ def test_the_lab_reference_stands_in_the_prompt_as_it_is() -> None:
 
 def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
     system = render(roles.CODE, CODE).system
-    every = next(line for line in system.splitlines() if line.startswith("Conditions of the compared arms"))
+    every = next(line for line in system.splitlines() if line.startswith("Conditions that every experiment"))
     assert "margin@n500" in every and "no-warmup" not in every
-    assert "which only ablation nodes measure: `no-warmup@n50`, `no-warmup@n500`" in system
+    assert "no code for these arms): `no-warmup@n50`, `no-warmup@n500`" in system
     plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2], "hypotheses": ()})
     system = render(roles.CODE, CODE.model_copy(update={"data_plan": plain})).system
     assert "`plain`, `margin`" in system and "ablation nodes" not in system and "Levels of" not in system
