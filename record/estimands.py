@@ -624,7 +624,10 @@ def _find_order_faults(plan: DataPlan) -> Iterator[str]:
             continue
         where, before = f"hypothesis {one.id!r} presupposes {one.presupposes!r}", by_id.get(one.presupposes)
         if before is None:
-            yield f"{where}, which is not a hypothesis of the plan: name one of {', '.join(by_id)}"
+            others = ", ".join(name for name in by_id if name != one.id)
+            yield f"{where}, which is not a hypothesis of the plan: " + (
+                f"name one of {others}" if others else "leave it empty"
+            )
         elif one.confirmatory and not before.confirmatory:
             yield f"{where}, which is exploratory and therefore never decided: make that one confirmatory"
         else:

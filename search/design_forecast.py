@@ -54,7 +54,8 @@ NORMAL_QUANTILE = 1.96
 class EffectForecast(FrozenModel):
     """The precision to expect for one effect of a confirmatory hypothesis, as half-widths of its 95 % interval."""
 
-    hypothesis: str
+    hypotheses: str
+    """Names of the hypotheses that it belongs to."""
     estimand: str
     smallest: float
     half_width: float | None = None
@@ -70,7 +71,7 @@ class EffectForecast(FrozenModel):
         if self.assumed:
             stays += ", if a tenth of the predictions differs"
         return "; ".join(
-            filter(None, (f"{self.hypothesis}, `{self.estimand}`, margin {self.smallest:g}: {expected}", stays))
+            filter(None, (f"{self.hypotheses}, `{self.estimand}`, margin {self.smallest:g}: {expected}", stays))
         )
 
 
@@ -254,13 +255,17 @@ def forecast_design(
         measured=times is not None,
         exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
     )
-    effects = tuple(
-        _forecast_effect(plan, one, effect, found.share_seeds, test_sizes or {}, spreads or {}, floors or {})
-        for one in plan.hypotheses
-        if one.confirmatory
-        for effect in one.effects
-    )
-    return found.model_copy(update={"effects": effects})
+    effects: dict[tuple[str, str, float], EffectForecast] = {}
+    for one in plan.hypotheses:
+        for effect in one.effects if one.confirmatory else ():
+            key = effect.estimand, effect.metric, effect.smallest
+            forecast = _forecast_effect(
+                plan, one, effect, found.share_seeds, test_sizes or {}, spreads or {}, floors or {}
+            )
+            if key in effects:
+                forecast = effects[key].model_copy(update={"hypotheses": f"{effects[key].hypotheses}, {one.id}"})
+            effects[key] = forecast
+    return found.model_copy(update={"effects": tuple(effects.values())})
 
 
 def _forecast_effect(
@@ -282,7 +287,7 @@ def _forecast_effect(
         half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, seeds - 1) * sd / sqrt(seeds)
         half = sqrt(half**2 + (left or 0.0) ** 2)
     return EffectForecast(
-        hypothesis=hypothesis.id,
+        hypotheses=hypothesis.id,
         estimand=effect.estimand,
         smallest=effect.smallest,
         half_width=half,

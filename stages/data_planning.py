@@ -569,8 +569,12 @@ def find_plan_faults(
         *find_tuning_faults(plan, anchors),
         *find_unmet_needs(plan, room),
     )
-    if not faults:
-        faults = (*find_hypothesis_faults(add_metric_formulas(plan, of_plan)), *find_cluster_faults(plan, known))
+    if plan.hypotheses or not faults:
+        faults = (
+            *faults,
+            *find_hypothesis_faults(add_metric_formulas(plan, of_plan)),
+            *find_cluster_faults(plan, known),
+        )
     return faults
 
 
@@ -713,8 +717,11 @@ def _find_metric_faults(
         if formula_text(metric)
         and not any(metric.name in {one.name for one in scorer.metrics} for scorer in scorers.values())
     ]
+    unusable = set[str]()
     for metric in formulas:
-        yield from _find_formula_faults(metric, plan, known)
+        faults = tuple(_find_formula_faults(metric, plan, known))
+        unusable.update([metric.name] if faults else [])
+        yield from faults
     for name, names in available.items():
         if names is not None and plan.primary_metric.name not in names:
             yield (
@@ -737,6 +744,7 @@ def _find_metric_faults(
         if (
             available
             and metric.name in programs
+            and metric.name not in unusable
             and all(names is not None and metric.name not in names for names in available.values())
         ):
             yield (

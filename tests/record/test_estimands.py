@@ -247,7 +247,7 @@ def test_what_a_hypothesis_presupposes_must_be_decided_before_it() -> None:
     def fault(*hypotheses: Hypothesis) -> str:
         return next(find_hypothesis_faults(plan(*hypotheses)))
 
-    assert "not a hypothesis of the plan: name one of half" in fault(second)
+    assert "not a hypothesis of the plan: leave it empty" in fault(second)
     assert "excess-drop <- half" in fault(hypothesis(presupposes="half"), second)
     assert "exploratory" in fault(hypothesis(confirmatory=False), second)
     assert "presupposes it in turn" in fault(hypothesis(presupposes="excess-drop"))
