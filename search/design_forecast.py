@@ -369,9 +369,8 @@ def reduce_design(
             return tuple(found)
         plan, what = smaller
         why = (
-            f"{what}: {now.wanted} fresh seeds of {now.seed_seconds:.0f} slot-seconds, or the "
-            f"{now.exploration_seconds:.0f} before the lock, exceed their share of the {now.slot_seconds:.0f} that are "
-            f"left by {now.excess_seconds:.0f}"
+            f"{what}: {now.wanted} fresh seeds would take {now.wanted * now.seed_seconds:.0f} slot-seconds and all "
+            f"before the lock {now.exploration_seconds:.0f}, of {now.slot_seconds:.0f} that are left"
         )
         found.append(Reduction(plan, why))
 
