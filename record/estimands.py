@@ -683,12 +683,9 @@ def _find_claim_fault(effect: Effect, metric: MetricSpec, possible: Sequence[flo
             "a share of an effect is written as a ratio: estimand '(a - c) / (b - c)', claim 'at most' (or 'at "
             "least') and `bound`, the share"
         )
-    low, high = {
-        "positive": (0.0, inf),
-        "at least": (effect.smallest if bound is None else bound, inf),
-        "at most": (-inf, inf if bound is None else bound),
-        "within": (-effect.smallest, effect.smallest),
-    }[claim]
+    low, high = {"at most": (-inf, effect.limit), "within": (-effect.limit, effect.limit)}.get(
+        claim, (effect.limit, inf)
+    )
     said = f"the smallest effect of {effect.smallest:g}" if bound is None else f"its bound of {bound:g}"
     if min(possible) > low and max(possible) < high:
         return f"no measurement can refute it: it is always on the claimed side of {said}"
@@ -704,9 +701,9 @@ def is_ratio(one: Expression) -> bool:
     """Return whether an expression is a quotient whose value without any effect is not zero; `change` is not."""
     if isinstance(one, Aggregate | DropLevel | OnDataset):
         return is_ratio(one.operand)
-    if not isinstance(one, BinaryOperation) or isinstance(one.right, NumberLiteral):
-        return False
-    return one.operator == "/" and not (isinstance(one.right, BinaryOperation) and one.right.operator == "|")
+    return (
+        isinstance(one, BinaryOperation) and one.operator == "/" and _reads_cells(one.right) and not _is_size(one.right)
+    )
 
 
 def _scales_contrast(one: Expression) -> bool:
@@ -719,15 +716,11 @@ def _scales_contrast(one: Expression) -> bool:
         isinstance(part, BinaryOperation)
         and part.operator == "*"
         and any(
-            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_difference(other)
+            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_contrast(other)
             for factor, other in ((part.left, part.right), (part.right, part.left))
         )
         for part in (one.left, one.right)
     )
-
-
-def _is_difference(one: Expression) -> bool:
-    return isinstance(one, DropLevel) or (isinstance(one, BinaryOperation) and one.operator == "-")
 
 
 def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:

@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from math import floor, sqrt
 from statistics import fmean, median, stdev
 
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile
 from labwright.record.claims.hypothesis_tests import compute_unit_values, read_replicate_values
+from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
     MissingCell,
     find_effect_metric,
     find_hypothesis_faults,
+    is_contrast,
     list_cells_read,
     list_main_arms,
     list_registered_cells,
@@ -57,22 +58,36 @@ class EffectForecast(FrozenModel):
     hypotheses: str
     """Names of the hypotheses that it belongs to."""
     estimand: str
+    claim: str
+    """What is claimed of it: `at least 0.03`."""
     smallest: float
+    design: float
+    """The true value at which the claim should be supported with a probability of 80 %."""
     half_width: float | None = None
     """Expected half-width with the seeds of the share; None: the spread over seeds is unknown."""
+    planned: int | None = None
+    """Number of seeds for that; None: unknown, or no number is enough."""
+    equivalent: float | None = None
+    """Probability that a true zero is then called equivalent; None for estimands whose zero is not "no effect"."""
     floor: float | None = None
     """The part that the test examples leave, whatever the number of seeds; None: unknown or none."""
     assumed: bool = False
     """Whether the floor assumes that a tenth of the predictions differs."""
 
     def __str__(self) -> str:
-        expected = "half-width unknown" if self.half_width is None else f"expected half-width {self.half_width:.2g}"
-        stays = f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds" if self.floor else ""
-        if self.assumed:
-            stays += ", if a tenth of the predictions differs"
-        return "; ".join(
-            filter(None, (f"{self.hypotheses}, `{self.estimand}`, margin {self.smallest:g}: {expected}", stays))
-        )
+        parts = ["half-width unknown" if self.half_width is None else f"expected half-width {self.half_width:.2g}"]
+        if self.floor:
+            given = ", if a tenth of the predictions differs" * self.assumed
+            parts.append(f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds{given}")
+        if self.half_width is not None:
+            parts.append(
+                f"if the truth is {self.design:g}, {self.planned} seeds support the claim with probability 0.8"
+                if self.planned is not None
+                else f"no number of seeds supports the claim with probability 0.8 if the truth is {self.design:g}"
+            )
+        if self.equivalent is not None and self.planned is not None:
+            parts.append(f"a true zero is then called equivalent with probability {self.equivalent:.2f}")
+        return f"{self.hypotheses}, `{self.estimand}` {self.claim}, margin {self.smallest:g}: {'; '.join(parts)}"
 
 
 class DesignForecast(FrozenModel):
@@ -255,10 +270,10 @@ def forecast_design(
         measured=times is not None,
         exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
     )
-    effects: dict[tuple[str, str, float], EffectForecast] = {}
+    effects: dict[tuple[str, str, str], EffectForecast] = {}
     for one in plan.hypotheses:
         for effect in one.effects if one.confirmatory else ():
-            key = effect.estimand, effect.metric, effect.smallest
+            key = effect.estimand, effect.metric, effect.claim_text
             forecast = _forecast_effect(
                 plan, one, effect, found.share_seeds, test_sizes or {}, spreads or {}, floors or {}
             )
@@ -282,17 +297,25 @@ def _forecast_effect(
     assumed = left is None and hypothesis.unit == "seeds and examples"
     if assumed:
         left = _assume_floor(plan, effect, test_sizes)
-    half = None
-    if sd is not None and seeds >= 2:
-        half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, seeds - 1) * sd / sqrt(seeds)
-        half = sqrt(half**2 + (left or 0.0) ** 2)
-    return EffectForecast(
+    found = EffectForecast(
         hypotheses=hypothesis.id,
         estimand=effect.estimand,
+        claim=effect.claim_text,
         smallest=effect.smallest,
-        half_width=half,
+        design=effect.design_value,
         floor=left,
         assumed=assumed and left is not None,
+    )
+    if sd is None or seeds < 2:
+        return found
+    examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2
+    planned = compute_planned_seeds(effect, sd, examples=examples)
+    return found.model_copy(
+        update={
+            "half_width": predict_seeds(effect, seeds, sd, examples=examples).half_width,
+            "planned": planned.n,
+            "equivalent": planned.equivalent if is_contrast(effect.estimand) else None,
+        }
     )
 
 

@@ -251,7 +251,7 @@ def _plan_rows(plan: DataPlan) -> Iterator[tuple[str, str]]:
         yield (
             kind,
             f"{one.id}: {one.statement} ["
-            + "; ".join(f"{describe_estimand(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects)
+            + "; ".join(f"{describe_estimand(effect.estimand, plan)}, {effect.claim_text}" for effect in one.effects)
             + f"] over {one.unit}",
         )
         if one.outcomes is not None:

@@ -84,6 +84,10 @@ def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
     ]
     assert widths == sorted((one for one in widths if one is not None), reverse=True)
     assert widths[-1] == pytest.approx(0.004, rel=0.01)
+    [known] = forecast(spreads=spread, floors=floor).effects
+    assert known.planned is not None and known.equivalent is not None
+    assert f"if the truth is 0.06, {known.planned} seeds support the claim with probability 0.8" in str(known)
+    assert "a true zero is then called equivalent with probability" in str(known)
     [unknown] = forecast(test_sizes={"fashion": 4000}).effects
     assert (unknown.half_width, unknown.assumed) == (None, True)
     assert unknown.floor == pytest.approx(1.96 * (0.1 / 4000) ** 0.5)
