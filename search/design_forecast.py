@@ -126,11 +126,10 @@ class DesignForecast(FrozenModel):
 
     @property
     def excess_seconds(self) -> float:
-        """Slot-seconds by which the wanted seeds exceed their share, or everything before the lock exceeds the rest."""
-        return max(
-            self.wanted * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds,
-            self.exploration_seconds - (1 - CONFIRMATION_SHARE) * self.slot_seconds,
-        )
+        """Slot-seconds by which the wanted seeds exceed their share and everything before the lock exceeds the rest."""
+        seeds = self.wanted * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds
+        before = self.exploration_seconds - (1 - CONFIRMATION_SHARE) * self.slot_seconds
+        return max(0.0, seeds) + max(0.0, before)
 
     @property
     def fits(self) -> bool:

@@ -57,8 +57,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
-    """Plans in order, the last one for ever, after the first as edits of every field; and a reviewer who finds this, and
-    holds nothing of it."""
+    """Plans in order, the last one for ever, after the first as edits of every field; and a reviewer who finds this,
+    and holds nothing of it."""
     given = list(plans)
 
     def revise(plan: dict[str, Any]) -> dict[str, Any]:

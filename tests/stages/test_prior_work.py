@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,17 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, RunStarted
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.manifest import build_manifest
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
 from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.search.design_forecast import CellTimes
 from labwright.search.settings import SearchSettings
 from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, prepare
+from labwright.stages.design_reduction import fit_design
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
@@ -235,6 +239,35 @@ def test_a_design_that_does_not_fit_the_hours_is_sent_back_once_with_what_they_d
     stubborn = Study(tmp_path / "again", large, run_seconds=3600.0)
     assert stubborn.prepared() == large
     assert len(stubborn.asked) == 2
+
+
+def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = PLAN.model_copy(update={"datasets": (*PLAN.datasets, DatasetUse(name="wine"))})
+    study = Study(tmp_path, two)
+    study.prepared()
+    bench = replace(study.bench, seconds_left=lambda: 400.0)
+    fit_design(bench)
+    assert study.log.state.amendments == [], "nothing was measured yet"
+
+    def read_times(_: RunState) -> CellTimes:
+        return CellTimes({}, 60.0)
+
+    monkeypatch.setattr("labwright.stages.design_reduction.read_cell_times", read_times)
+    fit_design(replace(bench, search=bench.search.model_copy(update={"order": "ticket"})))
+    assert study.log.state.amendments == [], "measured time decides nothing in ticket order"
+    fit_design(bench)
+    first, second = study.log.state.amendments
+    assert (first.number, second.number) == (1, 2)
+    assert first.why.startswith("dataset wine was left out")
+    assert second.why.startswith("the reference models were left out")
+    state = study.log.state
+    assert state.data_plan is not None
+    assert [use.name for use in state.data_plan.datasets] == [one.name for one in state.datasets] == ["iris"]
+    assert state.data_plan.untested[-1] == "the dataset wine (too little time)"
+    fit_design(bench)
+    assert len(study.log.state.amendments) == 2
 
 
 # --- the review ------------------------------------------------------------------------------------------------------
