@@ -491,3 +491,48 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
         await executor.close()
     assert outcome.failure is None, outcome.failure
     assert "found []" in outcome.stdout_tail
+
+
+MARKED = """
+import numpy as np
+import lab
+
+for split in ("validation", "test"):
+    rows = lab.data("wards").rows(split)
+    given = {"mark": np.arange(rows) % 2} if "mark" in COLUMNS else {}
+    lab.submit("wards", split, "a", predictions=np.zeros(rows, dtype=int), columns=given)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "failure"), [("mark", ""), ("none", "the plan's column 'mark' is missing")])
+async def test_code_submits_columns_that_formulas_read(tmp_path: Path, columns: str, failure: str) -> None:
+    own(tmp_path, "meta=secret,drop=part")
+    follows = MetricSpec(name="follows", formula="agreement(mark)", higher_is_better=False)
+    write_formulas((follows,), COLUMNS[:1], tmp_path / "labels")
+    executor = LocalExecutor(
+        1,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        cache=tmp_path / "cache",
+        settings=SandboxSettings(isolation="auto", pool=0),
+    )
+    job = Job(
+        name="marked",
+        folder=tmp_path / "job",
+        seed=0,
+        timeout=60.0,
+        datasets=("wards",),
+        source={"experiment.py": MARKED.replace("COLUMNS", repr(columns))},
+    )
+    try:
+        outcome = await executor.run(job)
+    finally:
+        await executor.close()
+    if failure:
+        assert outcome.failure is not None and failure in outcome.failure.message
+        return
+    assert outcome.failure is None, outcome.failure
+    [value] = [one for one in outcome.measurements if one.name == "follows"]
+    assert (value.value, value.grade) == (0.5, "computed")
+    assert outcome.sealed
