@@ -163,6 +163,7 @@ def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
         slots=settings.search.num_workers,
         seconds=left,
         references=settings.search.ladder,
+        limit=settings.search.max_seeds,
         test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
         spreads=read_spreads(state),
     ).lines

@@ -108,6 +108,8 @@ class DesignForecast(FrozenModel):
     """Slot-seconds of everything before the lock."""
     wanted: int
     """Number of fresh seeds that the hypotheses need; more than `FEW_SEEDS` if unknown."""
+    limit: int | None = None
+    """Maximum number of fresh seeds by the settings."""
     effects: tuple[EffectForecast, ...] = ()
 
     @property
@@ -145,6 +147,8 @@ class DesignForecast(FrozenModel):
             f"{self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours went "
             f"there, {self.share_seeds} in their share of six tenths"
         )
+        if self.limit is not None and self.limit < self.share_seeds:
+            first += f"; search.max_seeds allows {self.limit}"
         rest = (1 - CONFIRMATION_SHARE) * self.slot_seconds
         before = (
             f"before the lock: {self.exploration_seconds:.0f} slot-seconds for {FULL_EXPERIMENTS} experiments of all "
@@ -250,12 +254,13 @@ def forecast_design(
     spreads: Mapping[tuple[str, str], float] | None = None,
     floors: Mapping[tuple[str, str], float] | None = None,
     wanted: int = 0,
+    limit: int | None = None,
 ) -> DesignForecast:
     """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
 
     `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
     (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `wanted`: fresh seeds
-    needed, if known.
+    needed, if known; `limit`: their maximum by the settings.
     """
     known = times or estimate_cell_times(plan)
     cells = list_main_cells(plan)
@@ -265,6 +270,7 @@ def forecast_design(
         cells=len(cells),
         deciding=len(list_registered_cells(plan)),
         wanted=wanted or FEW_SEEDS + 1,
+        limit=limit,
         seed_seconds=known.estimate(cells),
         measured=times is not None,
         exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
@@ -273,9 +279,8 @@ def forecast_design(
     for one in plan.hypotheses:
         for effect in one.effects if one.confirmatory else ():
             key = effect.estimand, effect.metric, effect.claim_text
-            forecast = _forecast_effect(
-                plan, one, effect, found.share_seeds, test_sizes or {}, spreads or {}, floors or {}
-            )
+            seeds = found.share_seeds if limit is None else min(limit, found.share_seeds)
+            forecast = _forecast_effect(plan, one, effect, seeds, test_sizes or {}, spreads or {}, floors or {})
             if key in effects:
                 forecast = effects[key].model_copy(update={"hypotheses": f"{effects[key].hypotheses}, {one.id}"})
             effects[key] = forecast

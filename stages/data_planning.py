@@ -414,6 +414,7 @@ class DataPlanner:
             None,
             slots=self.inputs.slots,
             seconds=self.inputs.run_seconds,
+            limit=self.inputs.seeds,
             test_sizes={name: entry.sizes.get("test", 0) for name, entry in self.catalogue.items()},
         )
 

@@ -137,6 +137,7 @@ def show_plan(
             slots=settings.search.num_workers,
             seconds=settings.time_limit,
             references=settings.search.ladder,
+            limit=settings.search.max_seeds,
             test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
         ).lines,
         forecast=forecast_run(

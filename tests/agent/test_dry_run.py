@@ -103,7 +103,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
         "method@noise40",
         "wine (sklearn:load_wine; 13 features",
         "train 90, dev",
-        "experiments 45, at most 103",
+        "experiments 43, at most 98",
         "tuning      6 trials per arm",
         "this dry run made",
         "experiments run on the CPU",

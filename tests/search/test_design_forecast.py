@@ -66,6 +66,8 @@ def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
         in found.lines[0]
     )
     assert "(measured)" in found.lines[0]
+    assert forecast(limit=3).lines[0].endswith("; search.max_seeds allows 3")
+    assert "max_seeds" not in forecast(limit=1000).lines[0]
 
 
 def test_before_a_cell_is_measured_the_planners_estimate_is_shared_out() -> None:
