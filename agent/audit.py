@@ -19,6 +19,7 @@ from labwright.agent.environment import describe_isolation_for_readers, paper_no
 from labwright.agent.repository_setup import open_mirror
 from labwright.agent.settings import override_settings
 from labwright.record.branching import find_false_ancestry
+from labwright.record.claims.estimates import GRADES_BEST_FIRST
 from labwright.record.errors import UsageError
 from labwright.record.llm_calls import EXCHANGES_LIST, find_differing_exchange
 from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, read_rows
@@ -224,7 +225,10 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             place = folder.get_attempt_path(node.id, attempt.number)
             try:
                 if standard:
-                    recomputed |= _rescore(folder, node, attempt, grade=standard[0].grade, tests=bool(tests))
+                    best: EvidenceGrade = next(
+                        grade for grade in GRADES_BEST_FIRST if any(one.grade == grade for one in standard)
+                    )
+                    recomputed |= _rescore(folder, node, attempt, grade=best, tests=bool(tests))
                 if custom:
                     recomputed |= _evaluated_values(place, attempt, tests)
             except (SandboxError, OSError, ValueError) as error:

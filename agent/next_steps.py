@@ -6,6 +6,7 @@ and a time limit of the stage may prevent a node that is named here.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 from labwright.agent.budget import build_cost_table
@@ -26,6 +27,7 @@ from labwright.record.schema.decisions import (
     WidenDimension,
 )
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
+from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.policy import build_policy
 from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
 from labwright.search.settings import SearchSettings
@@ -150,6 +152,23 @@ def _describe_design(state: RunState, settings: Settings) -> str:
     )
 
 
+def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
+    """Return what the remaining hours can decide, in lines, until the lock; none without a time limit."""
+    left = settings.time_limit - state.active_seconds
+    if state.data_plan is None or state.current_lock is not None or not 0 < left < inf:
+        return ()
+    return forecast_design(
+        state.data_plan,
+        read_cell_times(state),
+        slots=settings.search.num_workers,
+        seconds=left,
+        references=settings.search.ladder,
+        limit=settings.search.max_seeds,
+        test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
+        spreads=read_spreads(state),
+    ).lines
+
+
 def _describe_step(state: RunState, phase: Phase) -> str:
     """Describe a step of the state machine."""
     if phase not in STAGES:
@@ -178,6 +197,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     known = all(one.usd is not None for one in phases)
     return RemainingEstimate(
         design=_describe_design(state, settings),
+        hours=_describe_hours(state, settings),
         calls=round(sum(number for _, number in asked)),
         usd=cost.usd if known else None,
         tokens=cost.tokens if settings.models.name != "offline" else 0,

@@ -13,6 +13,7 @@ from labwright.agent.environment import max_cell_resources
 from labwright.agent.repository_setup import check_repository_plan
 from labwright.agent.settings import Settings
 from labwright.record.errors import UsageError
+from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.yaml_text import load_yaml
@@ -54,6 +55,21 @@ def read_plan(path: Path) -> DataPlan:
         raise UsageError(
             f"{path}: {where}: {first['msg']}; create a valid plan with: scientist run --dry-run --out FILE"
         ) from None
+
+
+def find_review_path(plan: Path) -> Path:
+    """Return where the review of a plan file is kept."""
+    return plan.with_suffix(".review.json")
+
+
+def read_review(path: Path, plan: DataPlan) -> ProtocolReviewed | None:
+    """Read the review that a dry run kept beside a plan file; None if there is none of exactly this plan."""
+    kept = find_review_path(path)
+    try:
+        review = ProtocolReviewed.model_validate_json(kept.read_bytes()) if kept.is_file() else None
+    except (OSError, ValidationError):
+        raise UsageError(f"{kept} is not a review: delete it, and the plan is reviewed again") from None
+    return review if review is not None and review.outcome == plan else None
 
 
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:

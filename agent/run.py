@@ -31,6 +31,7 @@ from labwright.record.event_log import EventListener, open_log
 from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
+from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock
 from labwright.record.log_reader import RecordError, read_state
@@ -45,9 +46,18 @@ from labwright.stages.user_documents import copy_documents
 
 
 def start_run(
-    idea: Idea, settings: Settings, *, runs: Path, name: str, listener: EventListener, plan: DataPlan | None = None
+    idea: Idea,
+    settings: Settings,
+    *,
+    runs: Path,
+    name: str,
+    listener: EventListener,
+    plan: DataPlan | None = None,
+    review: ProtocolReviewed | None = None,
 ) -> int:
-    """Create a run of an idea, with an optional plan, and work on it to its end. Returns the exit code.
+    """Create a run of an idea and work on it to its end. Returns the exit code.
+
+    `plan`, `review`: the plan, if the user gave one, and the review of exactly that plan, if a dry run made it.
 
     Raises on invalid settings before anything is created; then nothing is left behind.
     """
@@ -87,6 +97,7 @@ def start_run(
             machine=describe_machine(settings.sandbox),
             template=copied,
             plan=plan,
+            review=review,
             rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
         )
         return _run_process(folder, settings, listener, first=started)

@@ -111,6 +111,7 @@ class RemainingEstimate(FrozenModel):
     phases: tuple[PhaseSpending, ...] = Field(
         default=(), description="planned and spent USD; empty if a price is unknown"
     )
+    hours: tuple[str, ...] = Field(default=(), description="what the hours of the run can decide, in lines")
     design: str = Field(
         default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
     )

@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from importlib import import_module
+from math import inf
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeGuard
 
@@ -577,6 +578,7 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
     yield from (f"hypothesis {name!r} is defined twice" for name in dict.fromkeys(ids) if ids.count(name) > 1)
     if not any(one.confirmatory for one in plan.hypotheses):
         yield "no hypothesis is confirmatory: mark the one that this study decides"
+    yield from _find_order_faults(plan)
     for one in plan.hypotheses:
         where = f"hypothesis {one.id!r}"
         for effect in (*one.effects, *one.alternatives):
@@ -614,6 +616,29 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
                 yield f"{where}, rival, {one.rival.estimand!r}: {fault}"
 
 
+def _find_order_faults(plan: DataPlan) -> Iterator[str]:
+    """Yield the faults of `presupposes`, by which hypotheses are tested one after the other."""
+    by_id = {one.id: one for one in plan.hypotheses}
+    for one in plan.hypotheses:
+        if not one.presupposes:
+            continue
+        where, before = f"hypothesis {one.id!r} presupposes {one.presupposes!r}", by_id.get(one.presupposes)
+        if before is None:
+            others = ", ".join(name for name in by_id if name != one.id)
+            yield f"{where}, which is not a hypothesis of the plan: " + (
+                f"name one of {others}" if others else "leave it empty"
+            )
+        elif one.confirmatory and not before.confirmatory:
+            yield f"{where}, which is exploratory and therefore never decided: make that one confirmatory"
+        else:
+            seen = [one.id]
+            while before is not None and before.id not in seen:
+                seen.append(before.id)
+                before = by_id.get(before.presupposes)
+            if before is not None and before.id == one.id:
+                yield f"{where}, which presupposes it in turn ({' <- '.join(seen)}): no order of tests is possible"
+
+
 def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
     for effect in (*one.effects, *one.alternatives):
         with suppress(EstimandError):  # reported for the effect itself
@@ -640,16 +665,62 @@ def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, ev
     found = _simulate_values(effect.estimand, plan, metric)
     if len({round(value, 12) for value in found}) < 2:
         return "no measurement can refute it: its value is always the same"
-    if not sized:
-        return None
-    if min(found) > effect.smallest:
-        return "no measurement can refute it: it is always larger than the smallest effect"
-    if max(found) < effect.smallest and metric.low is not None and metric.high is not None:
+    return _find_claim_fault(effect, metric, found) if sized else None
+
+
+def _find_claim_fault(effect: Effect, metric: MetricSpec, possible: Sequence[float]) -> str | None:
+    """Return why an effect's claim is malformed, or cannot be refuted or supported by any possible value."""
+    claim, bound = effect.claim, effect.bound
+    if claim in ("positive", "within") and bound is not None:
+        return f"claim {claim!r} takes no bound: leave `bound` null, or claim 'at least' or 'at most'"
+    if claim == "at most" and bound is None:
+        return "claim 'at most' needs its `bound`: 0.5 for 'keeps at most half'"
+    whole = parse_estimand(effect.estimand)
+    if is_ratio(whole) and (bound is None or claim not in ("at least", "at most")):
+        return "a ratio is compared with a bound, not with zero: claim 'at least' or 'at most', and set `bound`"
+    if _scales_contrast(whole):
         return (
-            f"no possible measurement reaches its smallest effect of {effect.smallest:g}: {metric.name} "
-            f"lies within {metric.low:g} and {metric.high:g}; check the unit"
+            "a share of an effect is written as a ratio: estimand '(a - c) / (b - c)', claim 'at most' (or 'at "
+            "least') and `bound`, the share"
+        )
+    low, high = {"at most": (-inf, effect.limit), "within": (-effect.limit, effect.limit)}.get(
+        claim, (effect.limit, inf)
+    )
+    said = f"the smallest effect of {effect.smallest:g}" if bound is None else f"its bound of {bound:g}"
+    if min(possible) > low and max(possible) < high:
+        return f"no measurement can refute it: it is always on the claimed side of {said}"
+    if metric.low is not None and metric.high is not None and (max(possible) < low or min(possible) > high):
+        return (
+            f"no possible measurement is on the claimed side of {said}: {metric.name} lies within {metric.low:g} and "
+            f"{metric.high:g}; check the unit"
         )
     return None
+
+
+def is_ratio(one: Expression) -> bool:
+    """Return whether an expression is a quotient whose value without any effect is not zero; `change` is not."""
+    if isinstance(one, Aggregate | DropLevel | OnDataset):
+        return is_ratio(one.operand)
+    return (
+        isinstance(one, BinaryOperation) and one.operator == "/" and _reads_cells(one.right) and not _is_size(one.right)
+    )
+
+
+def _scales_contrast(one: Expression) -> bool:
+    """Return whether a difference contains a share of a difference: `0.5 * (a - b) - (c - b)`."""
+    if isinstance(one, Aggregate | DropLevel | OnDataset):
+        return _scales_contrast(one.operand)
+    if not isinstance(one, BinaryOperation) or one.operator not in "+-":
+        return False
+    return any(
+        isinstance(part, BinaryOperation)
+        and part.operator == "*"
+        and any(
+            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_contrast(other)
+            for factor, other in ((part.left, part.right), (part.right, part.left))
+        )
+        for part in (one.left, one.right)
+    )
 
 
 def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:

@@ -27,7 +27,15 @@ from labwright.sandbox.answer_parser import TRUNCATION_MARK, build_answer_parser
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.llm_gateway import LlmSession
 from labwright.sandbox.safe_io import open_regular, raise_read_errors_as, remove_path, write_file
-from labwright.sandbox.scoring import SUBMISSION_INDEX, Submission, read_columns, read_index, read_truth_labels
+from labwright.sandbox.scoring import (
+    COLUMN_PREFIX,
+    MAX_COLUMNS,
+    SUBMISSION_INDEX,
+    Submission,
+    read_columns,
+    read_index,
+    read_truth_labels,
+)
 
 MIN_AGREEMENT_EXAMPLES = 100
 """Minimum number of labelled examples for comparing a grading model with labels."""
@@ -44,6 +52,7 @@ class CitedAnswers(BaseModel):
 
     ids: list[list[str]]
     agreement: dict[int, list[str]] = Field(default_factory=dict[int, list[str]])
+    columns: dict[str, list[int]] = Field(default_factory=dict[str, list[int]], max_length=MAX_COLUMNS)
 
 
 def write_exchange_ids(folder: Path, session: LlmSession) -> str:
@@ -102,7 +111,9 @@ def _attribute_submission(
         )
     if submission.kind == "answers":
         values, unread = _predict_rows(rows, truth, classes, submission)
-        arrays: dict[str, Any] = {"predictions": values}
+        arrays: dict[str, Any] = {"predictions": values} | {
+            COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()
+        }
         update: dict[str, Any] = {"kind": "predictions", "unread": unread}
     else:
         grades, dev = rows[: len(truth)], rows[len(truth) :]

@@ -3,12 +3,15 @@
     fbeta_score(beta=2)    f1_score(average=macro)    top_k_accuracy_score(k=3)    neg_log_loss
     worst(accuracy, by=hospital)    mean(...)    gap(...), best minus worst    within(accuracy, by=hospital, group=a)
     agreement(shortcut)        share of predictions that equal the value of a column
+    accuracy_of(unmarked)      share of rows whose class in a submitted column is the true one
     flip_rate(to=a0)           share of examples with another prediction in another condition of the same experiment:
                                this arm at level a0, arm `to` at this level, or the condition `arm@level`
 
-A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`. For
-scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
-value (no example, one class) are skipped. The formulas of a run are stored with its labels.
+A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
+scikit-learn, examples are repeated as often as they count, so resampling works for every metric. Groups without a value
+(no example, one class) are skipped. A column belongs to the dataset, or the plan declares that the experiment's code
+submits it; values that depend on a submitted column are graded `computed` at best. Formulas and declared columns of a
+run are stored with its labels.
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.schema.data_plan import MetricSpec, parse_arm, parse_level
+from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
 from labwright.sandbox.metrics import (
     METRICS,
     Measure,
@@ -42,10 +45,11 @@ from labwright.sandbox.safe_io import write_file
 Array = NDArray[Any]
 
 GROUP_RULES = {"worst": {"by"}, "mean": {"by"}, "gap": {"by"}, "within": {"by", "group"}}
-LABEL_FREE_RULES = {"agreement": set[str](), "flip_rate": {"to"}}
+SHARE_RULES = {"agreement": set[str](), "accuracy_of": set[str](), "flip_rate": {"to"}}
 SKLEARN_CALL_SECONDS = 3e-3
 """Approximate duration of a scikit-learn call in seconds; a pass over an example takes 4 ns (`count_passes`)."""
 _FORMULA_FILE = "formulas.json"
+_COLUMN_FILE = "columns.json"
 _BARE_WORD_PATTERN = re.compile(r"(?<=[=(,])\s*([A-Za-z0-9_.@-]+)(?=\s*[,)])")
 _NUMBER_PATTERN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
@@ -81,6 +85,9 @@ class FormulaInputs:
     truth: Array
     class_names: tuple[str, ...] = ()
     columns: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Columns of the dataset, as texts."""
+    submitted: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Columns that the code submitted, as whole numbers."""
     condition: str = ""
     find_other_predictions: Callable[[str], Array | None] = lambda _: None
     """Condition -> its predictions for the same examples, if any."""
@@ -104,9 +111,9 @@ def parse_formula(text: str) -> MetricFormula:
             "with spaces in quotes"
         ) from None
     name, given, named = _parse_call(tree)
-    if name in LABEL_FREE_RULES:
-        if named.keys() != LABEL_FREE_RULES[name] or len(given) != (name == "agreement"):
-            raise FormulaError(f"{name} must be written {'agreement(COLUMN)' if given else 'flip_rate(to=CONDITION)'}")
+    if name in SHARE_RULES:
+        if named.keys() != SHARE_RULES[name] or len(given) != (name != "flip_rate"):
+            raise FormulaError(f"{name} must be written {name}({'COLUMN' if name != 'flip_rate' else 'to=CONDITION'})")
         return MetricFormula(
             name, column=_parse_word(given[0]) if given else "", other=_parse_word(named["to"]) if named else ""
         )
@@ -234,6 +241,11 @@ def build_measures(formulas: Mapping[str, str], inputs: FormulaInputs) -> dict[s
 def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
     if formula.rule == "flip_rate":
         return _build_flip_rate(formula.other, inputs)
+    if formula.column in inputs.submitted:
+        column = inputs.submitted[formula.column]
+        if formula.rule in SHARE_RULES:
+            return _build_share(column == (inputs.predicted_values if formula.rule == "agreement" else inputs.truth))
+        return _build_group_measure(formula, inputs, column.astype(str))
     if formula.column and formula.column not in inputs.columns:
         return None
     if formula.rule == "agreement":
@@ -241,7 +253,10 @@ def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | N
         return None if predicted is None else _build_share(predicted == inputs.columns[formula.column])
     if not formula.rule:
         return _build_plain_measure(formula, inputs)
-    texts = inputs.columns[formula.column]
+    return _build_group_measure(formula, inputs, inputs.columns[formula.column])
+
+
+def _build_group_measure(formula: MetricFormula, inputs: FormulaInputs, texts: Array) -> Measure | None:
     rows = {str(group): np.flatnonzero(texts == group) for group in np.unique(texts)}
     parts = {group: _build_plain_measure(formula, _select_rows(inputs, index)) for group, index in rows.items()}
     chosen = {group: part for group, part in parts.items() if part is not None and formula.other in ("", group)}
@@ -361,27 +376,37 @@ def formula_text(metric: MetricSpec) -> str:
 
 
 def find_formula_faults(
-    metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]], class_names: Sequence[str] = ()
+    metric: MetricSpec,
+    classes: int,
+    columns: Mapping[str, Sequence[str]],
+    class_names: Sequence[str] = (),
+    submitted: Sequence[SubmittedColumn] = (),
 ) -> Iterator[str]:
     """Yield reasons why a metric's formula does not work for a dataset with `classes` classes (0: regression).
 
     The formula is evaluated on random and perfect predictions and checked against the declared direction and range.
-    `columns` maps columns to their values, empty if there are too many.
+    `columns` maps columns of the dataset to their values, empty if there are too many; `submitted` are the plan's.
     """
     text = formula_text(metric)
     where = f"metric {metric.name!r}, {text!r}:"
     try:
         formula = parse_formula(text)
-        if formula.column and formula.column not in columns:
+        made = next((one for one in submitted if one.name == formula.column), None)
+        if made is not None:
+            _check_submitted_use(formula, made)
+        elif formula.rule == "accuracy_of":
+            raise FormulaError(f"{formula.column!r} is not in the plan's `columns`: declare it there, with its content")
+        elif formula.column and formula.column not in columns:
             raise FormulaError(
                 f"unknown column {formula.column!r}; available: "
                 + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
+                + "; one that the code makes is declared in the plan's `columns`"
             )
-        if formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
+        elif formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
             raise FormulaError(
                 f"{formula.column!r} has no group {formula.other!r}; it has {', '.join(columns[formula.column])}"
             )
-        if formula.rule in LABEL_FREE_RULES:
+        if formula.rule in SHARE_RULES:
             if not classes:
                 raise FormulaError(f"{formula.rule} needs predicted classes, but this dataset has none")
             values = columns.get(formula.column, ())
@@ -409,6 +434,15 @@ def find_formula_faults(
             low, high = ("none" if end is None else f"{end:g}" for end in (metric.low, metric.high))
             yield f"{where} its declared range is {low} to {high}, but test predictions give {value:.3g}"
             return
+
+
+def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> None:
+    """Raise `FormulaError` if a formula cannot use what a submitted column holds."""
+    needed = "classes" if formula.rule in SHARE_RULES else "groups"
+    if column.holds != needed:
+        raise FormulaError(f"{formula.rule} needs a column of {needed}, but {column.name!r} holds {column.holds}")
+    if formula.rule == "within" and not formula.other.isdecimal():
+        raise FormulaError(f"groups of the submitted column {column.name!r} are numbers: write group=0")
 
 
 @lru_cache(maxsize=256)
@@ -458,16 +492,12 @@ def complete_metric(metric: MetricSpec) -> MetricSpec:
         return metric
     base = METRICS.get(formula.metric) if formula.is_builtin else None
     low, high = (metric.low, metric.high) if base is None else (base.low, base.high)
-    if formula.rule in LABEL_FREE_RULES:
+    if formula.rule in SHARE_RULES:
         low, high = 0.0, 1.0
     elif formula.rule == "gap":
         low, high = 0.0, high - low if high is not None and low is not None else None
     worst = (
-        metric.worst
-        if base is None and formula.rule not in LABEL_FREE_RULES
-        else low
-        if metric.higher_is_better
-        else high
+        metric.worst if base is None and formula.rule not in SHARE_RULES else low if metric.higher_is_better else high
     )
     return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
 
@@ -483,7 +513,7 @@ def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[s
     builtin = formula.is_builtin and formula.metric in list_computable(classes)
     return (not formula.column or formula.column in columns) and (
         bool(classes)
-        if formula.rule in LABEL_FREE_RULES
+        if formula.rule in SHARE_RULES
         else builtin or (not formula.is_builtin and _find_sklearn_function(formula).is_regression != bool(classes))
     )
 
@@ -491,7 +521,7 @@ def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[s
 def count_formula_passes(text: str, classes: int, examples: int) -> int:
     """Return the cost of one resample of a formula, in passes over the examples (as `sandbox.metrics.count_passes`)."""
     formula = parse_formula(text)
-    if formula.is_builtin or formula.rule in LABEL_FREE_RULES:
+    if formula.is_builtin or formula.rule in SHARE_RULES:
         return count_passes({formula.metric}, classes)
     calls = (3 if formula.column else 1) * (
         1 + classes / 3 if _find_sklearn_function(formula).takes_probabilities else 1
@@ -502,13 +532,27 @@ def count_formula_passes(text: str, classes: int, examples: int) -> int:
 # --- storage with the labels -----------------------------------------------------------------------------------------
 
 
-def write_formulas(metrics: Sequence[MetricSpec], labels: Path) -> None:
-    """Write the formulas of a plan to the folder of the labels."""
+def write_formulas(metrics: Sequence[MetricSpec], columns: Sequence[SubmittedColumn], labels: Path) -> None:
+    """Write the formulas and the declared columns of a plan to the folder of the labels."""
     labels.mkdir(parents=True, exist_ok=True)
     write_file(labels, _FORMULA_FILE, json.dumps({one.name: one.formula for one in metrics if one.formula}))
+    if columns:
+        write_file(labels, _COLUMN_FILE, json.dumps({one.name: one.holds for one in columns}))
 
 
 def read_formulas(labels: Path) -> dict[str, str]:
     """Return the formulas of a run by metric name; empty if there are none."""
     path = labels / _FORMULA_FILE
     return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def read_declared_columns(labels: Path) -> dict[str, Literal["classes", "groups"]]:
+    """Return what each column holds that the run's code has to submit; empty if there are none."""
+    path = labels / _COLUMN_FILE
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def find_column_metrics(labels: Path) -> frozenset[str]:
+    """Return the metrics of a run whose values depend on a submitted column."""
+    columns = read_declared_columns(labels)
+    return frozenset(name for name, text in read_formulas(labels).items() if parse_formula(text).column in columns)

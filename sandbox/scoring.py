@@ -19,7 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, EvidenceGrade, Measurement, Split
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.metric_formulas import FormulaInputs, build_measures, read_formulas
+from labwright.sandbox.metric_formulas import (
+    FormulaInputs,
+    build_measures,
+    find_column_metrics,
+    read_declared_columns,
+    read_formulas,
+)
 from labwright.sandbox.metrics import Measure, compute_scores
 from labwright.sandbox.safe_io import (
     FILE_NAME_PATTERN,
@@ -44,6 +50,12 @@ _MAX_NUMBER = 1e45
 _MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
 """For a file of predictions: size of the widest number type, and size limit of its header, in bytes."""
 SUBMISSION_INDEX = "submissions.jsonl"
+COLUMN_PREFIX = "column-"
+"""Prefix of the array of a submitted column in a file of predictions."""
+MAX_COLUMNS = 8
+"""Maximum number of columns that code submits."""
+MAX_GROUPS = 1000
+"""Maximum number of groups of a submitted column."""
 _SEALED_INDEX = "sealed/index.jsonl"
 AGREEMENT_SUFFIX = "_agreement"
 """Suffix of the metric name for a grading model's agreement with labels."""
@@ -149,16 +161,21 @@ def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...
     return tuple(meta.get("class_names", ())), {name: texts[:, i] for i, name in enumerate(meta.get("meta", ()))}
 
 
-def read_values(folder: Path, subfolder: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
-    """Return the validated values of a submission and the true labels. Raises `SubmissionRefused`.
+def read_values(
+    folder: Path, subfolder: str, submission: Submission, labels: Path
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Return the validated values of a submission, the truth, and the submitted columns that the plan declares.
 
-    Error messages and memory use depend only on the submission and its expected shape, never on labels.
+    Error messages and memory use depend only on the submission and its expected shape, never on labels. Raises
+    `SubmissionRefused`, also if a final submission lacks a declared column.
     """
     truth, classes = read_truth_labels(labels, submission)
     if submission.kind != "predictions" and classes == 0:
         raise SubmissionRefused(f"{submission.description}: regression needs predictions, not {submission.kind}")
     expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
-    limit = min(MAX_FILE_BYTES, math.prod(expected) * _MAX_VALUE_BYTES + _MAX_HEADER_BYTES)
+    declared = read_declared_columns(labels)
+    numbers_expected = math.prod(expected) + len(declared) * len(truth)
+    limit = min(MAX_FILE_BYTES, numbers_expected * _MAX_VALUE_BYTES + _MAX_HEADER_BYTES)
     with (
         raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
         open_regular(folder, f"{subfolder}/{submission.file}", limit) as file,
@@ -168,6 +185,7 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
         if size > limit:
             raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
         values: Array = archive[submission.kind]
+        columns = {name: archive[key] for name in declared if (key := COLUMN_PREFIX + name) in archive}
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(
             f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
@@ -193,7 +211,29 @@ def read_values(folder: Path, subfolder: str, submission: Submission, labels: Pa
         values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE
     ):
         raise SubmissionRefused(f"{submission.description}: rows are not probabilities that sum to 1")
-    return values, truth
+    for name, holds in declared.items():
+        if name in columns:
+            low, high = (-1, classes - 1) if holds == "classes" else (0, MAX_GROUPS - 1)
+            _check_column(submission, name, columns[name], rows=len(truth), low=low, high=high)
+        elif submission.step is None:
+            raise SubmissionRefused(
+                f"{submission.description}: the plan's column {name!r} is missing: submit it with the predictions, "
+                f"lab.submit(..., columns={{{name!r}: values}})"
+            )
+    return values, truth, columns
+
+
+def _check_column(submission: Submission, name: str, column: Array, *, rows: int, low: int, high: int) -> None:
+    if column.shape != (rows,) or column.dtype.kind not in "iu":
+        raise SubmissionRefused(
+            f"{submission.description}: column {name!r} must be {rows} whole numbers, got shape {column.shape} of "
+            f"dtype {column.dtype}"
+        )
+    if rows and not low <= int(column.min()) <= int(column.max()) <= high:
+        raise SubmissionRefused(
+            f"{submission.description}: column {name!r} must lie in {low}..{high}, got values from {column.min()} to "
+            f"{column.max()}"
+        )
 
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
@@ -318,18 +358,20 @@ def _read_scoring_inputs(
     folder: Path, place: str, submission: Submission, by_key: Mapping[_SubmissionKey, Submission], *, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
-    values, truth = read_values(folder, place, submission, labels)
+    values, truth, submitted = read_values(folder, place, submission, labels)
     if not (formulas := read_formulas(labels)):
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
         one = by_key.get((submission.dataset, submission.split, submission.step, condition))
         return (
-            None if one is None else FormulaInputs(one.kind, *read_values(folder, place, one, labels)).predicted_values
+            None
+            if one is None
+            else FormulaInputs(one.kind, *read_values(folder, place, one, labels)[:2]).predicted_values
         )
 
     names, columns = read_columns(labels, submission.dataset, submission.split)
-    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submission.condition, others)
+    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
     return values, truth, build_measures(formulas, inputs)
 
 
@@ -354,7 +396,7 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    by_key = _index_by_key(submissions)
+    by_key, of_columns = _index_by_key(submissions), find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
@@ -370,7 +412,9 @@ def _score_all(
                     f"{submission.description}: its {name} is not finite or exceeds {MAX_ABSOLUTE_VALUE:g}: "
                     f"the {submission.kind} contain values that are far too large"
                 )
-            measurements.append(submission.to_measurement(name, value, seed=seed))
+            one = submission.to_measurement(name, value, seed=seed)
+            depends = name in of_columns and one.grade == "scored"
+            measurements.append(one.model_copy(update={"grade": "computed"}) if depends else one)
     return tuple(measurements)
 
 

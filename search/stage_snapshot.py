@@ -508,7 +508,7 @@ def build_snapshot(
         skipped_kinds=state.skipped_kinds,
         prefers_cheaper=settings.order == "arrival",
         lock=locked,
-        reference_space=build_reference_space(state) if settings.ladder else (),
+        reference_space=build_reference_space(state) if settings.ladder and state.data_plan.reference_models else (),
     )
 
 

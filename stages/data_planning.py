@@ -6,6 +6,7 @@ from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
@@ -18,10 +19,10 @@ from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
     REPOSITORY_PLAN,
-    AmendedPlan,
     CatalogueEntry,
     PlanInputs,
     PlanningInputs,
+    PlanRevision,
     SubjectEntry,
 )
 from labwright.models.settings import SubjectSettings
@@ -29,6 +30,7 @@ from labwright.record.claims.hypothesis_tests import find_cluster_faults
 from labwright.record.errors import UserError
 from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.events.search_events import PlanPrepared
+from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.run_folder import write_file
@@ -41,6 +43,7 @@ from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choi
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.metric_formulas import (
+    FormulaError,
     can_score,
     complete_metric,
     find_formula_faults,
@@ -51,6 +54,7 @@ from labwright.sandbox.metric_formulas import (
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages.run_packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
+from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
@@ -74,9 +78,20 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
 from labwright.stages.tuning_validation import find_tuning_faults
 
-UNREADABLE_ANSWER = (
-    "the previous answer could not be parsed as a data plan: answer with all of its fields and nothing else"
+UNREADABLE_ANSWER = "the previous answer could not be parsed: answer in the requested form, with nothing else"
+TOO_LARGE = (
+    "the design does not fit the hours of the run (see what they can decide): reduce levels, datasets or training that "
+    "no confirmatory hypothesis needs, then tuning trials; if the estimate is too high, correct `expected_seconds`"
 )
+
+
+@dataclass(frozen=True)
+class PlannedStudy:
+    """A plan, or none and what was wrong with the last one; and the answers to a reviewer's findings."""
+
+    plan: DataPlan | None
+    answers: tuple[FindingAnswer, ...] = ()
+    complaints: tuple[str, ...] = ()
 
 
 class PlanError(UserError):
@@ -141,7 +156,7 @@ async def plan_data(context: RunContext) -> None:
             if context.run_packages
             else None
         )
-        write_formulas(plan.metrics, context.folder.labels)
+        write_formulas(plan.metrics, plan.columns, context.folder.labels)
         write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         context.recorder.append(
             PlanPrepared(
@@ -179,6 +194,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         device=context.device,
         room=context.executor.cell_capacity,
         seeds=context.search.max_seeds,
+        slots=context.search.num_workers,
         context=format_statements(context.state.context),
         prior=prior.papers if prior is not None else (),
         common=find_common_rows(prior),
@@ -219,7 +235,8 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         )
     given, complaints = context.state.started.plan, ()
     if given is None:
-        plan, complaints = await planner.ask(MAX_PLAN_CALLS, fatal=ContextTooLong)
+        found = await planner.ask(MAX_PLAN_CALLS, fatal=ContextTooLong)
+        plan, complaints = found.plan, found.complaints
     else:
         plan = add_metric_formulas(make_repeatable(given, context.search.order), scorers)
     if plan is None:
@@ -233,11 +250,15 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     if hub is not None:
         catalogue, _ = await to_thread(add_hub_datasets, {one.name: one for one in known}, plan, hub, planner.seed)
         known = tuple(catalogue.values())
+    review = context.state.started.review
+    if review is not None and review.outcome == plan:
+        if context.state.protocol_review is None:
+            context.recorder.append(review)
+        return plan
     used = {use.name for use in plan.datasets}
     return await review_plan(
         context,
         client,
-        plan,
         ProtocolReviewInputs(
             idea=context.idea,
             data_plan=plan,
@@ -254,6 +275,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
             common=planner.inputs.common,
         ),
         planner.amend if given is None else None,
+        planner.describe_hours,
     )
 
 
@@ -303,23 +325,32 @@ class DataPlanner:
         previous_plan: DataPlan | None = None,
         findings: tuple[ProtocolFinding, ...] = (),
         fatal: type[ModelError] = ImagesRefused,
-    ) -> tuple[DataPlan | None, tuple[str, ...]]:
-        """Return a plan without faults, or None and the faults of the last one after `tries` calls.
+    ) -> PlannedStudy:
+        """Return a plan without faults, or none and the faults of the last one after `tries` calls.
 
-        The planner is asked once about datasets and baselines that at least two of the closest papers use; those that
-        it still does not mention are printed as omitted.
+        After the first plan the planner only edits it. It is asked once about datasets and baselines that at least two
+        of the closest papers use, and once about a design that does not fit the hours or does not say what its outcomes
+        would teach. What it still does not mention is printed as omitted; a design is reduced when its cells were
+        measured.
 
         Raises: `ModelError`; `ModelConfigError` in place of a fatal `ContextTooLong`.
         """
-        known, reminded = dict(self.catalogue), False
+        known = dict(self.catalogue)
+        reminded_of_prior_work = reminded_of_design = False
         titles = {name: entry.title for name, entry in known.items()}
         complaints: tuple[str, ...] = ()
+        answers: dict[int, FindingAnswer] = {}
         for left in reversed(range(tries)):
             inputs = self.inputs.model_copy(
-                update={"before": previous_plan, "findings": findings, "complaints": complaints}
+                update={
+                    "before": previous_plan,
+                    "findings": findings,
+                    "complaints": complaints,
+                    "hours": self.describe_hours(previous_plan) if previous_plan is not None else (),
+                }
             )
             try:
-                answer: DataPlan | None = await self.client.ask_or_none(
+                answer: DataPlan | PlanRevision | None = await self.client.ask_or_none(
                     self.role,
                     inputs,
                     fatal=fatal,
@@ -330,7 +361,13 @@ class DataPlanner:
             if answer is None:
                 complaints = (UNREADABLE_ANSWER,)
                 continue
-            plan, misfits = self.fit_plan(to_data_plan(answer))
+            if isinstance(answer, PlanRevision):
+                assert previous_plan is not None
+                answers |= {one.finding: one for one in answer.answers}
+                answer = apply_plan_edits(previous_plan, answer.edits)
+            plan, misfits = self.fit_plan(
+                answer if type(answer) is DataPlan else DataPlan.model_validate(answer.model_dump())
+            )
             known, hub_faults = (
                 (known, ()) if self.hub is None else await to_thread(add_hub_datasets, known, plan, self.hub, self.seed)
             )
@@ -349,28 +386,54 @@ class DataPlanner:
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.find_faults, plan.packages))
             unanswered, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
-            if unanswered and left and not reminded:
-                complaints, reminded = (*complaints, *map(format_complaint, unanswered)), True
+            if unanswered and left and not reminded_of_prior_work:
+                complaints, reminded_of_prior_work = (*complaints, *map(format_complaint, unanswered)), True
+            if left and not complaints and not reminded_of_design:
+                complaints = (*find_missing_outcomes(plan), *([] if self.fits_hours(plan) else [TOO_LARGE]))
+                reminded_of_design = bool(complaints)
             if not complaints:
-                return add_omissions(
-                    add_metric_formulas(make_repeatable(plan, self.order), self.scorers), unanswered
-                ), ()
-        return None, complaints
+                plan = add_omissions(add_metric_formulas(make_repeatable(plan, self.order), self.scorers), unanswered)
+                return PlannedStudy(plan, tuple(answers.values()))
+        return PlannedStudy(None, tuple(answers.values()), complaints)
+
+    def describe_hours(self, plan: DataPlan) -> tuple[str, ...]:
+        """Return what a plan can decide in the hours of the run, in lines; none if the hours are unknown."""
+        found = self._forecast(plan)
+        return found.lines if found is not None else ()
+
+    def fits_hours(self, plan: DataPlan) -> bool:
+        """Return whether a plan fits the hours of the run, by the planner's own estimate, as far as these are known."""
+        found = self._forecast(plan)
+        return found is None or found.fits
+
+    def _forecast(self, plan: DataPlan) -> DesignForecast | None:
+        if not 0 < self.inputs.run_seconds < inf or find_plan_faults(plan, self.catalogue, scorers=self.scorers):
+            return None
+        return forecast_design(
+            add_metric_formulas(plan, self.scorers),
+            None,
+            slots=self.inputs.slots,
+            seconds=self.inputs.run_seconds,
+            limit=self.inputs.seeds,
+            test_sizes={name: entry.sizes.get("test", 0) for name, entry in self.catalogue.items()},
+        )
 
     async def amend(
         self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
     ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
         """Implement `stages.protocol_review.AmendPlan`: return a feasible plan and the planner's answers."""
-        plan_found, _ = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
-        if not isinstance(plan_found, AmendedPlan):
-            return None, ()
-        return DataPlan.model_validate(plan_found.model_dump(exclude={"answers"})), plan_found.answers
+        found = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
+        return found.plan, found.answers if found.plan is not None else ()
 
 
-def to_data_plan(answer: DataPlan) -> DataPlan:
-    """Convert a planner's answer to a plain `DataPlan`, or to an `AmendedPlan` if it answers findings."""
-    kind = AmendedPlan if isinstance(answer, AmendedPlan) else DataPlan
-    return answer if type(answer) is kind else kind.model_validate(answer.model_dump())
+def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
+    """Yield one sentence for each confirmatory hypothesis that does not say what its outcomes would teach."""
+    yield from (
+        f"hypothesis {one.id!r} has no `outcomes`: write what a colleague would learn if it is supported, if it is "
+        "refuted, and if it stays open"
+        for one in plan.hypotheses
+        if one.confirmatory and one.outcomes is None
+    )
 
 
 def add_hub_datasets(
@@ -507,8 +570,12 @@ def find_plan_faults(
         *find_tuning_faults(plan, anchors),
         *find_unmet_needs(plan, room),
     )
-    if not faults:
-        faults = (*find_hypothesis_faults(add_metric_formulas(plan, of_plan)), *find_cluster_faults(plan, known))
+    if plan.hypotheses or not faults:
+        faults = (
+            *faults,
+            *find_hypothesis_faults(add_metric_formulas(plan, of_plan)),
+            *find_cluster_faults(plan, known),
+        )
     return faults
 
 
@@ -574,15 +641,46 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for arm in plan.arms
         if arm.name in REFERENCE_ARM_TITLES
     )
+    yield from (
+        f"column {one.name!r} is a column of dataset {entry.name!r}: give the column that the code makes another name"
+        for one in plan.columns
+        for entry in catalogue.values()
+        if one.name in entry.meta and any(use.name == entry.name for use in plan.datasets)
+    )
+    read = {_find_column_read(metric) for metric in plan.metrics}
+    yield from (
+        f"no metric reads the column {one.name!r}: add one with a formula such as agreement({one.name}), or leave the "
+        "column out"
+        for one in plan.columns
+        if one.name not in read
+    )
+    yield from (
+        f"arm {arm.name!r}: `setting_of` is {arm.setting_of!r}, "
+        + (
+            f"which is no baseline or method of the plan: name one of {', '.join(plan.compared_arms)}"
+            if arm.role == "ablation"
+            else "but only an ablation runs with the setting of another arm: leave it empty"
+        )
+        for arm in plan.arms
+        if arm.setting_of and (arm.role != "ablation" or arm.setting_of not in plan.compared_arms)
+    )
     # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),
         ("level", plan.all_levels),
         ("metric", plan.metrics),
+        ("column", plan.columns),
         ("dataset", plan.datasets),
     ):
         counts = Counter(one.name.casefold() for one in each)
         yield from (f"{noun} {name!r} is defined twice" for name in sorted(counts) if counts[name] > 1)
+
+
+def _find_column_read(metric: MetricSpec) -> str:
+    try:
+        return parse_formula(formula_text(metric)).column
+    except FormulaError:  # reported for the metric
+        return ""
 
 
 def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
@@ -613,15 +711,18 @@ def _find_metric_faults(
 ) -> Iterator[str]:
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
-    available = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
+    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
     formulas = [
         metric
         for metric in plan.metrics
         if formula_text(metric)
         and not any(metric.name in {one.name for one in scorer.metrics} for scorer in scorers.values())
     ]
+    unusable = set[str]()
     for metric in formulas:
-        yield from _find_formula_faults(metric, plan, known)
+        faults = tuple(_find_formula_faults(metric, plan, known))
+        unusable.update([metric.name] if faults else [])
+        yield from faults
     for name, names in available.items():
         if names is not None and plan.primary_metric.name not in names:
             yield (
@@ -644,6 +745,7 @@ def _find_metric_faults(
         if (
             available
             and metric.name in programs
+            and metric.name not in unusable
             and all(names is not None and metric.name not in names for names in available.values())
         ):
             yield (
@@ -666,8 +768,10 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
         yield (f"metric {metric.name!r} has a formula, so it needs a new name of letters, digits and _")
         return
     for number, entry in enumerate(known.values()):
-        if entry.task != "none" and (not number or can_score(metric, entry.classes, entry.meta)):
-            faults = tuple(find_formula_faults(metric, entry.classes, entry.meta, entry.class_names))
+        if entry.task != "none" and (not number or can_score(metric, entry.classes, _list_columns(plan, entry))):
+            faults = tuple(
+                find_formula_faults(metric, entry.classes, entry.meta, entry.class_names, submitted=plan.columns)
+            )
             yield from faults
             if faults:
                 return
@@ -681,15 +785,22 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
         yield f"metric {metric.name!r}: in flip_rate(to={to}), {to} is not a condition, arm or level of the plan"
 
 
+def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:
+    """Return the columns that formulas on a dataset may read, with their values; empty for many, or those of code."""
+    return {**dict.fromkeys((one.name for one in plan.columns), ()), **entry.meta}
+
+
 def _find_available_metrics(
-    entry: CatalogueEntry, scorer: FrozenScorer | None, metrics: Sequence[MetricSpec]
+    entry: CatalogueEntry, scorer: FrozenScorer | None, plan: DataPlan
 ) -> frozenset[str] | None:
     """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
     built_in = (
         None
         if entry.task == "none"
         else frozenset(
-            metric.name for metric in (*METRICS.values(), *metrics) if can_score(metric, entry.classes, entry.meta)
+            metric.name
+            for metric in (*METRICS.values(), *plan.metrics)
+            if can_score(metric, entry.classes, _list_columns(plan, entry))
         )
     )
     if scorer is None:

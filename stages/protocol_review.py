@@ -24,23 +24,34 @@ AmendPlan = Callable[
 
 
 async def review_plan(
-    context: RunContext, client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
+    context: RunContext,
+    client: ModelClient,
+    inputs: ProtocolReviewInputs,
+    amend: AmendPlan | None,
+    describe_hours: Callable[[DataPlan], tuple[str, ...]],
 ) -> DataPlan:
     """Review the plan, record the findings once, and return the plan; it is unchanged if `amend` is None.
 
+    `describe_hours` returns what a plan can decide in the hours of the run, in lines.
+
     Raises: `ModelError`, never because of a finding.
     """
-    outcome, plan = await _run_review(client, plan, inputs, amend)
+    outcome, plan = await _run_review(client, inputs, amend, describe_hours)
     if context.state.protocol_review is None:
         context.recorder.append(outcome)
     return plan
 
 
 async def _run_review(
-    client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
+    client: ModelClient,
+    inputs: ProtocolReviewInputs,
+    amend: AmendPlan | None,
+    describe_hours: Callable[[DataPlan], tuple[str, ...]],
 ) -> tuple[ProtocolReviewed, DataPlan]:
+    plan = inputs.data_plan
     outcome = ProtocolReviewed(reviewer=client.get_model_name(PROTOCOL_REVIEW), reviewed=plan)
-    review = await client.ask_or_none(PROTOCOL_REVIEW, inputs, instead="the plan is not reviewed")
+    first = inputs.model_copy(update={"hours": describe_hours(plan)})
+    review = await client.ask_or_none(PROTOCOL_REVIEW, first, instead="the plan is not reviewed")
     if review is None:
         return outcome.model_copy(update={"why": "the reviewer gave no usable answer"}), plan
     if not review.findings:
@@ -58,7 +69,12 @@ async def _run_review(
         again = await client.ask_or_none(
             PROTOCOL_REVIEW,
             inputs.model_copy(
-                update={"data_plan": amended, "estimands": describe_estimands(amended), "answered": findings}
+                update={
+                    "data_plan": amended,
+                    "estimands": describe_estimands(amended),
+                    "hours": describe_hours(amended),
+                    "answered": findings,
+                }
             ),
             instead="answered findings count as closed",
         )

@@ -26,6 +26,7 @@ from labwright.search.settings import STAGE_TIME_SHARE
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits, explain_too_late
 from labwright.stages.ablation_plan import plan_ablations
+from labwright.stages.design_reduction import fit_design
 from labwright.stages.nodes.node_runner import expand
 from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
 from labwright.stages.run_context import RunContext, record_time_limit, run_once
@@ -76,6 +77,8 @@ class StageRunner:
         context = self.context
         self._lock_confirmation()  # a kill may have prevented it
         if not context.state.stages[stage].is_settled:
+            if stage == "tuning":
+                fit_design(context)
             end = await self._scheduler.run(stage, find_stage_limits(context, stage))
             if end is None:
                 return False

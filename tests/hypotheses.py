@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.hypotheses import Effect, Hypothesis, PossibleOutcomes, RivalExplanation
 
 
 def make_hypotheses(
@@ -17,6 +17,9 @@ def make_hypotheses(
             statement=f"{better} is better than {worse}",
             reason="less is noise",
             effects=(Effect(estimand=f"{first}{at} - {second}{at}", smallest=smallest),),
+            outcomes=PossibleOutcomes(
+                supported=f"Use {better}.", refuted=f"Keep {worse}.", open="The seeds decide nothing yet."
+            ),
             rival=RivalExplanation(
                 statement="the seeds differ", estimand=f"{worse}{at}", ours="above zero", theirs="near zero"
             ),

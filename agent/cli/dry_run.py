@@ -23,7 +23,7 @@ from labwright.agent.cli.output import format_line, print_lines, print_result
 from labwright.agent.data import list_sources
 from labwright.agent.environment import measure_machine_rate
 from labwright.agent.forecast import Amount, Forecast, forecast_run
-from labwright.agent.plan_files import plan_to_yaml
+from labwright.agent.plan_files import find_review_path, plan_to_yaml
 from labwright.agent.repository_setup import copy_repository, user_repository
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration
@@ -45,6 +45,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages.run_packages import RunPackages
 from labwright.sandbox.scorers import parse_scorers
+from labwright.search.design_forecast import forecast_design
 from labwright.stages.data_planning import PlanError, plan_data
 from labwright.stages.run_context import RunContext
 from labwright.stages.user_documents import copy_documents
@@ -76,14 +77,24 @@ class DryRun(FrozenModel):
     hub: tuple[HubItem, ...] = ()
     prior_work: PriorWorkRead | None = None
     protocol: ProtocolReviewed | None = None
+    hours: tuple[str, ...] = ()
+    """What the plan can decide in the hours of a run, in lines."""
     planned: PlanningCost
     forecast: Forecast
 
 
 def show_plan(
-    idea: Idea, settings: Settings, *, plan: DataPlan | None = None, out: Path | None = None, json: bool
+    idea: Idea,
+    settings: Settings,
+    *,
+    plan: DataPlan | None = None,
+    review: ProtocolReviewed | None = None,
+    out: Path | None = None,
+    json: bool,
 ) -> int:
-    """Make or load the plan, show it, and write it to `out`. Returns 2 if there is no usable plan.
+    """Make or load the plan, show it, and write it to `out`, with its review. Returns 2 if there is no usable plan.
+
+    `review`: an earlier review of the given plan, which is not repeated.
 
     Raises: `ModelError`, `DatasetError`, `UsageError`.
     """
@@ -97,7 +108,7 @@ def show_plan(
         print_lines([format_line(f"requesting a plan and a review from {planner} (billed)")])
     try:
         with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
-            state = asyncio.run(_prepare_run(idea, settings, RunFolder(Path(folder) / "run"), plan))
+            state = asyncio.run(_prepare_run(idea, settings, RunFolder(Path(folder) / "run"), plan, review))
     except PlanError as error:
         print_to_stderr(str(error))
         return WRONG_USE
@@ -120,6 +131,15 @@ def show_plan(
         hub=state.hub_items,
         prior_work=state.prior_work,
         protocol=state.protocol_review,
+        hours=forecast_design(
+            state.data_plan,
+            None,
+            slots=settings.search.num_workers,
+            seconds=settings.time_limit,
+            references=settings.search.ladder,
+            limit=settings.search.max_seeds,
+            test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
+        ).lines,
         forecast=forecast_run(
             state.data_plan, state.datasets, override_settings(settings.model_dump(mode="json"), state.overrides)
         ),
@@ -132,13 +152,17 @@ def show_plan(
     )
     if out is not None:
         write_file(out, plan_to_yaml(state.data_plan))
+        if state.protocol_review is not None and not state.protocol_review.why:
+            write_file(find_review_path(out), state.protocol_review.model_dump_json(indent=1))
     print_result(dry_run, format_dry_run(dry_run), json=json)
     if out is not None and not json:
         print_to_stderr(f"plan written to {out}: edit it if needed, then run it with --plan {out}")
     return DONE
 
 
-async def _prepare_run(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
+async def _prepare_run(
+    idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None, review: ProtocolReviewed | None
+) -> RunState:
     """Return the state of a run right after its first step."""
     folder.create_folders()
     settings = copy_repository(settings, folder)
@@ -153,6 +177,7 @@ async def _prepare_run(idea: Idea, settings: Settings, folder: RunFolder, plan: 
             version=version("labwright"),
             model=settings.models.model_names,
             plan=plan,
+            review=review,
             rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
         )
     )
@@ -192,6 +217,7 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
         ("packages", _format_packages(dry_run.installed)),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
+        *(("can decide", line) for line in dry_run.hours),
         *(("not tested", untested) for untested in plan.untested_statements),
         ("notes", plan.notes),
         *_review_rows(dry_run),
@@ -226,9 +252,14 @@ def _plan_rows(plan: DataPlan) -> Iterator[tuple[str, str]]:
         yield (
             kind,
             f"{one.id}: {one.statement} ["
-            + "; ".join(f"{describe_estimand(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects)
+            + "; ".join(f"{describe_estimand(effect.estimand, plan)}, {effect.claim_text}" for effect in one.effects)
             + f"] over {one.unit}",
         )
+        if one.outcomes is not None:
+            yield (
+                "outcomes",
+                f"supported: {one.outcomes.supported} Refuted: {one.outcomes.refuted} Open: {one.outcomes.open}",
+            )
         if one.rival is not None:
             yield (
                 "rival",

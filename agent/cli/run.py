@@ -34,7 +34,7 @@ from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
 from labwright.agent.environment import max_cell_resources
 from labwright.agent.next_steps import estimate_remaining
-from labwright.agent.plan_files import check_plan, read_plan
+from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_run
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
@@ -95,7 +95,10 @@ def run(args: Run) -> int:
     if args.space is not None:
         settings = add_space_from_file(settings, args.space)
     check_settings(settings, folder)
-    plan = None if args.plan is None else read_plan(args.plan)
+    plan, review = None, None
+    if args.plan is not None:
+        plan = read_plan(args.plan)
+        review = read_review(args.plan, plan)
     if settings.code.repository is not None and not settings.code.command_record.seeded:
         print_to_stderr("--command has no {seed}: replicates will not be seeded")
     if plan is not None and settings.code.repository is not None:
@@ -107,7 +110,7 @@ def run(args: Run) -> int:
     elif settings.code.repository is not None and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
-        return show_plan(chosen, settings, plan=plan, out=args.out, json=args.json)
+        return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
     check_slots(settings)
     install_packages(settings.sandbox)
     for model in parse_pretrained(settings.sandbox.pretrained):
@@ -115,7 +118,7 @@ def run(args: Run) -> int:
     with removing_new_folder_on_refusal(args.runs):
         return run_with_view(
             lambda listener: start_run(
-                chosen, settings, runs=args.runs, name=folder.name, listener=listener, plan=plan
+                chosen, settings, runs=args.runs, name=folder.name, listener=listener, plan=plan, review=review
             ),
             folder,
             mirrored,

@@ -8,24 +8,29 @@ from labwright.models.offline.study import AblationSpec, find_study_by_idea
 from labwright.models.roles.study_plan import (
     AblationPlan,
     AblationPlanInputs,
-    AmendedPlan,
     MissingAblationsAnswer,
     MissingAblationsInputs,
     PlanInputs,
+    PlanRevision,
     RiskTested,
 )
 from labwright.record.ablation import Ablation
+from labwright.record.plan_edits import PlanEdit
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.prior_work import OmittedPriorWork
 from labwright.record.schema.protocol_review import FindingAnswer
 
 
-def answer_plan(inputs: PlanInputs) -> DataPlan:
+def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
     """Return the study's data plan, restricted to the available datasets and metrics that the idea names.
+
+    Asked to revise it, answer the findings and leave the rest.
 
     Raises:
         CatalogueError: the idea is not the study's, none of its datasets is available, or the user supplied data.
     """
+    if inputs.before is not None:
+        return _answer_findings(inputs)
     study = find_study_by_idea(inputs.idea)
     own = [entry.name for entry in inputs.catalogue if entry.own]
     if own:
@@ -52,18 +57,25 @@ def answer_plan(inputs: PlanInputs) -> DataPlan:
         OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
         for row in inputs.common
     )
-    made = study.plan.model_copy(
+    return study.plan.model_copy(
         update={"datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted}
     )
-    return _amend_plan(made, inputs) if inputs.findings else made
 
 
-def _amend_plan(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
-    """Answer findings: doubts about scope add a line to `untested`; others get the reason why the plan stays."""
+def _answer_findings(inputs: PlanInputs) -> PlanRevision:
+    """Answer findings: doubts about scope add a line to `untested`; others get the reason why the plan stays.
+
+    A plan with faults, or one that is too large for the hours, stays: an edit changes nothing.
+    """
+    assert inputs.before is not None
     scope = any(one.kind == "scope" for one in inputs.findings)
-    told = ("other data than those of the plan",) if scope else ()
-    return AmendedPlan(
-        **plan.model_copy(update={"untested": (*plan.untested, *told)}).model_dump(),
+    edit = (
+        PlanEdit(action="add", path="untested", value="other data than those of the plan")
+        if scope
+        else PlanEdit(path="task", value=inputs.before.task)
+    )
+    return PlanRevision(
+        edits=(edit,),
         answers=tuple(
             FindingAnswer(finding=number, changed=True, reason="`untested` says so now.")
             if one.kind == "scope"

@@ -12,11 +12,12 @@ from labwright.models.roles.experiment_code import MeasuredRate, Seconds
 from labwright.models.roles.ideation import PageText, Query
 from labwright.models.roles.role import EnvironmentField, Role
 from labwright.models.roles.study_plan import CatalogueEntry
+from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPriorUse
-from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFinding, UnresolvedFinding, read_field_path
+from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFinding, UnresolvedFinding
 
 
 class PriorSearchInputs(FrozenModel):
@@ -82,6 +83,9 @@ class ProtocolReviewInputs(FrozenModel):
     )
     device: Annotated[str, EnvironmentField("")] = "cpu"
     rate: MeasuredRate = None
+    hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
+        default=(), description="what the plan can decide in the hours of the run, in lines"
+    )
     prior: tuple[PriorPaper, ...] = ()
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of these papers")
     answered: tuple[ReviewedFinding, ...] = Field(

@@ -69,7 +69,7 @@ class Role(Generic[In, Out]):
 
     def check_answer(self, inputs: In, answer: BaseModel) -> None:
         """Raise `ValueError` with the reason if an answer of the role's type does not fit these inputs."""
-        if self.check is not None and isinstance(answer, self.output):
+        if self.check is not None and isinstance(answer, self.get_output_type(inputs)):
             self.check(inputs, answer)
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from labwright.models.roles.repository_patches import ShownRepository
 from labwright.models.roles.role import EnvironmentField, Role
 from labwright.record.ablation import Ablation
 from labwright.record.ablation_results import AblationResult
+from labwright.record.plan_edits import PlanEdit, apply_plan_edits
 from labwright.record.schema.command_space import CommandSpace
 from labwright.record.schema.data_plan import Arm, DataPlan, Factor, HubItem, Level, ResourceNeeds
 from labwright.record.schema.frozen_model import FrozenModel
@@ -84,7 +85,11 @@ class PlanningInputs(FrozenModel):
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of them")
     before: DataPlan | None = Field(default=None, description="the previous plan")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
-    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous plan")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
+    hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
+        default=(), description="what the previous plan can decide in the hours of the run, in lines"
+    )
+    slots: Annotated[int, EnvironmentField(1)] = Field(default=1, description="number of experiments at a time")
 
 
 class PlanInputs(PlanningInputs):
@@ -99,18 +104,32 @@ class PlanInputs(PlanningInputs):
     hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets of the hub that may be requested")
 
 
-class AmendedPlan(DataPlan):
-    """A plan after its review, with an answer to each finding."""
+class PlanRevision(FrozenModel):
+    """Changes of the previous plan; what no edit names stays as it is."""
 
+    edits: tuple[PlanEdit, ...] = Field(default=(), max_length=60, description="applied in this order")
     answers: tuple[FindingAnswer, ...] = Field(default=(), description="each finding once, by its number")
 
 
-def _choose_plan_type(inputs: PlanInputs) -> type[DataPlan]:
-    return AmendedPlan if inputs.findings else DataPlan
+def _choose_plan_type(inputs: PlanningInputs) -> type[DataPlan | PlanRevision]:
+    return DataPlan if inputs.before is None else PlanRevision
 
 
-PLAN = Role(
-    "plan", PlanInputs, DataPlan, prompt_tokens=16_000, typical_tokens=(4500, 1500), choose_output=_choose_plan_type
+def _check_plan(inputs: PlanningInputs, answer: DataPlan | PlanRevision) -> None:
+    if inputs.before is not None and isinstance(answer, PlanRevision):
+        apply_plan_edits(inputs.before, answer.edits)
+        if inputs.complaints and not answer.edits:
+            raise ValueError("edits: there is none, so the plan still cannot be used: change what each point names")
+
+
+PLAN: Role[PlanInputs, DataPlan | PlanRevision] = Role(
+    "plan",
+    PlanInputs,
+    DataPlan,
+    prompt_tokens=16_000,
+    typical_tokens=(4500, 1500),
+    choose_output=_choose_plan_type,
+    check=_check_plan,
 )
 
 
@@ -161,20 +180,17 @@ class RepositoryPlan(DataPlan):
     subjects: SkipJsonSchema[tuple[str, ...]] = ()
 
 
-class AmendedRepositoryPlan(RepositoryPlan, AmendedPlan):  # pyright: ignore
-    """A repository plan after its review, with an answer to each finding."""
+def _choose_repository_plan_type(inputs: RepositoryPlanInputs) -> type[RepositoryPlan | PlanRevision]:
+    return RepositoryPlan if inputs.before is None else PlanRevision
 
 
-def _choose_repository_plan_type(inputs: RepositoryPlanInputs) -> type[RepositoryPlan]:
-    return AmendedRepositoryPlan if inputs.findings else RepositoryPlan
-
-
-REPOSITORY_PLAN = Role(
+REPOSITORY_PLAN: Role[RepositoryPlanInputs, RepositoryPlan | PlanRevision] = Role(
     "repository_plan",
     RepositoryPlanInputs,
     RepositoryPlan,
     prompt_tokens=40_000,
     choose_output=_choose_repository_plan_type,
+    check=_check_plan,
 )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CallKey, Cost, TokenUsage
@@ -34,6 +35,11 @@ class RunStarted(FrozenModel):
     rate: ComputeRate | None = Field(default=None, description="measured speed of the machine; None: not measured")
     template: str = Field(default="", description="sha256 of the run's own copy of the paper's template")
     plan: DataPlan | None = Field(default=None, description="the data plan, if the user gave one")
+    review: ProtocolReviewed | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="the review of exactly that plan by a dry run; it is not repeated",
+    )
 
 
 class RunResumed(FrozenModel):

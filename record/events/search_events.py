@@ -321,6 +321,11 @@ class ProtocolReviewed(FrozenModel):
     why: str = Field(default="", description="reason for having no review")
 
     @property
+    def outcome(self) -> DataPlan:
+        """The plan as it was after the review."""
+        return self.amendment.data_plan if self.amendment is not None else self.reviewed
+
+    @property
     def message(self) -> str:
         """The outcome in one line."""
         if self.why:

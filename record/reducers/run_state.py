@@ -46,11 +46,16 @@ class RunState(RunStateFields):
         )
 
     def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
-        """Return the hyperparameters of an arm in a trial; an ablation uses those of the first method."""
-        assert self.data_plan is not None
-        own = arm in self.data_plan.compared_arms or (arm, trial) in self.trials
-        name = arm if own else next((one.name for one in self.data_plan.arms if one.role == "method"), arm)
-        return self.trials[name, trial].setting if trial else self.data_plan.find_defaults(name)
+        """Return the hyperparameters of an arm in a trial; an ablation uses those of another arm.
+
+        An ablation of the method at the setting of another arm has the method's defaults for what that arm lacks.
+        """
+        plan = self.data_plan
+        assert plan is not None
+        name = arm if (arm, trial) in self.trials else plan.find_tuned_arm(arm)
+        setting = self.trials[name, trial].setting if trial else plan.find_defaults(name)
+        method = next((one.name for one in plan.arms if one.role == "method"), name)
+        return setting if name in (arm, method) else plan.find_defaults(method) | setting
 
     @property
     def plan_hash(self) -> str:

@@ -56,6 +56,8 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
             state.overrides = event.settings | state.overrides
         case search_events.PlanAmended():
             state.data_plan = event.data_plan
+            used = {use.name for use in event.data_plan.datasets}
+            state.datasets = tuple(one for one in state.datasets if one.name in used)
             state.amendments.append(event)
         case search_events.ProtocolReviewed():  # its plan takes effect with `PlanPrepared`
             state.protocol_review, state.amendments = event, [event.amendment] if event.amendment else []

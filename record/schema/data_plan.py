@@ -88,6 +88,11 @@ class Arm(FrozenModel):
     needs: ResourceNeeds = Field(
         default=ResourceNeeds(), description="where its cells need more or fewer resources than others"
     )
+    setting_of: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="for an ablation: the compared arm whose tuned setting it runs with; empty: the first method's",
+    )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words that add this arm to the command, options or overrides key=value."""
 
@@ -140,6 +145,20 @@ class DatasetUse(FrozenModel):
     )
 
 
+class SubmittedColumn(FrozenModel):
+    """A column that the experiment's code makes and submits with its predictions, one whole number per row, for
+    metrics that read it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
+    holds: Literal["classes", "groups"] = Field(
+        description=(
+            "classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for another "
+            "version of the input); groups: the number of the row's group, from 0"
+        )
+    )
+    description: str = Field(min_length=1, description="exactly what the code puts into it")
+
+
 class OmittedCells(FrozenModel):
     """Cells that a study omits on purpose: all that match. An empty name matches all cells; a level of one factor
     matches all crossed levels that contain it.
@@ -162,6 +181,12 @@ class DataPlan(FrozenModel):
     datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main dataset")
     metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary and is used for selection")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
+    columns: tuple[SubmittedColumn, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        max_length=8,
+        description="columns that the code makes, for formulas that explain an effect",
+    )
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="the quantity that the levels vary, e.g. 'label noise rate'")
     factors: tuple[Factor, ...] = Field(
@@ -171,6 +196,11 @@ class DataPlan(FrozenModel):
     untested: tuple[str, ...] = Field(default=(), description="aspects of the idea that this plan cannot test")
     space: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters and their arms")
     tuning: TuningPlan = TuningPlan()
+    reference_models: SkipJsonSchema[bool] = Field(
+        default=True,
+        exclude_if=lambda value: value,
+        description="whether built-in reference models are measured too; the program sets it to false for lack of time",
+    )
     anchors: tuple[PublishedAnchor, ...] = Field(
         default=(), description="published values of baselines, given by the user"
     )
@@ -260,6 +290,14 @@ class DataPlan(FrozenModel):
         """Return the resource needs of an arm's cells; for an ablation outside the plan, those of the first method."""
         own = next((one.needs for one in self.arms if one.name == arm), None)
         return own or next((one.needs for one in self.arms if one.role == "method"), ResourceNeeds())
+
+    def find_tuned_arm(self, arm: str) -> str:
+        """Return the compared arm whose tuned setting an arm runs with: itself, or the one that an ablation names (by
+        default the first method)."""
+        if arm in self.compared_arms:
+            return arm
+        named = next((one.setting_of for one in self.arms if one.name == arm), "")
+        return named or next((one.name for one in self.arms if one.role == "method"), arm)
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
         """Return the search dimensions of an arm; a conditional dimension follows the choice that it depends on."""

@@ -93,6 +93,16 @@ class RivalExplanation(FrozenModel):
     theirs: EffectSign = Field(description="prediction of the alternative explanation, which must differ")
 
 
+class PossibleOutcomes(FrozenModel):
+    """What a colleague would learn from each possible outcome of a hypothesis, one sentence each."""
+
+    supported: str = Field(min_length=1, max_length=400, description="if it is supported")
+    refuted: str = Field(min_length=1, max_length=400, description="if it is refuted")
+    open: str = Field(
+        min_length=1, max_length=400, description="if the interval includes the bound: what its position still says"
+    )
+
+
 class Hypothesis(FrozenModel):
     """A hypothesis that the study decides. It holds if all its effects hold."""
 
@@ -127,6 +137,11 @@ class Hypothesis(FrozenModel):
         default="",
         exclude_if=lambda value: value == "",
         description="id of a hypothesis without which this one has no meaning; it is tested after that one",
+    )
+    outcomes: PossibleOutcomes | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="what a colleague would learn from each outcome; required for every confirmatory hypothesis",
     )
     alternatives: tuple[Effect, ...] = Field(
         default=(),

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal, cast
+from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.whole_numbers import parse_whole_number
-
-_FIELD_PATH_PATTERN = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 
 
 class ProtocolFinding(FrozenModel):
     """One problem of a plan."""
 
-    kind: Literal["baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
+    kind: Literal["question", "baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
     severity: Literal["blocks", "should", "could"] = Field(
         description=(
             "blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: an "
@@ -65,20 +60,3 @@ class ReviewedFinding(ProtocolFinding):
         return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
             f" Open: {self.open}" if self.open else ""
         )
-
-
-def read_field_path(plan: DataPlan, path: str) -> Any:
-    """Return the value at a field path; list items by position, from 0, or by name. Raises `LookupError`."""
-    if not _FIELD_PATH_PATTERN.fullmatch(path):
-        raise LookupError(path)
-    at: Any = plan.model_dump()
-    for item, field in re.findall(r"\[([^\[\]]+)\]|([a-z_]+)", path):
-        if isinstance(at, dict):
-            at = cast("dict[str, Any]", at)[field or item]
-        elif not isinstance(at, tuple) or not item:
-            raise LookupError(path)
-        elif (place := parse_whole_number(item)) is not None:
-            at = cast("tuple[Any, ...]", at)[place]
-        else:
-            at = {one.get("name") or one.get("id"): one for one in cast("tuple[dict[str, Any], ...]", at)}[item]
-    return at

@@ -114,7 +114,7 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
     """
     scratch.create_folders()
     if state.data_plan is not None:
-        write_formulas(state.data_plan.metrics, scratch.labels)
+        write_formulas(state.data_plan.metrics, state.data_plan.columns, scratch.labels)
     for facts in state.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"

@@ -61,7 +61,8 @@ def required_cells(
 
     A replicate measures the cells of its parent, one that serves to plan the number of seeds only
     those that confirmatory hypotheses read; an ablation, or a fix of one, only its own arms, with the setting of the
-    method; a node that tries settings measures those of each trial. Arms whose results these read are added.
+    method or of the arm that it names; a node that tries settings measures those of each trial. Arms whose results
+    these read are added.
     """
     reads = reads or {}
     if trials:
@@ -73,7 +74,6 @@ def required_cells(
             for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
         )
     duty = find_required_measurements(view)
-    method = next(arm.name for arm in plan.arms if arm.role == "method")
     parent = view.nodes.get(node.parent or "")
     arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
     if view.stage == "ablation" and not arms:
@@ -83,13 +83,7 @@ def required_cells(
         cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         return tuple(_select_registered(cells, plan, reads) or cells if node.stage in PLANNING_STAGES else cells)
     return tuple(
-        Cell(
-            dataset=dataset,
-            arm=arm,
-            level=level,
-            seed=node.seed,
-            trial=node.trials.get(arm if arm in plan.compared_arms else method, 0),
-        )
+        Cell(dataset=dataset, arm=arm, level=level, seed=node.seed, trial=node.trials.get(plan.find_tuned_arm(arm), 0))
         for dataset in duty.datasets
         for level in duty.levels or ("",)
         for arm in arms

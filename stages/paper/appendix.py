@@ -56,8 +56,8 @@ BRANCH_NOTE = (
 GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
-    "computed": "computed by the program from submitted predictions, but isolation was off: the labels were within the "
-    "reach of the experiment's code",
+    "computed": "computed by the program from submitted predictions, but the labels were within the reach of the "
+    "experiment's code, or the metric reads a column that the code made and submitted",
     "judged": "a language model's grading of what was submitted, as the program recorded it",
     "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
     "cell that asked language models: that the predictions are theirs was not shown",

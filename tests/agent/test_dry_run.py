@@ -57,14 +57,21 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
-    """Plans in order, the last one for ever; and a reviewer who finds this, and holds nothing of it."""
+    """Plans in order, the last one for ever, after the first as edits of every field; and a reviewer who finds this,
+    and holds nothing of it."""
     given = list(plans)
+
+    def revise(plan: dict[str, Any]) -> dict[str, Any]:
+        fields = {name: value for name, value in plan.items() if name != "answers"}
+        edits = [{"path": name, "value": json.dumps(value)} for name, value in fields.items()]
+        return {"edits": edits, "answers": plan.get("answers", [])}
 
     def step(number: int, body: dict[str, Any]) -> Step:
         if '"queries"' in json.dumps(body["tools"]):
             return answer_by_tool({"queries": []})
         if '"upheld"' not in json.dumps(body["tools"]):
-            return answer_by_tool(given.pop(0) if len(given) > 1 else given[0])
+            plan = given.pop(0) if len(given) > 1 else given[0]
+            return answer_by_tool(revise(plan) if '"edits"' in json.dumps(body["tools"]) else plan)
         return answer_by_tool({"findings": [] if "# Your findings" in json.dumps(body) else findings})
 
     return step
@@ -96,7 +103,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
         "method@noise40",
         "wine (sklearn:load_wine; 13 features",
         "train 90, dev",
-        "experiments 45, at most 103",
+        "experiments 43, at most 98",
         "tuning      6 trials per arm",
         "this dry run made",
         "experiments run on the CPU",
@@ -169,7 +176,7 @@ def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.Captu
 
 
 def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([answer_by_tool({**PLAN, "datasets": [{"name": "moon"}]})]) as server:
+    with OpenAIServer(planner({**PLAN, "datasets": [{"name": "moon"}]})) as server:
         assert asked(server, "--json") in (1, 2)
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err

@@ -51,9 +51,27 @@ def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, caps
     Path("mine.yaml").write_text(yaml.safe_dump(changed))
     assert main([*command, "--plan", "mine.yaml"]) == 0
     said = capsys.readouterr()
-    assert "> 0.123" in said.out and "this dry run made 1 model call" in said.out, "of the reviewer"
+    assert "at least 0.123" in said.out and "this dry run made 1 model call" in said.out, "of the reviewer"
     assert main([*command, "--out", "plan.yaml"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_plan_that_a_dry_run_reviewed_is_not_reviewed_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
+    assert main([*command, "--out", "plan.yaml"]) == 0
+    first = capsys.readouterr().out
+    assert main([*command, "--plan", "plan.yaml"]) == 0
+    again = capsys.readouterr().out
+    assert "this dry run made 0 model calls" in again
+    assert [line for line in again.splitlines() if "findings on the plan" in line] == [
+        line for line in first.splitlines() if "findings on the plan" in line
+    ]
+    Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace("Classify", "Sort"))
+    assert main([*command, "--plan", "plan.yaml"]) == 0
+    assert "this dry run made 1 model call" in capsys.readouterr().out
+    Path("plan.review.json").write_text("{}")
+    assert main([*command, "--plan", "plan.yaml"]) == 2
+    assert "plan.review.json is not a review: delete it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

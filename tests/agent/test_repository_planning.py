@@ -18,7 +18,7 @@ from labwright.models.backend import ModelRequest
 from labwright.models.client import Models
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS
 from labwright.models.roles.protocol import ProtocolReview, ProtocolReviewInputs
-from labwright.models.roles.study_plan import AmendedRepositoryPlan, RepositoryPlan, RepositoryPlanInputs
+from labwright.models.roles.study_plan import RepositoryPlan, RepositoryPlanInputs
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import Recorder
@@ -33,6 +33,7 @@ from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFindi
 from labwright.record.schema.tuning import Hyperparameter
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from tests.agent.test_repository_study import IDEA, PLAN
+from tests.plan_revisions import make_revision
 from tests.repositories import make_repository
 
 TRAIN = """
@@ -82,15 +83,9 @@ class Planner:
             }
         if len(self.asked) == 2:
             told |= {"metrics": [{"name": name, "higher_is_better": True} for name in ("quality", "speed")]}
-        if not inputs.findings:
-            return RepositoryPlan.model_validate(told)
-        return AmendedRepositoryPlan.model_validate(
-            told
-            | {
-                "untested": ["other repositories"],
-                "answers": [FindingAnswer(finding=1, changed=True, reason="It says so.").model_dump()],
-            }
-        )
+        answers = (FindingAnswer(finding=1, changed=True, reason="It says so."),) if inputs.findings else ()
+        plan = RepositoryPlan.model_validate(told | ({"untested": ["other repositories"]} if answers else {}))
+        return plan if inputs.before is None else make_revision(inputs.before, plan, *answers)
 
 
 def settings(code: Path, *, space: CommandSpace | None = None) -> Settings:

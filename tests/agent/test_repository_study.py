@@ -71,6 +71,7 @@ PLAN = {
             "reason": "a tenth is seen",
             "unit": "seeds",
             "effects": [{"estimand": "baseline - flat", "smallest": 0.1}],
+            "outcomes": {"supported": "Keep it.", "refuted": "Drop it.", "open": "It is worth about a tenth."},
             "rival": {
                 "statement": "It is worth nothing.",
                 "estimand": "baseline - flat",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel
 
 from labwright.models.roles.experiment_code import (
@@ -86,7 +88,7 @@ from tests.hypotheses import make_hypotheses
 from tests.models.ablation_examples import INPUTS as ABLATIONS
 from tests.models.answer_examples import INPUTS as ANSWERS
 from tests.models.ideation_examples import INPUTS as IDEATION
-from tests.models.protocol_examples import COMMON, FINDING, PRIOR, make_inputs
+from tests.models.protocol_examples import ANSWERED, COMMON, FINDING, HOURS, PRIOR, make_inputs
 from tests.models.question_examples import INPUTS as QUESTIONS
 from tests.models.repository_examples import CODE as SHOWN_FILE
 from tests.models.repository_examples import INPUTS as REPOSITORY
@@ -430,8 +432,7 @@ INPUTS: dict[str, BaseModel] = {
         catalogue=CATALOGUE,
         prior=PRIOR,
         common=COMMON,
-        before=PLAN,
-        findings=(FINDING,),
+        slots=2,
     ),
     "code": CODE,
     "plot": PlotInputs(
@@ -837,8 +838,6 @@ INPUTS["repository_plan"] = RepositoryPlanInputs(
     rate=RATE,
     prior=PRIOR,
     common=COMMON,
-    before=PLAN,
-    findings=(FINDING,),
     dataset="tinyfit",
     direction="max",
     repository=SHOWN_REPOSITORY,
@@ -851,9 +850,25 @@ INPUTS["repository_plan"] = RepositoryPlanInputs(
             ),
         )
     ),
-    complaints=("arm 'flat' has the words --flat: the command knows no option --flat",),
 )
 INPUTS.update(make_inputs(IDEA, PLAN, CATALOGUE[:1]))
+SECOND_QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plan_revision": (
+        "plan",
+        {
+            "before": PLAN,
+            "findings": (FINDING,),
+            "complaints": ("there is no dataset 'mnist'; available: digits",),
+            "hours": HOURS,
+        },
+    ),
+    "repository_plan_revision": (
+        "repository_plan",
+        {"before": PLAN, "complaints": ("arm 'flat' has the words --flat: the command knows no option --flat",)},
+    ),
+    "protocol_review_again": ("protocol_review", {"answered": (ANSWERED,)}),
+}
+"""Name -> role and fields of its inputs, where a role is asked about an earlier answer."""
 PROGRAM = Program(
     title="A plain network", plan="Train it.", varies="design", files=program_files("import lab\n", "pass\n")
 )

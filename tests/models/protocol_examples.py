@@ -41,10 +41,15 @@ FINDING = ProtocolFinding(
     what="The plain network has no weight decay.",
     mend="Put weight decay into its space.",
 )
+ANSWERED = ReviewedFinding(**FINDING.model_dump(), answer="It has it now.", changed=True)
+HOURS = (
+    "2 slots, 75 min, 305 slot-seconds a seed of all 12 cells, of which 6 decide (measured): 29 seeds if all "
+    "hours went there, 17 in their share of six tenths",
+)
 
 
 def make_inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) -> dict[str, BaseModel]:
-    """One of each, the review as it is asked the second time."""
+    """One of each."""
     return {
         "prior_search": PriorSearchInputs(idea=idea, most=3),
         "prior_work": PriorWorkInputs(
@@ -64,7 +69,7 @@ def make_inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...
             estimands={"margin@n50 - plain@n50": "Margin penalty at n50 minus Plain network"},
             prior=PRIOR,
             common=COMMON,
-            answered=(ReviewedFinding(**FINDING.model_dump(), answer="It has it now.", changed=True),),
+            hours=HOURS,
         ),
         "code_reader": CodeReaderInputs(
             task=plan.task,

@@ -64,7 +64,19 @@ from tests.models import (
     question_examples,
     repository_examples,
 )
-from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
+from tests.models.examples import (
+    ABLATION,
+    CODE,
+    DIFFERENCE,
+    INPUTS,
+    LAB,
+    MEASUREMENTS,
+    PARENT,
+    PLAN,
+    PROGRAM,
+    SECOND_QUESTIONS,
+    WRITE,
+)
 from tests.models.snapshot import assert_snapshot
 from tests.programs import program_files
 
@@ -100,6 +112,14 @@ def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_rendered_prompt_of_each_role_is_as_it_was(role: str) -> None:
     assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role in ("vision", "figure_review")))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("name", SECOND_QUESTIONS)
+def test_a_question_about_an_earlier_answer_is_as_it_was_and_shorter(name: str) -> None:
+    role, more = SECOND_QUESTIONS[name]
+    again, first = INPUTS[role].model_copy(update=more), render(ROLES[role], INPUTS[role])
+    assert_snapshot(f"{name}.txt", whole(role, again))
+    assert len(render(ROLES[role], again).system) < 0.6 * len(first.system)
 
 
 @pytest.mark.parametrize("role", sorted(ROLES.keys() - {"judge"}))  # a rubric adds fields to the judge's answer
@@ -239,9 +259,9 @@ def test_the_lab_reference_stands_in_the_prompt_as_it_is() -> None:
 
 def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
     system = render(roles.CODE, CODE).system
-    every = next(line for line in system.splitlines() if line.startswith("Conditions of the compared arms"))
+    every = next(line for line in system.splitlines() if line.startswith("Conditions that every experiment"))
     assert "margin@n500" in every and "no-warmup" not in every
-    assert "which only ablation nodes measure: `no-warmup@n50`, `no-warmup@n500`" in system
+    assert "no code for these arms): `no-warmup@n50`, `no-warmup@n500`" in system
     plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2], "hypotheses": ()})
     system = render(roles.CODE, CODE.model_copy(update={"data_plan": plain})).system
     assert "`plain`, `margin`" in system and "ablation nodes" not in system and "Levels of" not in system

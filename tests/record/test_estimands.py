@@ -38,13 +38,13 @@ VALUES = {
 
 
 def hypothesis(estimand: str = EXCESS, **fields: Any) -> Hypothesis:
-    smallest = fields.pop("smallest", 0.03)
+    effect = {name: fields.pop(name) for name in ("smallest", "claim", "bound") if name in fields}
     return Hypothesis.model_validate(
         {
             "id": "excess-drop",
             "statement": "Adam loses more",
             "reason": "less is within noise",
-            "effects": (Effect(estimand=estimand, smallest=smallest),),
+            "effects": (Effect.model_validate({"estimand": estimand, "smallest": 0.03, **effect}),),
             "rival": RivalExplanation(
                 statement="the marks are easier for any adaptive rate",
                 estimand="adam@a0.3 - adam-rotated@a0.3",
@@ -205,6 +205,14 @@ def _gap(place: CellRef) -> float:
         ("(" * 300 + "adam@a0" + ")" * 300, {}, "is not a valid expression"),
         ("adam@a0 + " * 120 + "adam@a0", {}, "more than"),
         ("adam@a0 / (sgd@a0 - sgd@a0)", {}, "always divides by zero"),
+        ("adam@a0 - sgd@a0", {"claim": "positive", "bound": 0.1}, "takes no bound"),
+        ("adam@a0 - sgd@a0", {"claim": "within", "bound": 0.1}, "takes no bound"),
+        ("adam@a0 - sgd@a0", {"claim": "at most"}, "needs its `bound`"),
+        ("adam@a0 - sgd@a0", {"claim": "at most", "bound": 1.5}, "its bound of 1.5"),
+        ("adam@a0 - sgd@a0", {"claim": "within", "smallest": 2.0}, "no measurement can refute it"),
+        ("adam@a0 / sgd@a0", {}, "is compared with a bound"),
+        ("mean(adam / sgd, over=levels)", {"claim": "positive"}, "is compared with a bound"),
+        ("0.5 * (adam@a0 - sgd@a0) - (adam-rotated@a0 - sgd@a0)", {}, "is written as a ratio"),
     ],
 )
 def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[str, Any], why: str) -> None:
@@ -216,7 +224,11 @@ def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[
 
 def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> None:
     ratio = "mean(adam - sgd, over=levels) / slope(sgd, over=levels)"
-    assert list(find_hypothesis_faults(plan(hypothesis(ratio)))) == []
+    assert list(find_hypothesis_faults(plan(hypothesis(ratio, bound=0.5)))) == []
+    share = "(adam-rotated@a0.3 - sgd@a0.3) / (adam@a0.3 - sgd@a0.3)"
+    assert list(find_hypothesis_faults(plan(hypothesis(share, claim="at most", bound=0.5)))) == []
+    for whole in ("change(adam@a0, sgd@a0)", "0.5 * (adam@a0 + sgd@a0) - adam-rotated@a0", "-(adam@a0 - sgd@a0)"):
+        assert list(find_hypothesis_faults(plan(hypothesis(whole, claim="positive")))) == []
     many = tuple(Level(name=f"a{i}", value=float(i)) for i in range(10))
     lowest = hypothesis(
         "min(adam - sgd, over=levels)",
@@ -226,6 +238,19 @@ def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> No
         ),
     )
     assert list(find_hypothesis_faults(plan(lowest, levels=many))) == []
+
+
+def test_what_a_hypothesis_presupposes_must_be_decided_before_it() -> None:
+    first, second = hypothesis(), hypothesis(id="half", presupposes="excess-drop")
+    assert list(find_hypothesis_faults(plan(first, second))) == []
+
+    def fault(*hypotheses: Hypothesis) -> str:
+        return next(find_hypothesis_faults(plan(*hypotheses)))
+
+    assert "not a hypothesis of the plan: leave it empty" in fault(second)
+    assert "excess-drop <- half" in fault(hypothesis(presupposes="half"), second)
+    assert "exploratory" in fault(hypothesis(confirmatory=False), second)
+    assert "presupposes it in turn" in fault(hypothesis(presupposes="excess-drop"))
 
 
 def test_left_out_cells_levels_without_numbers_and_bad_rivals_are_refused() -> None:

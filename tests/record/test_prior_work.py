@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.prior_work import (
     PriorPaper,
     PriorUse,
@@ -14,7 +15,6 @@ from labwright.record.schema.prior_work import (
     is_named_in_quote,
     is_same_name,
 )
-from labwright.record.schema.protocol_review import read_field_path
 from tests.models.examples import PLAN
 
 

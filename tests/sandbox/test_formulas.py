@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import sklearn.metrics as untyped  # pyright: ignore[reportMissingTypeStubs]
 
-from labwright.record.schema.data_plan import MetricSpec
+from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.metric_formulas import (
@@ -163,6 +163,7 @@ def test_groups_that_no_draw_holds_are_passed_over() -> None:
         ("worst(accuracy)", "worst takes a metric and by="),
         ("within(accuracy, by=ward)", "by= and group="),
         ("agreement()", "must be written"),
+        ("accuracy_of(a, b)", "must be written accuracy_of(COLUMN)"),
         ("a b", "cannot be parsed"),
         ("accuracy - 1", "was found where a metric was expected"),
         ("f1_score(average=[[1], {}])", "is not a valid argument value"),
@@ -280,6 +281,7 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
             MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True),
             MetricSpec(name="flips", formula="flip_rate(to=b)", higher_is_better=False),
         ),
+        (),
         tmp_path / "labels",
     )
     labels = np.load(tmp_path / "labels" / "wards.npz")
@@ -304,6 +306,95 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
     others = [np.random.default_rng(n).dirichlet([1, 1], 40).argmax(axis=1) for n in (2, 3)]
     assert flips == {"a": np.mean(others[0] != others[1]), "b": 0.0}
     assert 0 < compute_chance_level(tmp_path / "labels", "worst_ward")["wards"] < 1
+
+
+COLUMNS = (
+    SubmittedColumn(name="mark", holds="classes", description="the class that the mark stands for"),
+    SubmittedColumn(name="marked", holds="groups", description="1 if the image has a mark"),
+)
+
+
+def submit_with_columns(folder: Path, split: str, truth: Any, **changes: Any) -> dict[str, Any]:
+    """Submit predictions of two classes for `wards` as condition a, with the columns of the plan."""
+    rng = np.random.default_rng(len(split))
+    values = {"mark": rng.integers(-1, 2, len(truth)), "marked": rng.integers(0, 2, len(truth)), **changes}
+    columns = {f"column-{name}": column for name, column in values.items() if column is not None}
+    p = rng.dirichlet([1, 1], len(truth))
+    put(folder, len(split), split, dataset="wards", condition="a", values=p, **columns)
+    return values | {"said": p.argmax(axis=1)}
+
+
+def test_formulas_read_columns_that_the_code_submitted(tmp_path: Path) -> None:
+    own(tmp_path, "meta=ward,drop=part")
+    metrics = {
+        "follows": "agreement(mark)",
+        "unmarked": "accuracy_of(mark)",
+        "clean": "within(accuracy, by=marked, group=0)",
+        "worst_ward": "worst(accuracy, by=ward)",
+    }
+    write_formulas(
+        tuple(MetricSpec(name=name, formula=text, higher_is_better=True) for name, text in metrics.items()),
+        COLUMNS,
+        tmp_path / "labels",
+    )
+    labels = np.load(tmp_path / "labels" / "wards.npz")
+    attempt = tmp_path / "attempt"
+    attempt.mkdir()
+    given = {split: submit_with_columns(attempt, split, labels[f"{split}_y"]) for split in ("validation", "test")}
+    scored = score_submissions(attempt, tmp_path / "labels", split="validation", seed=0, grade="scored")
+    sealed = seal_test_predictions(attempt, tmp_path / "labels", grade="scored")
+    tests = score_sealed(attempt, tmp_path / "labels", seed=0, expected=sealed)
+    for split, values in (("validation", scored), ("test", tests)):
+        truth, one = labels[f"{split}_y"], given[split]
+        clean = one["marked"] == 0
+        found = {value.name: value for value in values}
+        assert found["follows"].value == pytest.approx(share(one["said"] == one["mark"]))
+        assert found["unmarked"].value == pytest.approx(share(truth == one["mark"]))
+        assert found["clean"].value == pytest.approx(share(one["said"][clean] == truth[clean]))
+        grades = {name: found[name].grade for name in (*metrics, "accuracy")}
+        assert grades == dict.fromkeys(("follows", "unmarked", "clean"), "computed") | dict.fromkeys(
+            ("worst_ward", "accuracy"), "scored"
+        )
+    assert not compute_chance_level(tmp_path / "labels", "follows")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"mark": None}, r"column 'mark' is missing: submit it .*columns=\{'mark': values\}"),
+        ({"mark": np.zeros(3, dtype=int)}, "must be 40 whole numbers"),
+        ({"mark": np.zeros(40)}, "must be 40 whole numbers, .* float64"),
+        ({"mark": np.full(40, 2)}, r"'mark' must lie in -1\.\.1"),
+        ({"marked": np.full(40, -1)}, r"'marked' must lie in 0\.\.999"),
+        ({"other": np.zeros((40, 4096), dtype=int)}, "more than the limit"),
+    ],
+)
+def test_a_bad_column_is_refused_on_test_too(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    own(tmp_path, "meta=ward,drop=part")
+    write_formulas((), COLUMNS, tmp_path / "labels")
+    attempt = tmp_path / "attempt"
+    attempt.mkdir()
+    submit_with_columns(attempt, "test", np.load(tmp_path / "labels" / "wards.npz")["test_y"], **changes)
+    with pytest.raises(SubmissionRefused, match=complaint):
+        seal_test_predictions(attempt, tmp_path / "labels")
+
+
+@pytest.mark.parametrize(
+    ("formula", "complaint"),
+    [
+        ("agreement(mark)", ""),
+        ("worst(accuracy, by=marked)", ""),
+        ("agreement(marked)", "needs a column of classes, but 'marked' holds groups"),
+        ("gap(accuracy, by=mark)", "needs a column of groups, but 'mark' holds classes"),
+        ("within(accuracy, by=marked, group=yes)", "are numbers: write group=0"),
+        ("accuracy_of(ward)", "is not in the plan's `columns`"),
+        ("agreement(marks)", "unknown column 'marks'"),
+    ],
+)
+def test_a_formula_needs_a_declared_column_of_its_kind(formula: str, complaint: str) -> None:
+    metric = MetricSpec(name="m", formula=formula, higher_is_better=not formula.startswith("gap"))
+    found = list(find_formula_faults(metric, 4, {"ward": ("a", "b")}, ("a", "b", "c", "d"), submitted=COLUMNS))
+    assert [complaint in one for one in found] == [True] * bool(complaint)
 
 
 def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None:
@@ -400,3 +491,48 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
         await executor.close()
     assert outcome.failure is None, outcome.failure
     assert "found []" in outcome.stdout_tail
+
+
+MARKED = """
+import numpy as np
+import lab
+
+for split in ("validation", "test"):
+    rows = lab.data("wards").rows(split)
+    given = {"mark": np.arange(rows) % 2} if "mark" in COLUMNS else {}
+    lab.submit("wards", split, "a", predictions=np.zeros(rows, dtype=int), columns=given)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "failure"), [("mark", ""), ("none", "the plan's column 'mark' is missing")])
+async def test_code_submits_columns_that_formulas_read(tmp_path: Path, columns: str, failure: str) -> None:
+    own(tmp_path, "meta=secret,drop=part")
+    follows = MetricSpec(name="follows", formula="agreement(mark)", higher_is_better=False)
+    write_formulas((follows,), COLUMNS[:1], tmp_path / "labels")
+    executor = LocalExecutor(
+        1,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        cache=tmp_path / "cache",
+        settings=SandboxSettings(isolation="auto", pool=0),
+    )
+    job = Job(
+        name="marked",
+        folder=tmp_path / "job",
+        seed=0,
+        timeout=60.0,
+        datasets=("wards",),
+        source={"experiment.py": MARKED.replace("COLUMNS", repr(columns))},
+    )
+    try:
+        outcome = await executor.run(job)
+    finally:
+        await executor.close()
+    if failure:
+        assert outcome.failure is not None and failure in outcome.failure.message
+        return
+    assert outcome.failure is None, outcome.failure
+    [value] = [one for one in outcome.measurements if one.name == "follows"]
+    assert (value.value, value.grade) == (0.5, "computed")
+    assert outcome.sealed

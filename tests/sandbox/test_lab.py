@@ -109,6 +109,14 @@ def test_what_is_handed_in(folder: Path) -> None:
         assert file["predictions"].dtype == np.int64
 
 
+def test_columns_are_submitted_with_the_predictions(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", logits=uniform(), columns={"mark": np.arange(ROWS) % 10.0})
+    [line] = lines(folder / "submissions.jsonl")
+    with np.load(folder / "submissions" / line["file"]) as file:
+        assert file["column-mark"].dtype == np.int64
+        assert file["column-mark"].tolist() == [row % 10 for row in range(ROWS)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
@@ -201,6 +209,14 @@ def test_a_step_may_be_a_number_of_numpy(folder: Path) -> None:
         (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 0.5)), r"class numbers 0\.\.9"),
         (lambda: lab.submit("digits", "validation", "a"), r"exactly one of"),
         (lambda: lab.submit("digits", "validation", "a", logits=1, predictions=1), r"exactly one of"),
+        (
+            lambda: lab.submit("digits", "validation", "a", logits=uniform(), columns={"mark": [0.5] * ROWS}),
+            r"column 'mark' must be \d+ whole numbers",
+        ),
+        (
+            lambda: lab.submit("digits", "validation", "a", logits=uniform(), columns={"mark": [1, 2]}),
+            r"got shape \(2,\)",
+        ),
         (lambda: lab.submit("digits", "validation", "", logits=uniform()), r"condition must be the name"),
         (lambda: lab.submit("digits", "test", "a", logits=uniform(), step=1), r"without step="),
         (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression dataset: give predictions="),

@@ -24,9 +24,9 @@ from labwright.record.llm_calls import (
     find_differing_exchange,
     read_llm_cost,
 )
+from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.protocol_review import read_field_path
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor

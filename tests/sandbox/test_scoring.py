@@ -106,6 +106,7 @@ def put(folder: Path, number: int, split: str = "validation", **fields: Any) -> 
     rows = ROWS if split == "validation" else TEST_ROWS
     kind = fields.pop("kind", "probabilities")
     values = fields.pop("values", np.full((rows, 10), 0.1))
+    columns = {name: fields.pop(name) for name in [*fields] if name.startswith("column-")}
     line = {
         "file": f"{number}.npz",
         "dataset": "digits",
@@ -116,7 +117,7 @@ def put(folder: Path, number: int, split: str = "validation", **fields: Any) -> 
         **fields,
     }
     (folder / "submissions").mkdir(exist_ok=True)
-    np.savez(folder / "submissions" / f"{number}.npz", **{kind: values})
+    np.savez(folder / "submissions" / f"{number}.npz", **{kind: values}, **columns)
     with open(folder / "submissions.jsonl", "a") as file:
         file.write(json.dumps(line) + "\n")
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from labwright.models.roles.study_plan import CatalogueEntry
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, FrozenScorer, Level, MetricSpec, OmittedCells
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    FrozenScorer,
+    Level,
+    MetricSpec,
+    OmittedCells,
+    SubmittedColumn,
+)
 from labwright.sandbox.metrics import METRICS, compute_scores, list_computable
 from labwright.stages.data_planning import add_metric_formulas, find_plan_faults
 from tests.hypotheses import make_hypotheses
@@ -67,6 +76,36 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
         return METRICS[name].higher_is_better if higher is None else higher
 
     return {"metrics": tuple(MetricSpec(name=name, higher_is_better=direction(name)) for name in names)}
+
+
+def with_arm(**fields: Any) -> DataPlan:
+    return PLAN.model_copy(update={"arms": (*PLAN.arms, Arm.model_validate(fields))})
+
+
+def with_column(name: str, formula: str = "agreement(mark)") -> DataPlan:
+    column = SubmittedColumn(name=name, holds="classes", description="what the mark says")
+    follows = MetricSpec(name="follows", formula=formula, higher_is_better=False)
+    return PLAN.model_copy(update={"columns": (column,), "metrics": (*PLAN.metrics, follows)})
+
+
+def test_an_ablation_runs_with_the_setting_of_a_compared_arm() -> None:
+    found = with_arm(name="new-at-plain", role="ablation", setting_of="plain")
+    assert not any("setting_of" in one for one in find_plan_faults(found, CATALOGUE))
+    assert [found.find_tuned_arm(name) for name in ("plain", "new", "new-at-plain")] == ["plain", "new", "plain"]
+    wrong = with_arm(name="control", role="ablation", setting_of="none")
+    assert any("name one of plain, new" in one for one in find_plan_faults(wrong, CATALOGUE))
+    method = with_arm(name="other", role="method", setting_of="plain")
+    assert any("only an ablation" in one for one in find_plan_faults(method, CATALOGUE))
+
+
+def test_a_column_of_the_code_is_read_by_a_metric_and_has_a_name_of_its_own() -> None:
+    assert not any("column" in one for one in find_plan_faults(with_column("mark"), CATALOGUE))
+    assert any("no metric reads the column 'hint'" in one for one in find_plan_faults(with_column("hint"), CATALOGUE))
+    assert any("unknown column 'mark'" in one for one in find_plan_faults(with_column("hint"), CATALOGUE))
+    marked = CATALOGUE | {"digits": entry("digits", 10, own=True, task="classification", meta={"mark": ()})}
+    assert any(
+        "give the column that the code makes another" in one for one in find_plan_faults(with_column("mark"), marked)
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from labwright.models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from labwright.models.roles.study_plan import AmendedPlan, PlanInputs
+from labwright.models.roles.study_plan import PlanInputs, PlanRevision
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
@@ -32,25 +33,31 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, RunStarted
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.manifest import build_manifest
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
 from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.search.design_forecast import CellTimes
 from labwright.search.settings import SearchSettings
-from labwright.stages.data_planning import add_metric_formulas, prepare
+from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, prepare
+from labwright.stages.design_reduction import fit_design
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents
 from tests.context.papers import write_pdf
 from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable, stay_silent
+from tests.plan_revisions import make_revision
 from tests.stages.small_study import PLAN as SMALL
 
 IDEA = Idea(Name="shrink", Title="Shrunken means for small flowers", Experiments=("Compare.",))
 PLAN = add_metric_formulas(SMALL)
 OLD = ("Shrinkage of old\nWe train on Iris and on the Wine data.\nOur baseline is Nearest centroid, at 0.91.",)
+Amended = tuple[DataPlan, tuple[FindingAnswer, ...]]
+"""A plan after its review, and the answers to the findings."""
 LATE = ("Shrinkage of late\nAll results are on Wine, against a nearest centroid classifier.",)
 
 
@@ -60,12 +67,13 @@ class Study:
     def __init__(
         self,
         root: Path,
-        *plans: DataPlan,
+        *plans: DataPlan | Amended,
         literature: LiteratureSettings | None = None,
         events: tuple[Event, ...] = (),
+        run_seconds: float = 54_000.0,
         **answers: Any,
     ) -> None:
-        self.folder, self.plans, self.asked = RunFolder(root / "run"), list(plans), list[PlanInputs]()
+        self.folder, self.plans, self.asked = RunFolder(root / "run"), [*plans], list[PlanInputs]()
         self.folder.create_folders()
         usual: dict[str, Any] = {
             "plan": self._plan,
@@ -84,12 +92,15 @@ class Study:
             search=SearchSettings(),
             paper=PaperSettings(),
             node_seconds=60,
+            run_seconds=run_seconds,
             literature=functools.partial(open_literature, literature, CatalogueCredentials()) if literature else None,
         )
 
-    def _plan(self, inputs: PlanInputs) -> DataPlan:
+    def _plan(self, inputs: PlanInputs) -> DataPlan | PlanRevision:
         self.asked.append(inputs)
-        return self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        next_one = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        plan, answers = (next_one, ()) if isinstance(next_one, DataPlan) else next_one
+        return plan if inputs.before is None else make_revision(inputs.before, plan, *answers)
 
     def prepared(self) -> DataPlan:
         asyncio.run(prepare(self.bench))
@@ -201,13 +212,71 @@ def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     assert prior is not None and prior.is_unread and prior.refused
 
 
+# --- outcomes and hours ----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_outcomes_is_sent_back_once_then_taken(tmp_path: Path) -> None:
+    bare = PLAN.model_copy(
+        update={"hypotheses": tuple(one.model_copy(update={"outcomes": None}) for one in PLAN.hypotheses)}
+    )
+    study = Study(tmp_path, bare)
+    assert study.prepared() == bare
+    assert [one.before for one in study.asked] == [None, bare]
+    assert "has no `outcomes`" in study.asked[1].complaints[0]
+
+
+def test_a_design_that_does_not_fit_the_hours_is_sent_back_once_with_what_they_decide(tmp_path: Path) -> None:
+    large, small = (
+        PLAN.model_copy(update={"expected_seconds": 900.0}),
+        PLAN.model_copy(update={"expected_seconds": 6.0}),
+    )
+    study = Study(tmp_path, large, small, run_seconds=3600.0)
+    assert study.prepared() == small
+    assert study.asked[1].complaints == (TOO_LARGE,)
+    assert "900 slot-seconds a seed" in study.asked[1].hours[0]
+    [reviewed] = [one.inputs for one in study.model.requests if isinstance(one.inputs, ProtocolReviewInputs)]
+    assert " 6 slot-seconds a seed" in reviewed.hours[0]
+    stubborn = Study(tmp_path / "again", large, run_seconds=3600.0)
+    assert stubborn.prepared() == large
+    assert len(stubborn.asked) == 2
+
+
+def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = PLAN.model_copy(update={"datasets": (*PLAN.datasets, DatasetUse(name="wine"))})
+    study = Study(tmp_path, two)
+    study.prepared()
+    bench = replace(study.bench, seconds_left=lambda: 400.0)
+    fit_design(bench)
+    assert study.log.state.amendments == [], "nothing was measured yet"
+
+    def read_times(_: RunState) -> CellTimes:
+        return CellTimes({}, 60.0)
+
+    monkeypatch.setattr("labwright.stages.design_reduction.read_cell_times", read_times)
+    fit_design(replace(bench, search=bench.search.model_copy(update={"order": "ticket"})))
+    assert study.log.state.amendments == [], "measured time decides nothing in ticket order"
+    fit_design(bench)
+    first, second = study.log.state.amendments
+    assert (first.number, second.number) == (1, 2)
+    assert first.why.startswith("dataset wine was left out")
+    assert second.why.startswith("the reference models were left out")
+    state = study.log.state
+    assert state.data_plan is not None
+    assert [use.name for use in state.data_plan.datasets] == [one.name for one in state.datasets] == ["iris"]
+    assert state.data_plan.untested[-1] == "the dataset wine (too little time)"
+    fit_design(bench)
+    assert len(study.log.state.amendments) == 2
+
+
 # --- the review ------------------------------------------------------------------------------------------------------
 
 FINDING = ProtocolFinding(kind="scope", severity="should", where="datasets", what="One dataset.", mend="Say so.")
 
 
-def amended(*answers: FindingAnswer, **changes: Any) -> AmendedPlan:
-    return AmendedPlan(**PLAN.model_copy(update=changes).model_dump(), answers=answers)
+def amended(*answers: FindingAnswer, **changes: Any) -> Amended:
+    return PLAN.model_copy(update=changes), answers
 
 
 def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolReviewInputs], ProtocolReview]:

@@ -48,11 +48,12 @@ def submit(
     read: str = "",
     metric: str = "",
     agreement: Mapping[int, Any] | None = None,
+    columns: Mapping[str, object] | None = None,
 ) -> None:
     """Submit one row per example, in the order of `.x`. Raises `LabError` if the submission could not be scored.
 
-    In a cell, dataset and condition default to those of the cell. `answers` and `judged` cite answers of language
-    models (`lab.llm`), which the host parses according to `read`.
+    In a cell, dataset and condition default to the cell's. `answers` and `judged` cite answers of language models
+    (`lab.llm`), which the host parses according to `read`. `columns`: the plan's columns that code makes.
     """
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
@@ -65,6 +66,7 @@ def submit(
             given=(answers, judged, predictions, probabilities, logits),
             metric=metric,
             agreement=agreement,
+            columns=columns,
         )
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
@@ -75,10 +77,11 @@ def submit(
     rows = about.rows(split)
     cell = _build_submission_fields(where, dataset, split, condition, step)
     array = _check_predictions(kind, to_array(given[kind], where), about, rows=rows, where=where)
+    named = {f"column-{name}": column for name, column in _check_columns(columns, rows=rows, where=where).items()}
 
     def save(path: Path) -> None:
         with open(path, "wb") as file:
-            np.savez(file, allow_pickle=False, **{kind: array})
+            np.savez(file, allow_pickle=False, **{kind: array, **named})
 
     with _claim_file(folder / "submissions", cell, "npz", where) as file:
         write_atomically(file, save)
@@ -93,6 +96,7 @@ def _submit_cited(
     given: tuple[Any, ...],
     metric: str,
     agreement: Mapping[int, Any] | None,
+    columns: Mapping[str, object] | None,
 ) -> None:
     """Submit, for each row, the ids of the answers that form its prediction, or a model's grade of it."""
     if sum(one is not None for one in given) != 1:
@@ -111,7 +115,8 @@ def _submit_cited(
             f'{where}: read={read!r} is not a way to parse answers: give "label" (the name of a class, or its '
             'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"'
         )
-    cited: dict[str, Any] = {"ids": ids}
+    named = {name: column.tolist() for name, column in _check_columns(columns, rows=rows, where=where).items()}
+    cited: dict[str, Any] = {"ids": ids, "columns": named}
     if judged is not None:
         labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
         cited["agreement"] = {str(int(row)): _list_ids(one) for row, one in (agreement or {}).items()}
@@ -208,6 +213,19 @@ def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> 
     except BaseException:
         file.unlink(missing_ok=True)
         raise
+
+
+def _check_columns(columns: Mapping[str, object] | None, *, rows: int, where: str) -> dict[str, Array]:
+    found = {check_name("submit", name): to_array(values, where) for name, values in (columns or {}).items()}
+    for name, column in found.items():
+        whole = column.astype(np.int64) if column.dtype.kind in "biuf" else np.empty(0)
+        if column.shape != (rows,) or not np.array_equal(whole, column):
+            raise LabError(
+                f"{where}: column {name!r} must be {rows} whole numbers, one per row in the order of .x; got shape "
+                f"{column.shape} of dtype {column.dtype}"
+            )
+        found[name] = whole
+    return found
 
 
 def _check_predictions(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:

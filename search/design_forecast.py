@@ -1,0 +1,485 @@
+"""What the hours of a run can decide: the seeds that a plan's confirmatory cells allow, and the precision to expect.
+
+One fresh seed measures every cell of the plan's main arms. `CONFIRMATION_SHARE` of the slot-seconds is meant for fresh
+seeds; prototype, tuning and the other experiments share the rest. Before the first cell is measured, the seconds of a
+cell are the planner's estimate, and the spread over seeds is unknown.
+
+A design that does not fit is reduced before the lock, by value (`reduce_design`): first levels and datasets that no
+confirmatory hypothesis reads, then reference models, then tuning trials. What a confirmatory hypothesis reads is never
+removed. Limits: cells of a level or dataset that was never measured are assumed to take as long as the others of their
+arm; debugging and failed experiments are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor, sqrt
+from statistics import fmean, median, stdev
+
+from labwright.record.claims.hypothesis_tests import compute_unit_values, read_replicate_values
+from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
+from labwright.record.estimands import (
+    CellRef,
+    EstimandError,
+    MissingCell,
+    find_effect_metric,
+    find_hypothesis_faults,
+    is_contrast,
+    list_cells_read,
+    list_main_arms,
+    list_registered_cells,
+)
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import DataPlan, OmittedCells
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.tuning import TuningPlan
+from labwright.record.tuning_results import list_trial_cells
+
+CONFIRMATION_SHARE = 0.6
+"""Share of a run's slot-seconds that is meant for fresh seeds."""
+FULL_EXPERIMENTS = 3
+"""Experiments with every cell before the lock that the forecast counts: a prototype, the tuned one, and another."""
+REFERENCE_SECONDS = 5.0
+"""Assumed seconds of one setting of a reference model on one dataset (docs/search.md: up to half a minute)."""
+MIN_TRIALS = 8
+"""Number of trials of an arm below which tuning is not reduced."""
+FEW_SEEDS = 6
+"""At most this many seeds decide little: other units should be considered."""
+ASSUMED_DISAGREEMENT = 0.1
+"""Share of test predictions in which two arms are assumed to differ before anything is measured."""
+NORMAL_QUANTILE = 1.96
+
+
+class EffectForecast(FrozenModel):
+    """The precision to expect for one effect of a confirmatory hypothesis, as half-widths of its 95 % interval."""
+
+    hypotheses: str
+    """Names of the hypotheses that it belongs to."""
+    estimand: str
+    claim: str
+    """What is claimed of it: `at least 0.03`."""
+    smallest: float
+    design: float
+    """The true value at which the claim should be supported with a probability of 80 %."""
+    half_width: float | None = None
+    """Expected half-width with the seeds of the share; None: the spread over seeds is unknown."""
+    planned: int | None = None
+    """Number of seeds for that; None: unknown, or no number is enough."""
+    equivalent: float | None = None
+    """Probability that a true zero is then called equivalent; None for estimands whose zero is not "no effect"."""
+    floor: float | None = None
+    """The part that the test examples leave, whatever the number of seeds; None: unknown or none."""
+    assumed: bool = False
+    """Whether the floor assumes that a tenth of the predictions differs."""
+
+    def __str__(self) -> str:
+        parts = ["half-width unknown" if self.half_width is None else f"expected half-width {self.half_width:.2g}"]
+        if self.floor:
+            given = ", if a tenth of the predictions differs" * self.assumed
+            parts.append(f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds{given}")
+        if self.half_width is not None:
+            parts.append(
+                f"if the truth is {self.design:g}, {self.planned} seeds support the claim with probability 0.8"
+                if self.planned is not None
+                else f"no number of seeds supports the claim with probability 0.8 if the truth is {self.design:g}"
+            )
+        if self.equivalent is not None and self.planned is not None:
+            parts.append(f"a true zero is then called equivalent with probability {self.equivalent:.2f}")
+        return f"{self.hypotheses}, `{self.estimand}` {self.claim}, margin {self.smallest:g}: {'; '.join(parts)}"
+
+
+class DesignForecast(FrozenModel):
+    """What a plan can decide in the hours of a run. Slot-seconds are seconds of one of the parallel experiments."""
+
+    slots: int
+    seconds: float
+    """Wall clock that is left."""
+    cells: int
+    """Cells of one fresh seed."""
+    deciding: int
+    """Those of them that a confirmatory hypothesis or its rival reads."""
+    seed_seconds: float
+    """Slot-seconds of one fresh seed."""
+    measured: bool
+    """Whether cell times were measured rather than estimated by the planner."""
+    exploration_seconds: float
+    """Slot-seconds of everything before the lock."""
+    wanted: int
+    """Number of fresh seeds that the hypotheses need; more than `FEW_SEEDS` if unknown."""
+    limit: int | None = None
+    """Maximum number of fresh seeds by the settings."""
+    effects: tuple[EffectForecast, ...] = ()
+
+    @property
+    def slot_seconds(self) -> float:
+        return self.slots * self.seconds
+
+    @property
+    def most_seeds(self) -> int:
+        """Number of fresh seeds if all hours went there."""
+        return _count_seeds(self.slot_seconds, self.seed_seconds)
+
+    @property
+    def share_seeds(self) -> int:
+        """Number of fresh seeds in their share of the hours."""
+        return _count_seeds(CONFIRMATION_SHARE * self.slot_seconds, self.seed_seconds)
+
+    @property
+    def excess_seconds(self) -> float:
+        """Slot-seconds by which the wanted seeds exceed their share and everything before the lock exceeds the rest."""
+        seeds = self.wanted * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds
+        before = self.exploration_seconds - (1 - CONFIRMATION_SHARE) * self.slot_seconds
+        return max(0.0, seeds) + max(0.0, before)
+
+    @property
+    def fits(self) -> bool:
+        return self.excess_seconds <= 0
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The forecast as lines of text, for prompts and listings."""
+        by = "measured" if self.measured else "by the plan's estimate"
+        slots = f"{self.slots} slot{'s' * (self.slots != 1)}"
+        first = (
+            f"{slots}, {_format_minutes(self.seconds)}, {self.seed_seconds:.0f} slot-seconds a seed of all "
+            f"{self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours went "
+            f"there, {self.share_seeds} in their share of six tenths"
+        )
+        if self.limit is not None and self.limit < self.share_seeds:
+            first += f"; search.max_seeds allows {self.limit}"
+        rest = (1 - CONFIRMATION_SHARE) * self.slot_seconds
+        before = (
+            f"before the lock: {self.exploration_seconds:.0f} slot-seconds for {FULL_EXPERIMENTS} experiments of all "
+            f"cells, tuning and reference models, of {rest:.0f}" + (": too much" * (self.exploration_seconds > rest))
+        )
+        few = (
+            (
+                f"at most {FEW_SEEDS} seeds fit: reduce the cells that the confirmatory hypotheses read, or let "
+                "examples, tasks or datasets be the unit, and say so",
+            )
+            if self.share_seeds <= FEW_SEEDS
+            else ()
+        )
+        return (first, *map(str, self.effects), before, *few)
+
+
+def _count_seeds(seconds: float, seed_seconds: float) -> int:
+    return floor(seconds / seed_seconds + 1e-9) if seed_seconds > 0 else 0
+
+
+def _format_minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"
+
+
+@dataclass(frozen=True)
+class CellTimes:
+    """Seconds of cells: measured ones by dataset, condition; others as those of their arm, else as the average."""
+
+    measured: Mapping[tuple[str, str], float]
+    average: float
+
+    def estimate(self, cells: Iterable[CellRef]) -> float:
+        """Return the sum over cells, in slot-seconds."""
+        return sum(self._find(one) for one in cells)
+
+    def _find(self, cell: CellRef) -> float:
+        found = self.measured.get((cell.dataset, cell.condition))
+        if found is not None:
+            return found
+        alike = [
+            seconds
+            for (dataset, condition), seconds in self.measured.items()
+            if dataset == cell.dataset and condition.partition("@")[0] == cell.arm
+        ]
+        return median(alike) if alike else self.average
+
+
+def read_cell_times(state: RunState) -> CellTimes | None:
+    """Return the seconds of cells measured at full length, medians over executions; None before the first one."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            for line in attempt.cells:
+                if line.outcome == "measured" and line.cell.share == 1 and line.seconds > 0:
+                    found.setdefault((line.cell.dataset, line.cell.condition), []).append(line.seconds)
+    if not found:
+        return None
+    medians = {place: median(seconds) for place, seconds in found.items()}
+    return CellTimes(medians, fmean(medians.values()))
+
+
+def list_main_cells(plan: DataPlan) -> tuple[CellRef, ...]:
+    """Return every cell of one experiment: the main arms at every level on every dataset."""
+    return tuple(
+        CellRef(use.name, arm, level)
+        for use in plan.datasets
+        for arm in list_main_arms(plan)
+        for level in plan.level_names
+        if plan.has_cell(use.name, arm, level)
+    )
+
+
+def estimate_cell_times(plan: DataPlan) -> CellTimes:
+    """Return the planner's estimate of the seconds of a cell, the same for all."""
+    return CellTimes({}, plan.expected_seconds / max(1, len(list_main_cells(plan))))
+
+
+def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, references: bool) -> float:
+    """Return the slot-seconds of everything before the lock: full experiments, tuning, and reference models.
+
+    `measured`: the prototype has run.
+    """
+    experiments = (FULL_EXPERIMENTS - measured) * times.estimate(list_main_cells(plan))
+    in_trials = plan.tuning.currency == "trials"
+    tuning = plan.tuning.budget * sum(
+        times.estimate(CellRef(cell.dataset, cell.arm, cell.level) for cell in list_trial_cells(plan, arm, seed=0))
+        if in_trials
+        else 1.0
+        for arm in plan.tuned_arms
+    )
+    settings = (plan.tuning.budget if in_trials else TuningPlan().budget) * len(plan.datasets)
+    return experiments + tuning + (settings * REFERENCE_SECONDS if references and plan.reference_models else 0.0)
+
+
+def forecast_design(
+    plan: DataPlan,
+    times: CellTimes | None,
+    *,
+    slots: int,
+    seconds: float,
+    references: bool = True,
+    test_sizes: Mapping[str, int] | None = None,
+    spreads: Mapping[tuple[str, str], float] | None = None,
+    floors: Mapping[tuple[str, str], float] | None = None,
+    wanted: int = 0,
+    limit: int | None = None,
+) -> DesignForecast:
+    """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
+
+    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
+    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `wanted`: fresh seeds
+    needed, if known; `limit`: their maximum by the settings.
+    """
+    known = times or estimate_cell_times(plan)
+    cells = list_main_cells(plan)
+    found = DesignForecast(
+        slots=slots,
+        seconds=max(0.0, seconds),
+        cells=len(cells),
+        deciding=len(list_registered_cells(plan)),
+        wanted=wanted or FEW_SEEDS + 1,
+        limit=limit,
+        seed_seconds=known.estimate(cells),
+        measured=times is not None,
+        exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
+    )
+    effects: dict[tuple[str, str, str], EffectForecast] = {}
+    for one in plan.hypotheses:
+        for effect in one.effects if one.confirmatory else ():
+            key = effect.estimand, effect.metric, effect.claim_text
+            seeds = found.share_seeds if limit is None else min(limit, found.share_seeds)
+            forecast = _forecast_effect(plan, one, effect, seeds, test_sizes or {}, spreads or {}, floors or {})
+            if key in effects:
+                forecast = effects[key].model_copy(update={"hypotheses": f"{effects[key].hypotheses}, {one.id}"})
+            effects[key] = forecast
+    return found.model_copy(update={"effects": tuple(effects.values())})
+
+
+def _forecast_effect(
+    plan: DataPlan,
+    hypothesis: Hypothesis,
+    effect: Effect,
+    seeds: int,
+    test_sizes: Mapping[str, int],
+    spreads: Mapping[tuple[str, str], float],
+    floors: Mapping[tuple[str, str], float],
+) -> EffectForecast:
+    key = hypothesis.id, effect.estimand
+    left, sd = floors.get(key), spreads.get(key)
+    assumed = left is None and hypothesis.unit == "seeds and examples"
+    if assumed:
+        left = _assume_floor(plan, effect, test_sizes)
+    found = EffectForecast(
+        hypotheses=hypothesis.id,
+        estimand=effect.estimand,
+        claim=effect.claim_text,
+        smallest=effect.smallest,
+        design=effect.design_value,
+        floor=left,
+        assumed=assumed and left is not None,
+    )
+    if sd is None or seeds < 2:
+        return found
+    examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2
+    planned = compute_planned_seeds(effect, sd, examples=examples)
+    return found.model_copy(
+        update={
+            "half_width": predict_seeds(effect, seeds, sd, examples=examples).half_width,
+            "planned": planned.n,
+            "equivalent": planned.equivalent if is_contrast(effect.estimand) else None,
+        }
+    )
+
+
+def _assume_floor(plan: DataPlan, effect: Effect, test_sizes: Mapping[str, int]) -> float | None:
+    """Return the half-width from test examples if a tenth of the predictions differs; None for other metrics than
+    shares of examples, and for estimands that are no differences of two cells."""
+    metric = find_effect_metric(effect, plan)
+    cells = list_cells_read(effect.estimand, plan, metric)
+    sizes = [test_sizes.get(cell.dataset, 0) for cell in cells]
+    if (metric.low, metric.high) != (0.0, 1.0) or len(cells) != 2 or not all(sizes):
+        return None
+    return NORMAL_QUANTILE * sqrt(ASSUMED_DISAGREEMENT / min(sizes))
+
+
+def read_spreads(state: RunState) -> dict[tuple[str, str], float]:
+    """Return the sd over seeds of every confirmatory effect: (hypothesis, estimand) -> sd on validation.
+
+    From the node with most seeds before the lock, itself included. Effects with fewer than two values are left out.
+    """
+    plan, groups = state.data_plan, dict[str, list[str]]()
+    if plan is None:
+        return {}
+    for node in state.nodes.values():
+        if node.status == "good" and not node.suspect:
+            groups.setdefault(node.parent or "" if node.kind == "replicate" else node.id, []).append(node.id)
+    most = max(groups.values(), key=len) if groups else []
+    runs = [read_replicate_values(state.nodes[name]) for name in most]
+    found: dict[tuple[str, str], float] = {}
+    for one in plan.hypotheses:
+        for effect in one.effects if one.confirmatory else ():
+            try:
+                values = compute_unit_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs).values
+            except (MissingCell, EstimandError):
+                continue
+            if len(values) >= 2:
+                found[one.id, effect.estimand] = stdev(values)
+    return found
+
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A smaller plan, and what was removed and why, in one sentence."""
+
+    plan: DataPlan
+    why: str
+
+
+def reduce_design(
+    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True, wanted: int = 0
+) -> tuple[Reduction, ...]:
+    """Return the reductions, in order, after which the design fits; empty if it does already.
+
+    After the last one it may still not fit: nothing else can be removed without changing what is decided.
+    """
+    found: list[Reduction] = []
+
+    def forecast(of: DataPlan) -> DesignForecast:
+        return forecast_design(of, times, slots=slots, seconds=seconds, references=references, wanted=wanted)
+
+    while True:
+        now = forecast(plan)
+        smaller = next(
+            (
+                one
+                for one in _iterate_smaller(plan, times, now, references=references)
+                if forecast(one[0]).excess_seconds < now.excess_seconds
+            ),
+            None,
+        )
+        if now.fits or smaller is None:
+            return tuple(found)
+        plan, what = smaller
+        why = (
+            f"{what}: {now.wanted} fresh seeds would take {now.wanted * now.seed_seconds:.0f} slot-seconds and all "
+            f"before the lock {now.exploration_seconds:.0f}, of {now.slot_seconds:.0f} that are left"
+        )
+        found.append(Reduction(plan, why))
+
+
+def _iterate_smaller(
+    plan: DataPlan, times: CellTimes, now: DesignForecast, *, references: bool
+) -> Iterator[tuple[DataPlan, str]]:
+    """Yield smaller plans that can be carried out and decide the same, by value, each with what was removed."""
+    deciding = list_registered_cells(plan)
+    for level in _sort_by_cost({cell.level for cell in list_main_cells(plan)}, "level", plan, times):
+        if not level or level in {cell.level for cell in deciding} or _is_named(plan, level):
+            continue
+        left_out = OmittedCells(level=level, reason="too little time; no confirmatory hypothesis reads it")
+        smaller = _drop_unreadable(plan.model_copy(update={"left_out": (*plan.left_out, left_out)}))
+        if not list(find_hypothesis_faults(smaller)):
+            yield smaller, f"level {level} was left out, which no confirmatory hypothesis reads"
+    for dataset in _sort_by_cost({use.name for use in plan.datasets[1:]}, "dataset", plan, times):
+        if dataset in {cell.dataset for cell in deciding} or _is_named(plan, dataset):
+            continue
+        smaller = _drop_unreadable(
+            plan.model_copy(
+                update={
+                    "datasets": tuple(use for use in plan.datasets if use.name != dataset),
+                    "left_out": tuple(one for one in plan.left_out if one.dataset != dataset),
+                    "untested": (*plan.untested, f"the dataset {dataset} (too little time)"),
+                }
+            )
+        )
+        if not list(find_hypothesis_faults(smaller)):
+            yield smaller, f"dataset {dataset} was left out, which no confirmatory hypothesis reads"
+    if references and plan.reference_models:
+        yield plan.model_copy(update={"reference_models": False}), "the reference models were left out"
+    if plan.tuning.currency == "trials" and plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
+        a_trial = estimate_exploration(plan, times, measured=now.measured, references=False) - estimate_exploration(
+            _set_trials(plan, plan.tuning.budget - 1), times, measured=now.measured, references=False
+        )
+        over = now.exploration_seconds - (1 - CONFIRMATION_SHARE) * now.slot_seconds
+        trials = max(MIN_TRIALS, floor(plan.tuning.budget - over / a_trial)) if a_trial > 0 else MIN_TRIALS
+        yield _set_trials(plan, trials), f"tuning was reduced from {plan.tuning.budget:g} to {trials} trials an arm"
+
+
+def _sort_by_cost(names: set[str], axis: str, plan: DataPlan, times: CellTimes) -> list[str]:
+    """Return levels or datasets: first those that nothing registered reads, among them the most expensive first."""
+    cells = list_main_cells(plan)
+    read = {
+        getattr(cell, axis)
+        for one in plan.hypotheses
+        for effect in (*one.effects, *one.alternatives)
+        for cell in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
+    }
+    costs = {name: times.estimate(one for one in cells if getattr(one, axis) == name) for name in names}
+    return sorted(names, key=lambda name: (name in read, -costs[name], name))
+
+
+def _is_named(plan: DataPlan, name: str) -> bool:
+    """Return whether tuning, a published anchor or a comparing metric needs a level or dataset."""
+    return (
+        name in (*plan.tuning.levels, *plan.tuning.datasets)
+        or any(name in (one.level, one.dataset) for one in plan.anchors)
+        or any(name in metric.formula for metric in plan.metrics if metric.is_comparative)
+    )
+
+
+def _set_trials(plan: DataPlan, trials: float) -> DataPlan:
+    return plan.model_copy(update={"tuning": plan.tuning.model_copy(update={"budget": float(trials)})})
+
+
+def _drop_unreadable(plan: DataPlan) -> DataPlan:
+    """Return the plan without alternatives and exploratory hypotheses that read cells it does not have; what the latter
+    claim is listed as untested."""
+
+    def is_readable(effects: Sequence[Effect]) -> bool:
+        try:
+            return all(list_cells_read(one.estimand, plan, find_effect_metric(one, plan)) for one in effects)
+        except EstimandError:
+            return False
+
+    kept = tuple(
+        one.model_copy(update={"alternatives": tuple(other for other in one.alternatives if is_readable((other,)))})
+        for one in plan.hypotheses
+        if one.confirmatory or is_readable(one.effects)
+    )
+    ids = {one.id for one in kept}
+    lost = (f"{one.statement.rstrip('.')} (too little time)" for one in plan.hypotheses if one.id not in ids)
+    return plan.model_copy(update={"hypotheses": kept, "untested": (*plan.untested, *lost)})

@@ -1,0 +1,156 @@
+"""What the hours of a run can decide, and what is removed from a design that does not fit them."""
+
+from __future__ import annotations
+
+import pytest
+
+from labwright.record.estimands import find_hypothesis_faults
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.tuning import Hyperparameter, TuningPlan
+from labwright.search.design_forecast import (
+    MIN_TRIALS,
+    CellTimes,
+    DesignForecast,
+    forecast_design,
+    list_main_cells,
+    reduce_design,
+)
+
+GAIN = "method@a95 - plain@a95"
+PLAN = DataPlan(
+    task="t",
+    datasets=(DatasetUse(name="fashion"), DatasetUse(name="digits")),
+    metrics=(MetricSpec(name="accuracy", higher_is_better=True, low=0.0, high=1.0),),
+    arms=(Arm(name="plain", role="baseline"), Arm(name="method", role="method"), Arm(name="spared", role="ablation")),
+    levels=tuple(Level(name=f"a{rate}", value=rate / 100) for rate in (10, 80, 95)),
+    factor="agreement",
+    expected_seconds=120.0,
+    space=(Hyperparameter(name="lr", kind="log", low=1e-4, high=1e-1, default=1e-3, source="common"),),
+    tuning=TuningPlan(budget=24, levels=("a95",)),
+    hypotheses=(
+        Hypothesis(
+            id="gain",
+            statement="Erasing helps",
+            reason="less would not be worth it",
+            effects=(Effect(estimand=GAIN, smallest=0.03),),
+            alternatives=(Effect(estimand=GAIN.replace("a95", "a80"), smallest=0.03),),
+            rival=RivalExplanation(
+                statement="s", estimand="spared@a95 - plain@a95", ours="near zero", theirs="above zero"
+            ),
+        ),
+        Hypothesis(
+            id="grows",
+            statement="The gain grows.",
+            reason="the same",
+            effects=(Effect(estimand=f"({GAIN}) - (method@a10 - plain@a10)", smallest=0.03),),
+            confirmatory=False,
+        ),
+    ),
+)
+MEASURED = CellTimes({("fashion", f"{arm}@a95"): 20.0 for arm in ("plain", "method", "spared")}, 10.0)
+
+
+def forecast(plan: DataPlan = PLAN, times: CellTimes | None = MEASURED, **fields: object) -> DesignForecast:
+    return forecast_design(plan, times, **{"slots": 2, "seconds": 4500.0, **fields})  # pyright: ignore[reportArgumentType]
+
+
+def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
+    found = forecast()
+    known, other = 2 * 3 * 20.0, 2 * 3 * 10.0  # other levels of an arm take as long as its own; digits was not measured
+    assert (found.cells, found.deciding, found.seed_seconds) == (12, 2, known + other)
+    assert found.most_seeds == 9000 // found.seed_seconds
+    assert found.share_seeds == 5400 // found.seed_seconds
+    assert (
+        f"2 slots, 75 min, {found.seed_seconds:g} slot-seconds a seed of all {found.cells} cells, of which"
+        in found.lines[0]
+    )
+    assert "(measured)" in found.lines[0]
+    assert forecast(limit=3).lines[0].endswith("; search.max_seeds allows 3")
+    assert "max_seeds" not in forecast(limit=1000).lines[0]
+
+
+def test_before_a_cell_is_measured_the_planners_estimate_is_shared_out() -> None:
+    found = forecast(times=None)
+    assert found.seed_seconds == pytest.approx(found.cells * 120 / len(list_main_cells(PLAN)))
+    assert not found.measured
+    assert "(by the plan's estimate)" in found.lines[0]
+
+
+def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
+    spread, floor = {("gain", GAIN): 0.01}, {("gain", GAIN): 0.004}
+    widths = [
+        effect.half_width
+        for hours in (1, 10, 1000)
+        for effect in forecast(seconds=hours * 3600.0, spreads=spread, floors=floor).effects
+    ]
+    assert widths == sorted((one for one in widths if one is not None), reverse=True)
+    assert widths[-1] == pytest.approx(0.004, rel=0.01)
+    [known] = forecast(spreads=spread, floors=floor).effects
+    assert known.planned is not None and known.equivalent is not None
+    assert f"if the truth is 0.06, {known.planned} seeds support the claim with probability 0.8" in str(known)
+    assert "a true zero is then called equivalent with probability" in str(known)
+    [unknown] = forecast(test_sizes={"fashion": 4000}).effects
+    assert (unknown.half_width, unknown.assumed) == (None, True)
+    assert unknown.floor == pytest.approx(1.96 * (0.1 / 4000) ** 0.5)
+    assert "half-width unknown; the test examples leave 0.0098 of it" in str(unknown)
+    assert "tenth of the predictions" not in str(forecast().effects[0])
+
+
+def test_few_seeds_ask_for_another_unit() -> None:
+    assert any("let examples, tasks or datasets be the unit" in line for line in forecast(seconds=200.0).lines)
+    assert not any("be the unit" in line for line in forecast().lines)
+
+
+def test_a_design_that_fits_is_not_reduced() -> None:
+    assert forecast(seconds=36000.0).fits
+    assert reduce_design(PLAN, MEASURED, slots=2, seconds=36000.0) == ()
+
+
+def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> None:
+    found = reduce_design(PLAN, MEASURED, slots=2, seconds=600.0)
+    removed = [one.why.split(" was")[0].split(" were")[0] for one in found]
+    assert removed == ["level a10", "level a80", "dataset digits", "the reference models", "tuning"]
+    last = found[-1].plan
+    assert MIN_TRIALS <= last.tuning.budget < 24
+    assert [use.name for use in last.datasets] == ["fashion"]
+    assert not last.reference_models
+    assert [one.id for one in last.hypotheses] == ["gain"]
+    assert last.hypotheses[0].alternatives == ()
+    assert "The gain grows (too little time)" in last.untested
+    assert list(find_hypothesis_faults(last)) == []
+    assert {cell.level for cell in list_main_cells(last)} == {"a95"}
+    assert "slot-seconds" in found[0].why
+
+
+def test_reduction_stops_as_soon_as_the_design_fits() -> None:
+    one = reduce_design(PLAN, MEASURED, slots=2, seconds=1800.0)
+    assert 0 < len(one) < 5
+    assert forecast(one[-1].plan, seconds=1800.0).fits
+
+
+def test_trials_are_reduced_only_as_far_as_needed() -> None:
+    lean = PLAN.model_copy(update={"datasets": PLAN.datasets[:1], "levels": PLAN.levels[2:]})
+    lean = lean.model_copy(
+        update={"hypotheses": (PLAN.hypotheses[0].model_copy(update={"alternatives": ()}),), "reference_models": False}
+    )
+    [one] = reduce_design(lean, MEASURED, slots=2, seconds=1000.0)
+    assert MIN_TRIALS < one.plan.tuning.budget < 24
+    assert forecast(one.plan, seconds=1000.0).fits
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tuning": TuningPlan(budget=24, levels=("a10",))},
+        {
+            "metrics": (
+                *PLAN.metrics,
+                MetricSpec(name="flips", formula="flip_rate(to=a10)", higher_is_better=False, low=0.0, high=1.0),
+            )
+        },
+    ],
+)
+def test_a_level_that_tuning_or_a_metric_names_stays(changes: dict[str, object]) -> None:
+    found = reduce_design(PLAN.model_copy(update=changes), MEASURED, slots=2, seconds=300.0)
+    assert all("level a10" not in one.why for one in found)
