@@ -159,7 +159,7 @@ def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
         return ()
     return forecast_design(
         state.data_plan,
-        read_cell_times(state),
+        read_cell_times(state.nodes.values()),
         slots=settings.search.num_workers,
         seconds=left,
         references=settings.search.ladder,

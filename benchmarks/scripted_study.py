@@ -44,6 +44,7 @@ JOB_LENGTHS = (1.0, 2.0, 3.0, 12.0)
 
 PLAN = DataPlan(
     task="classify",
+    objective="improve",
     datasets=(DatasetUse(name="digits"),),
     expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),

@@ -193,6 +193,12 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
         case search_events.LookTaken():
             after = f"sampling ends: {shorten(event.ends, 100)}" if event.ends else "sampling goes on"
             return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
+        case search_events.HoursSetAside():
+            return (
+                f"set aside of {format_duration(event.total)} over all slots, {event.when}: "
+                f"{format_duration(event.confirmation)} for {event.seeds} fresh seeds, "
+                f"{format_duration(event.scoring)} for test scoring, {format_duration(event.write_up)} for the paper"
+            )
         case search_events.StageSummarised():
             return f"{event.summary.stage} report: {shorten(event.summary.found, 100)}"
         case search_events.AblationsPlanned():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from labwright.inspector.safe_text import (
 from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
 from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
+from labwright.record.hours import PhaseHours
 from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
@@ -64,6 +65,15 @@ def print_lines(console: Console, lines: list[Text]) -> None:
     for line in lines:
         cut = console.is_terminal
         console.print(line, no_wrap=True, overflow="ellipsis" if cut else "ignore", crop=cut, highlight=False)
+
+
+def format_hours(hours: Iterable[PhaseHours]) -> str:
+    """Format the computing time of each phase: spent of planned, summed over slots."""
+    return ", ".join(
+        f"{one.phase} {format_duration(one.spent)}"
+        + ("" if one.planned is None else f" of {format_duration(one.planned)}")
+        for one in hours
+    )
 
 
 def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
@@ -242,6 +252,8 @@ def format_status(status: RunStatus) -> list[Text]:
             f"{format_duration(cost.seconds)} in model calls",
         )
     )
+    if status.hours:
+        lines.append(_format_pair("slots", format_hours(status.hours)))
     if status.paper:
         lines.append(_format_pair("paper", to_plain(status.paper)))
     if status.judgement is not None:

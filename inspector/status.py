@@ -19,6 +19,7 @@ from labwright.record.claims.estimates import nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
+from labwright.record.hours import PhaseHours, build_hours_table
 from labwright.record.llm_calls import read_llm_cost, read_llm_usage
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -159,6 +160,7 @@ class RunStatus(FrozenModel):
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
+    hours: tuple[PhaseHours, ...] = Field(default=(), description="planned and spent computing time by phase")
     cells: CellTotals | None = None
     tuning: TuningReport | None = None
     collected: int = 0
@@ -246,6 +248,7 @@ def build_status(
         stages=tuple(_count_stage(state, name, without_seed) for name in STAGES),
         cost=state.total_usage,
         code_seconds=round(state.experiment_seconds, 3),
+        hours=build_hours_table(state) if state.hours is not None else (),
         cells=compute_cell_totals(state, compute_all_cells(state) if cells is None else cells),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.deleted_folders),

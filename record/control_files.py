@@ -157,8 +157,7 @@ def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
         return "the run has no plan yet" if new is not None else "no plan given"
     if state.current_lock is not None:
         return (
-            f"the plan has been locked since the main experiments ended ({state.current_lock.n} fresh seeds of "
-            f"{state.current_lock.winner}): "
+            f"the plan is locked ({state.current_lock.n} fresh seeds of {state.current_lock.winner}): "
             "start a new run with --plan"
         )
     if new == plan:

@@ -553,14 +553,25 @@ def list_deciding_cells(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Cel
     )
 
 
+def list_rival_cells(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[CellRef]:
+    """Return the cells in which a hypothesis and its rival disagree. Raises `EstimandError`."""
+    if hypothesis.rival is None:
+        return frozenset()
+    metric = find_effect_metric(hypothesis.effects[0], plan)
+    read = list_cells_read(hypothesis.rival.estimand, plan, metric)
+    return frozenset(place._replace(selection_split="") for place in read)
+
+
 def list_registered_cells(plan: DataPlan) -> frozenset[CellRef]:
-    """Return the cells that decide the plan's confirmatory hypotheses."""
-    return frozenset[CellRef]().union(*(list_deciding_cells(one, plan) for one in plan.hypotheses if one.confirmatory))
+    """Return the cells that decide the plan's confirmatory hypotheses, or distinguish them from their rivals."""
+    return frozenset[CellRef]().union(
+        *(list_deciding_cells(one, plan) | list_rival_cells(one, plan) for one in plan.hypotheses if one.confirmatory)
+    )
 
 
 def list_main_arms(plan: DataPlan) -> tuple[str, ...]:
-    """Return the arms that every experiment of the search measures: baselines, methods, and the ablations that
-    confirmatory hypotheses need, which must run on the same seeds."""
+    """Return the arms that every experiment measures: baselines, methods, and the ablations that confirmatory
+    hypotheses or their rivals read. They run on the same seeds."""
     needed = {place.arm for place in list_registered_cells(plan)}
     return tuple(arm.name for arm in plan.arms if arm.role != "ablation" or arm.name in needed)
 

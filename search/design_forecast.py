@@ -34,6 +34,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, OmittedCells
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.nodes import Node
 from labwright.record.schema.tuning import TuningPlan
 from labwright.record.tuning_results import list_trial_cells
 
@@ -196,13 +197,13 @@ class CellTimes:
         return median(alike) if alike else self.average
 
 
-def read_cell_times(state: RunState) -> CellTimes | None:
-    """Return the seconds of cells measured at full length, medians over executions; None before the first one."""
+def read_cell_times(nodes: Iterable[Node]) -> CellTimes | None:
+    """Return the seconds of cells measured in full, medians over executions; None before the first one."""
     found: dict[tuple[str, str], list[float]] = {}
-    for node in state.nodes.values():
+    for node in nodes:
         for attempt in node.attempts:
             for line in attempt.cells:
-                if line.outcome == "measured" and line.cell.share == 1 and line.seconds > 0:
+                if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
                     found.setdefault((line.cell.dataset, line.cell.condition), []).append(line.seconds)
     if not found:
         return None

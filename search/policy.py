@@ -29,11 +29,12 @@ from labwright.search.replication import (
     find_pilot_replicates,
     list_ablation_seeds,
     needs_paired_seeds,
+    next_pilot_run,
     next_replicate,
     pending_follow_up,
 )
 from labwright.search.settings import SearchSettings
-from labwright.search.stage_snapshot import StageSnapshot
+from labwright.search.stage_snapshot import StageSnapshot, find_locking_stage
 
 
 def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | None:
@@ -89,7 +90,7 @@ def is_agenda_exhausted(view: StageSnapshot) -> bool:
         view.stage == "agenda"
         and bool(view.exhausted_items)
         and not view.open_items
-        and not tuning.undertuned_baseline(view)
+        and (view.selects_nothing or not tuning.undertuned_baseline(view))
     )
 
 
@@ -144,9 +145,12 @@ class StagedPolicy:
         if view.undecided_pair is not None and not view.limit_reason:
             a, b = view.undecided_pair
             return WaitForResult() if view.pending_comparisons else CompareNodes(stage=view.stage, a=a, b=b)
-        if (view.stage == "ablation" and view.has_pending_results) or (
-            view.stage == "agenda" and not all(one.is_finished for one in find_pilot_replicates(view))
-        ):  # the lock depends on the pilot
+        if view.stage == find_locking_stage(view.plan):  # the lock depends on the pilot
+            if (pilot := next_pilot_run(view, self.settings)) is not None:
+                return pilot
+            if not all(one.is_finished for one in find_pilot_replicates(view)):
+                return WaitForResult()
+        if view.stage == "ablation" and view.has_pending_results:
             return WaitForResult()
         return EndStage(reason=reason if view.best_node is not None else f"{reason}; nothing worked", stage=view.stage)
 
@@ -155,7 +159,10 @@ class StagedPolicy:
         chosen settings."""
         node = {"tuning": tuning.find_tuning_base(view), "agenda": view.best_node}.get(view.stage)
         if (
-            node is None or view.run_limit_reason or (view.stage == "agenda" and view.list_nodes_of_kind("tune"))
+            node is None
+            or view.selects_nothing
+            or view.run_limit_reason
+            or (view.stage == "agenda" and view.list_nodes_of_kind("tune"))
         ):  # only once per stage
             return None
         return tuning.next_tuning_action(view, node) or (WaitForResult() if view.has_pending_trials else None)
@@ -225,7 +232,7 @@ def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) ->
     """Build a search node of this stage, with the next agenda item."""
     ordinal = len(view.list_nodes_of_kind(kind))
     item = ""
-    arm = tuning.undertuned_baseline(view) if kind == "improve" else ""
+    arm = tuning.undertuned_baseline(view) if kind == "improve" and not view.selects_nothing else ""
     if view.agenda_items and kind in ("improve", "ablate") and not arm:
         turn = view.count_turns(kind) % len(view.agenda_items)
         due = (*view.shared_failures.reopened_items, *view.agenda_items[turn:], *view.agenda_items[:turn])

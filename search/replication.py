@@ -1,16 +1,15 @@
-"""Follow-up work of settled stages: replicates of the nodes that the study rests on, an aggregate, a summary.
+"""Follow-up work of settled stages: replicates of the nodes that the study rests on, looks at the fresh ones, an
+aggregate, a summary.
 
 A stage settles again on its next best node if the best becomes suspect, but only during the search of later stages.
 
 Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
 tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
 that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
-Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
-tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
-that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
-plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the main experiments end, that number is
-locked, and the winner runs with seeds that were not used before; its ablations run with the first of them. Stopping as
-soon as a result looks good would bias it.
+plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the last stage that may change what is
+confirmed has ended (`find_locking_stage`), node, number and looks are locked, and the node runs with seeds that were
+not used before, ahead of all further search; its ablations run with the first of them. Stopping whenever a result looks
+good would bias it, so the fresh seeds are read at the looks of the lock only (`record.claims.looks`).
 
 A seed that was cancelled because time or budget ran out is run again once there is more. A seed that failed, or that
 the user ended, is replaced by the next fresh one, whatever its results; this applies to at most a quarter of the seeds.
@@ -20,7 +19,7 @@ Diverged training is a result, not a failure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil, floor, inf, isfinite
+from math import ceil, inf
 from statistics import fmean, stdev
 
 from labwright.record.campaign import DecisionForecast
@@ -31,14 +30,16 @@ from labwright.record.claims.hypothesis_tests import (
     compute_worst_loss,
     read_replicate_values,
 )
+from labwright.record.claims.looks import build_look_sizes
 from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds
-from labwright.record.estimands import EstimandError, MissingCell, has_extreme
+from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import ExpandTree, RunTask, VisibleDecisions, build_summary_task
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, RunTask, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
 from labwright.search.settings import SearchSettings
-from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_locking_stage
 from labwright.search.tuning import FINALIST_SEED_OFFSET
 
 
@@ -70,7 +71,10 @@ def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnap
 
 
 MAX_CONTESTED_NODES = 3
-"""Maximum number of nodes of a stage that get further seeds because noise hides which of them is better."""
+"""Maximum number of nodes of a stage that get further seeds because noise hides which is better."""
+FIRST_LOOK_SHARE = 1 / 2
+"""Share of the planned seeds at which the first look happens: the third look, which has most of the level, then reads
+all of them (`record.claims.looks`)."""
 FRESH_SEED_OFFSET = 10_000
 """Offset of the first fresh seed from the run's seed: search and tuning use the seeds just after it."""
 MIN_FRESH_SEEDS = 3
@@ -82,15 +86,35 @@ fault.
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:
-    """Return the next step that can start now; replicates first, since they need no model."""
+    """Return the next step that can start now; replicates and looks at them first, since they need no model."""
     replicated = () if "replicate" in view.skipped_kinds else iterate_targets(view, settings)
     due = (one for target in replicated for one in next_replicate(view, *target))
-    return next(due, None) or next(_iterate_conclusions(view, settings), None)
+    return next(due, None) or find_due_look(view) or next(_iterate_conclusions(view, settings), None)
+
+
+def _find_tuned_node(view: StageSnapshot) -> Node | None:
+    if view.stage == "tuning":
+        return view.best_node
+    return view.winner_by_stage.get("tuning") or view.winner_by_stage.get("preliminary")
+
+
+def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | None:
+    """Return the next missing replicate of the tuned node, before the tuning stage ends; later ones are follow-ups."""
+    tuned = _find_tuned_node(view) if view.stage == "tuning" else None
+    if tuned is None or view.run_limit_reason or "replicate" in view.skipped_kinds:
+        return None
+    return next(next_replicate(view, "tuning", tuned, list_planning_seeds(view, "tuning", settings)), None)
+
+
+def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
+    """Return the seeds of replicates that serve to plan the number of fresh seeds."""
+    first = view.seed + FINALIST_SEED_OFFSET
+    return range(first, first + settings.count_seeds(stage))
 
 
 def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     """Return the replicates of the tuned node with planning seeds; the finished ones show the spread."""
-    tuned = view.winner_by_stage.get("tuning") or view.winner_by_stage.get("preliminary")
+    tuned = _find_tuned_node(view)
     return (
         tuple(one for one in view.list_replicates(tuned.id) if one.seed < view.seed + FRESH_SEED_OFFSET)
         if tuned is not None
@@ -131,7 +155,12 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
-    return min(max(first, settings.max_seeds), max((first, *compute_wanted_seeds(view).values())))
+    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view).values())))
+
+
+def count_most_seeds(settings: SearchSettings) -> int:
+    """Return the maximum number of fresh seeds."""
+    return max(settings.count_seeds("agenda"), settings.max_seeds)
 
 
 def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
@@ -156,33 +185,35 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
         hypotheses=len(asked),
         why=why,
         seconds=fmean(runs) if runs else 0.0,
-        seeds=max(settings.max_seeds, settings.count_seeds("agenda")),
+        seeds=count_most_seeds(settings),
     )
 
 
-def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float = inf) -> ConfirmationLocked | None:
-    """Build the lock of what is confirmed, if the main experiments ended and it is not locked yet; with as many seeds
-    as needed.
+def build_lock(state: RunState, settings: SearchSettings, *, affordable: float = inf) -> ConfirmationLocked | None:
+    """Build the lock of what is confirmed, if its stage has ended and it is not locked yet.
 
-    If measured time may affect decisions (`arrival`), limited to the number of seeds for which `seconds_left` suffices.
+    It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time. The table of looks is
+    such that three of them fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
     """
-    view, best = view_at_stage_end(state, "agenda", settings), find_winner(state)
+    stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
+    view, best = view_at_stage_end(state, stage, settings), find_winner(state)
     if (
         view is None
         or best is None
         or state.test_measurements
-        or not state.stages["agenda"].is_settled
+        or not state.stages[stage].is_settled
         or (state.current_lock is not None and state.current_lock.winner == best)
     ):
         return None
     node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
     why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
-    seconds = node.attempts[-1].seconds if node.attempts else 0.0
-    if settings.order == "arrival" and isfinite(seconds_left) and n * seconds > seconds_left * settings.num_workers:
-        n = max(0, floor(seconds_left / seconds)) * settings.num_workers
-        why = [*why, f"there is only time for {n}"]
-    first = view.seed + FRESH_SEED_OFFSET
+    if affordable < n:
+        why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)
+    most = int(min(affordable, count_most_seeds(settings)))
+    first = min(max(MIN_REPLICATES, ceil(n * FIRST_LOOK_SHARE)), int(most * FIRST_LOOK_SHARE))
+    tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
+    seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
         plan=state.plan_hash,
         amendments=len(state.amendments),
@@ -191,9 +222,25 @@ def build_lock(state: RunState, settings: SearchSettings, *, seconds_left: float
         trials=node.trials,
         n=n,
         wanted=asked,
-        seeds=tuple(range(first, first + n)),
+        seeds=tuple(range(seed, seed + n)),
+        looks=build_look_sizes(first, most) if tested else (),
         why="; ".join(why),
     )
+
+
+def explain_sampling_end(
+    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, affordable: float
+) -> str | None:
+    """Return why no look follows the one at index `look` whatever it shows, or None. `affordable`: seeds that the time
+    set aside for confirmation allows beyond those of this look."""
+    if look + 1 >= len(lock.looks):
+        return "the table of looks ends"
+    following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
+    if following > (most := count_most_seeds(settings)):
+        return f"the next look takes {following} seeds, and search.max_seeds is {most}"
+    if more > affordable:
+        return f"the next look takes {more} more seeds, and there is time for {affordable:.0f}"
+    return None
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
@@ -202,27 +249,83 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
     Ablations use the seeds of the node they are ablated from, so that differences are paired; the number is what a
     comparison requires, as far as that node has as many.
     """
-    first = view.seed + FINALIST_SEED_OFFSET
     for stage in PLANNING_STAGES:
         if (best := view.winner_by_stage.get(stage)) is not None:
-            yield stage, best, range(first, first + settings.count_seeds(stage))
-    if view.lock is not None and view.lock.winner in view.nodes:
-        yield "agenda", view.nodes[view.lock.winner], list_confirming_seeds(view)
+            yield stage, best, list_planning_seeds(view, stage, settings)
+    winner = view.nodes.get(view.lock.winner) if view.lock is not None else None
+    if view.lock is not None and winner is not None and not winner.suspect:
+        yield "agenda", winner, list_confirming_seeds(view)
         if view.stage == "ablation":
             for node in view.good_nodes:
                 yield "ablation", node, list_ablation_seeds(view, settings)
 
 
 def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
-    """Return the fresh seeds of the winner: the locked ones, and a replacement for each that failed."""
+    """Return the fresh seeds that the next look reads: the first ones, and the next one for each that failed.
+
+    After the last look, those that it read; without looks, the locked ones.
+    """
     if view.lock is None or not view.lock.seeds:
         return ()
+    first, n = view.lock.seeds[0], len(view.lock.seeds)
+    if view.lock.looks:
+        n = view.lock.looks[len(view.looks) - (1 if view.looks and view.looks[-1].ends else 0)]
     failed = sum(
         view.lock.is_fresh_seed(one.seed) and one.is_finished and one.status != "good" and not _is_cut_short(one)
         for one in view.list_replicates(view.lock.winner)
     )
-    end = view.lock.seeds[-1] + 1
-    return (*view.lock.seeds, *range(end, end + min(failed, ceil(MAX_REPLACED_SHARE * len(view.lock.seeds)))))
+    return range(first, first + n + min(failed, ceil(MAX_REPLACED_SHARE * n)))
+
+
+def is_sampling_ended(view: StageSnapshot) -> bool:
+    """Return whether a look ended the sampling of fresh seeds, or nothing can be claimed about their node any more."""
+    winner = view.nodes.get(view.lock.winner) if view.lock is not None else None
+    return bool(view.looks and view.looks[-1].ends) or winner is None or bool(winner.suspect)
+
+
+def find_due_look(view: StageSnapshot) -> RunTask | None:
+    """Return the look that is due: all of its seeds have finished, in whatever order they did.
+
+    If time or budget ran out before the first look, it reads the seeds that are complete, since no value was seen.
+    """
+    lock = view.lock
+    if lock is None or not lock.looks or view.has_pending_look or is_sampling_ended(view):
+        return None
+    seeds = list_confirming_seeds(view)
+    runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
+    stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
+    if any(not one.is_finished for one in runs) or not list_complete_replicates(view.plan, lock, runs):
+        return None
+    finished = {one.seed for one in runs if not _is_cut_short(one)}
+    if not finished.issuperset(seeds) and (view.looks or not stopped):
+        return None
+    return LOOK_TASKS[len(view.looks)]
+
+
+def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicates: Iterable[Node]) -> tuple[Node, ...]:
+    """Return the fresh replicates with an outcome (a value, or divergence) in every cell that confirmatory hypotheses
+    read, in the order of their seeds."""
+    needed = {(one.dataset, one.arm, one.level) for one in list_registered_cells(plan)}
+
+    def is_complete(node: Node) -> bool:
+        lines = node.attempts[-1].cells if node.attempts else ()
+        known = {
+            (one.cell.dataset, one.cell.arm, one.cell.level)
+            for one in lines
+            if one.outcome in ("measured", "taken over") or one.diverged
+        }
+        return node.status == "good" and not node.suspect and (not lines or known >= needed)
+
+    complete = {one.seed: one for one in replicates if lock.is_fresh_seed(one.seed) and is_complete(one)}
+    return tuple(complete[seed] for seed in sorted(complete))
+
+
+def list_look_replicates(state: RunState, look: int) -> tuple[Node, ...]:
+    """Return the replicates that a look of the current lock reads: the first complete ones, at most its number."""
+    assert state.data_plan is not None and state.current_lock is not None
+    lock = state.current_lock
+    replicates = (one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner)
+    return list_complete_replicates(state.data_plan, lock, replicates)[: lock.looks[look]]
 
 
 def _is_cut_short(replicate: Node) -> bool:
@@ -288,6 +391,8 @@ def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Itera
     A stage without any valid node only gets a report, while other stages have one.
     """
     for stage, best in view.winner_by_stage.items():
+        if stage == "agenda" and _has_further_looks(view):
+            continue
         replicates = find_concluding_replicates(view, best.id, stage) if best is not None else ()
         if not all(one.is_finished for one in replicates) or (best is None and view.best_node is None):
             continue
@@ -310,3 +415,12 @@ def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Itera
             yield ExpandTree(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.is_finished) and stage not in view.report_written_by_stage:
             yield build_summary_task(stage)
+
+
+def _has_further_looks(view: StageSnapshot) -> bool:
+    """Return whether fresh seeds are still to be run or read."""
+    if view.lock is None or not view.lock.looks or is_sampling_ended(view):
+        return False
+    stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
+    lacking = find_lacking_seeds(view, view.nodes[view.lock.winner], list_confirming_seeds(view))
+    return view.has_pending_look or find_due_look(view) is not None or bool(lacking and not stopped)

@@ -22,6 +22,7 @@ from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
+    LOOK_TASKS,
     CompareNodes,
     EndStage,
     ExpandTree,
@@ -49,7 +50,7 @@ It returns only events; the last one finishes the decision.
 """
 
 
-OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES))
+OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES), *LOOK_TASKS)
 """Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
 """Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen
@@ -169,7 +170,7 @@ class Scheduler:
         return action
 
     def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
-        if not isinstance(action, ExpandTree | CompareNodes):
+        if not isinstance(action, ExpandTree | CompareNodes) and action != ABLATION_PLAN_TASK:
             return None
         if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
             reason = self.time_limits.find_refusal(

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Literal
 
 from labwright.record.ablation_results import find_item_nodes
-from labwright.record.events.search_events import ConfirmationLocked
+from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.reducers.run_state import RunState, collect_mark_reasons
 from labwright.record.reference_baselines import build_reference_space
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
+    LOOK_TASKS,
     CompareNodes,
     ExpandTree,
     RunTask,
@@ -114,7 +115,11 @@ class StageSnapshot:
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
-    """The lock, i.e. what is confirmed with which seeds, once the main experiments have ended."""
+    """What is confirmed with which seeds, once that is fixed."""
+    looks: tuple[LookTaken, ...] = ()
+    """The visible looks at the fresh seeds of the lock."""
+    has_pending_look: bool = False
+    """Whether a further look was decided on whose result is not visible."""
     prefers_cheaper: bool = False
     """Whether ties go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
@@ -142,7 +147,7 @@ class StageSnapshot:
     def has_pending_results(self) -> bool:
         """Whether further results may arrive."""
         return (
-            bool(self.in_flight or self.pending_comparisons)
+            bool(self.in_flight or self.pending_comparisons or self.has_pending_look)
             or self.ablation_plan_status == "asked"
             or not all(self.report_written_by_stage.values())
         )
@@ -168,11 +173,10 @@ class StageSnapshot:
 
     @cached_property
     def shared_failures(self) -> SharedFailures:
-        """Failures shared by several children of one node; none in ablation, where nothing may replace the
-        ablated node."""
+        """Failures shared by several children of one node; none where nothing may replace the selected node."""
         return (
             SharedFailures()
-            if self.stage == "ablation"
+            if self.selects_nothing
             else SharedFailures(
                 self.searched_nodes,
                 frozenset(
@@ -264,7 +268,12 @@ class StageSnapshot:
     @cached_property
     def contested_nodes(self) -> tuple[Node, ...]:
         """The top node and the node preferred because of noise, which both need more seeds; or empty."""
-        if not self.noise or len(self.indistinguishable_nodes) < 2 or self.indistinguishable_nodes[0] is self.top_node:
+        if (
+            self.selects_nothing
+            or not self.noise
+            or len(self.indistinguishable_nodes) < 2
+            or self.indistinguishable_nodes[0] is self.top_node
+        ):
             return ()
         return (
             ()
@@ -278,6 +287,11 @@ class StageSnapshot:
         sounder node.
         """
         return self._find_champion()[0]
+
+    @property
+    def selects_nothing(self) -> bool:
+        """Whether the stage only adds to the node selected before: ablations, and all stages after the lock."""
+        return STAGES.index(self.stage) > STAGES.index(find_locking_stage(self.plan))
 
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
@@ -300,8 +314,11 @@ class StageSnapshot:
         return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
 
     def _find_champion(self) -> tuple[Node | None, NodePair | None]:
-        """Return the current champion of the close nodes, and the first pair of them not yet compared."""
-        if self.stage == "ablation" or not self.indistinguishable_nodes:
+        """Return the champion of the close nodes so far, and the first pair among them that was not compared.
+
+        Nothing is selected any more once seeds are locked, except in the stage that the lock followed.
+        """
+        if self.selects_nothing or not self.indistinguishable_nodes:
             return self.root, None
         champion, *others = self.indistinguishable_nodes
         for other in [
@@ -391,6 +408,15 @@ class StageSnapshot:
         return found
 
 
+def find_locking_stage(plan: DataPlan) -> StageName:
+    """Return the last stage that may change what is confirmed; the lock follows it.
+
+    A study that measures something does not select by its results, so the tuned program is confirmed at once, and the
+    main experiments are exploratory. A study that improves a method confirms the best that its main experiments find.
+    """
+    return "tuning" if plan.objective == "measure" else "agenda"
+
+
 def build_snapshot(
     state: RunState,
     stage: StageName,
@@ -449,7 +475,9 @@ def build_snapshot(
     items = state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, state.data_plan)
     if planning == "done" and state.planned_ablations is not None:
         items = tuple(one.item_text for one in state.planned_ablations.ablations)
-    locked = next((one for k, one in reversed(state.locks) if before is None or k < before), None)
+    locked_at, locked = next(((k, one) for k, one in reversed(state.locks) if before is None or k < before), (0, None))
+    looks = [k for k, action in earlier.items() if locked is not None and k > locked_at and action in LOOK_TASKS]
+    looks_seen = sum(k in visible and k in state.finished_decisions for k in looks)
     missed = state.missing_ablations.missing if stage == "ablation" and state.missing_ablations is not None else ()
     return StageSnapshot(
         stage=stage,
@@ -508,6 +536,8 @@ def build_snapshot(
         skipped_kinds=state.skipped_kinds,
         prefers_cheaper=settings.order == "arrival",
         lock=locked,
+        looks=tuple(state.looks[:looks_seen]),
+        has_pending_look=looks_seen < len(looks),
         reference_space=build_reference_space(state) if settings.ladder and state.data_plan.reference_models else (),
     )
 

@@ -20,7 +20,7 @@ REDUCTION_AUTHOR = "the program, for lack of time"
 
 def fit_design(context: RunContext) -> None:
     """Amend the plan, once in a run, so that everything before the lock fits into the hours that fresh seeds leave."""
-    state, times, left = context.state, read_cell_times(context.state), context.seconds_left()
+    state, times, left = context.state, read_cell_times(context.state.nodes.values()), context.seconds_left()
     if (
         context.search.order == "ticket"
         or times is None

@@ -58,10 +58,10 @@ def build_stage_view(context: RunContext, stage: StageName, decision_id: int | N
 
 
 def build_selection(view: StageSnapshot) -> Selection:
-    """Return the nodes compared for the selection, the best first; empty for a stage that does not select."""
-    if view.stage == "ablation":
+    """Return what was compared to select the best node, best first; empty for a stage that does not select."""
+    if view.selects_nothing:
         return Selection(
-            rule="nothing is selected: ablations are compared with the node selected before",
+            rule="nothing is selected: later nodes are compared with the node selected before",
             arms=(),
             cells=len(view.panel.entries),
         )
@@ -114,7 +114,9 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
     if view.best_node is None:
         return ("no node of this stage works, or all working nodes are suspect",)
     if view.stage == "ablation":
-        return ("ablations are compared with the node selected by the main experiments",)
+        return ("ablations are compared with the node that is confirmed",)
+    if view.selects_nothing:
+        return ("the study measures, so nothing is selected after tuning: these experiments are exploratory",)
     selection = build_selection(view)
     first, *others = selection.candidates
     equals = [one for one in others if one.cells == first.cells]
@@ -259,11 +261,14 @@ def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> Ru
         nodes = nodes_before_marks(context.state, decision_id)
     else:
         nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
-    if stage in ("agenda", "ablation") or context.state.current_lock is None:
-        return replace(context.state, nodes=nodes)
-    fresh = context.state.current_lock.seeds  # findings before the lock do not depend on fresh seeds
-    return replace(
+    lock = context.state.current_lock
+    if stage in ("agenda", "ablation") or lock is None:
+        return replace(context.state, nodes=nodes, looks=[])
+    return replace(  # findings before the lock do not depend on fresh seeds
         context.state,
         locks=[],
-        nodes={name: one for name, one in nodes.items() if not (one.kind == "replicate" and one.seed in fresh)},
+        looks=[],
+        nodes={
+            name: one for name, one in nodes.items() if not (one.kind == "replicate" and lock.is_fresh_seed(one.seed))
+        },
     )

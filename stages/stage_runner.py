@@ -5,28 +5,40 @@ If the user marks the best node of a finished stage as suspect, the stage select
 
 from __future__ import annotations
 
+from math import isfinite
+
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
 from labwright.record.claims.estimates import find_winner
-from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen, TaskDone
+from labwright.record.events.search_events import (
+    DecisionMade,
+    HoursSetAside,
+    NodesCompared,
+    StageWinnerChosen,
+    TaskDone,
+)
 from labwright.record.retention import delete_unreferenced
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
+    LOOK_TASKS,
     CompareNodes,
     ExpandTree,
     SearchAction,
+    VisibleDecisions,
     build_summary_task,
 )
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
+from labwright.search.hours import check_time, count_affordable_seeds, plan_hours
 from labwright.search.policy import FollowUpPolicy, MissingAblationsPolicy, build_policy
 from labwright.search.replication import build_lock, find_unsettled_stage
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
-from labwright.search.stage_snapshot import StageSnapshot
-from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits, explain_too_late
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits
 from labwright.stages.ablation_plan import plan_ablations
 from labwright.stages.design_reduction import fit_design
+from labwright.stages.evidence.looks import continue_sampling, take_look
 from labwright.stages.nodes.node_runner import expand
 from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
 from labwright.stages.run_context import RunContext, record_time_limit, run_once
@@ -151,14 +163,41 @@ class StageRunner:
                 f"it had selected {before.id}, which is suspect: {'; '.join(before.suspect)}",
             )
             self._lock_confirmation()
+        if state.hours is None:
+            self._record_hours("after the first measured cell")
 
     def _lock_confirmation(self) -> None:
-        """Lock plan and fresh seeds after the main experiments have selected a node, and again if they select
-        another."""
-        if (
-            event := build_lock(self.context.state, self.context.search, seconds_left=self.context.seconds_left())
-        ) is not None:
-            self.context.recorder.append(event)
+        """Lock plan and fresh seeds once what is confirmed is selected, and again if another node is; go on with an
+        ended sampling if its limit is higher now."""
+        context = self.context
+        affordable = count_affordable_seeds(
+            context.state, context.search, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
+        )
+        event = build_lock(context.state, context.search, affordable=affordable)
+        if event is not None:
+            context.recorder.append(event)
+            self._record_hours("at the lock")
+        continue_sampling(context)
+
+    def _record_hours(self, when: str) -> None:
+        """Record how the run's time is divided, as known now."""
+        context, state = self.context, self.context.state
+        view = build_snapshot(
+            state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=context.search
+        )
+        hours = plan_hours(view, context.search, run_seconds=context.run_seconds)
+        if hours is not None and isfinite(hours.total):
+            context.recorder.append(
+                HoursSetAside(
+                    when=when,
+                    total=hours.total,
+                    confirmation=hours.confirmation,
+                    scoring=hours.scoring,
+                    write_up=hours.write_up,
+                    seeds=hours.seeds,
+                    seed_seconds=hours.seed_seconds,
+                )
+            )
 
     async def _perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
         context, action = self.context, decided.action
@@ -172,6 +211,8 @@ class StageRunner:
         client = context.models.make_client(decided.k, 0)
         if action == ABLATION_PLAN_TASK:
             await plan_ablations(context, decided, client)
+        elif action in LOOK_TASKS:
+            await take_look(context, LOOK_TASKS.index(action))
         else:
             stage: StageName = next(name for name in STAGES if build_summary_task(name) == action)
             await summarise_stage(context, client, stage)
@@ -187,9 +228,11 @@ def build_room_check(context: RunContext) -> RoomCheck:
 
     def room(action: SearchAction) -> LimitHit | None:
         record_time_limit(context)
-        late = explain_too_late(action, context.state, context.search, seconds_left=context.seconds_left())
-        if late is not None:
-            return LimitHit(f"the time limit of {context.run_seconds:g} s: {late}")
+        late = check_time(
+            action, context.state, context.search, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
+        )
+        if late is not None or action == ABLATION_PLAN_TASK:  # whose cost has its own reservation
+            return late
         reason = budget.find_shortage(action) if budget is not None else None
         if budget is None or reason is None:
             return None

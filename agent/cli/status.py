@@ -190,7 +190,13 @@ def format_diagnosis(found: RunDiagnosis) -> Iterator[Text]:
         ("answers", [format_line(one) for one in found.answers]),
         ("slots", [format_line(f"{one.number}: {one.why}") for one in found.slots]),
         ("unfinished", take_first(waiting, MAX_WAITING)),
-        ("under way" if found.process else "unfinished steps", [format_line(f"{one}: {doing}") for one in found.work]),
+        (
+            "under way" if found.process else "unfinished steps",
+            [
+                format_line(f"{one}: {'scoring test predictions' if one.startswith('look ') else doing}")
+                for one in found.work
+            ],
+        ),
         ("errors", [text for one in found.errors for text in _format_error(one)] or [Text("none", style="dim")]),
         (
             f"baseline difference{best}",

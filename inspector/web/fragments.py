@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from labwright.inspector.headline import Headline, build_headline
-from labwright.inspector.render import format_llm_usage
+from labwright.inspector.render import format_hours, format_llm_usage
 from labwright.inspector.tree import StageRows
 from labwright.inspector.web.charts import Chart, build_chart
 from labwright.inspector.web.forms import NODE_VERBS, list_actions
@@ -114,6 +114,7 @@ class RunFragments:
             status.budget,
             status.cells,
             format_llm_usage(status.llm_usage) if status.llm_usage is not None else [],
+            format_hours(status.hours),
         )
         yield self._render("happened", "events", status.last_events)
         yield self._render("asked", "events", run.name, tuple(reversed(run.state.user_commands[-50:])), NODE_VERBS)

@@ -119,12 +119,15 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     """Return the replicates that claims may use: none if the node is suspect, and no suspect replicates.
 
     Once seeds are locked, only fresh seeds count for the winner and its ablations, as soon as one of them works: the
-    search has used the others.
+    search has used the others. Of these, only the ones up to the last that a look has read count, so that verdicts
+    and tables rest on the same runs.
     """
     if node in state.nodes and state.nodes[node].suspect:
         return []
     found = [one for one in find_replicates(state, node) if not one.suspect]
     fresh = [one for one in found if state.current_lock is not None and state.current_lock.is_fresh_seed(one.seed)]
+    if state.looks and state.looks[-1].seeds:
+        fresh = [one for one in fresh if one.seed <= state.looks[-1].seeds[-1]]
     return fresh if any(one.status == "good" for one in fresh) else found
 
 

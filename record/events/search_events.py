@@ -263,7 +263,7 @@ class PlanAmended(FrozenModel):
 
 
 class ConfirmationLocked(FrozenModel):
-    """The hypotheses to confirm and the way to do it, fixed when the main experiments end and before any test score.
+    """What is confirmed and how, fixed before any test score when the last stage ends that may change it.
 
     A new lock follows only if the winner becomes suspect; test data are scored after the last lock.
     """
@@ -278,7 +278,9 @@ class ConfirmationLocked(FrozenModel):
     wanted: dict[str, int] = Field(
         default_factory=dict, description=("confirmatory hypothesis -> fresh seeds needed for its power")
     )
-    seeds: tuple[int, ...] = Field(description="fresh seeds in the order in which they run")
+    seeds: tuple[int, ...] = Field(
+        description="planned fresh seeds in the order in which they run; a later look takes the seeds after them"
+    )
     looks: tuple[int, ...] = Field(
         default=(),
         description="complete fresh seeds of each look (`record.claims.looks`); empty: one look at all of them",
@@ -303,6 +305,20 @@ class LookTaken(FrozenModel):
         default=(), description="spread of every effect over test examples, for the mean over these seeds"
     )
     ends: str = Field(default="", description="why no further look follows; empty: sampling goes on")
+    conclusive: bool = Field(default=False, description="whether the results ended sampling; otherwise a limit did")
+
+
+class HoursSetAside(FrozenModel):
+    """Computing time was set aside for what decides the study, all in slot-seconds; the rest is for exploration."""
+
+    type: Literal["hours_set_aside"] = "hours_set_aside"
+    when: str = Field(description="what was known by then")
+    total: float = Field(description="time limit of the run times its slots")
+    confirmation: float
+    scoring: float = Field(description="probes and scoring of test predictions")
+    write_up: float
+    seeds: int = Field(description="fresh seeds that the confirmation is planned with")
+    seed_seconds: float = Field(description="time of one fresh seed: every cell that it measures")
 
 
 class ProtocolReviewed(FrozenModel):
@@ -380,6 +396,7 @@ SearchEvent = (
     | StageWinnerChosen
     | ConfirmationLocked
     | LookTaken
+    | HoursSetAside
     | StageSummarised
     | AblationsPlanned
     | MissingAblationsNamed

@@ -64,7 +64,7 @@ class RunState(RunStateFields):
 
     @property
     def current_lock(self) -> ConfirmationLocked | None:
-        """The current lock of what is confirmed; None before the main experiments end."""
+        """The current lock of what is confirmed; None before it."""
         return self.locks[-1][1] if self.locks else None
 
     @property

@@ -65,11 +65,15 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
             state.locks.append((state.last_decision, event))
             state.looks.clear()
         case search_events.LookTaken():
-            state.looks.append(event)
+            state.looks[event.look :] = [event]  # again, if a higher limit lets sampling go on
+        case search_events.HoursSetAside():
+            state.hours = event
         case search_events.DecisionMade():
             _apply_decision(state, event, at)
         case search_events.TaskDone():
             finish_decision(state, event.k)
+            if (decided := state.decisions.get(event.k)) and decided.action == RunTask(task="score tests"):
+                state.scored_at = state.active_seconds
         case search_events.NodesCompared():
             state.comparisons[event.a, event.b] = event
             finish_decision(state, event.k)

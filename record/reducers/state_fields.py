@@ -217,6 +217,10 @@ class RunStateFields:
     """The locks of what is confirmed, each with the last decision before it."""
     looks: list[search_events.LookTaken] = field(default_factory=list[search_events.LookTaken])
     """The looks at the fresh seeds of the current lock, in order."""
+    hours: search_events.HoursSetAside | None = None
+    """The latest plan of the run's computing time."""
+    scored_at: float | None = None
+    """Active seconds of the run when the test data were scored, after which the paper is written."""
     protocol_review: search_events.ProtocolReviewed | None = None
     """The review of the plan by a second model; None before it, and in runs of older versions."""
     datasets: tuple[DatasetFacts, ...] = ()

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from labwright.record.claims.looks import MAX_LOOKS
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import NodeKind, StageName
 from labwright.record.schema.tuning import Trial
@@ -127,6 +128,10 @@ class RunTask(FrozenModel):
 def build_summary_task(stage: StageName) -> RunTask:
     """Return the task of reporting on a stage; part of the search, since it overlaps the next stage."""
     return RunTask(task=f"summary of {stage}")
+
+
+LOOK_TASKS = tuple(RunTask(task=f"look {number}") for number in range(1, MAX_LOOKS + 1))
+"""Testing the hypotheses on the fresh seeds of each look; part of the search, like its seeds."""
 
 
 ABLATION_PLAN_TASK = RunTask(task="ablation plan")

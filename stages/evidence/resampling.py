@@ -52,6 +52,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResampledInterval
 from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.nodes import Node
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.metric_formulas import count_formula_passes, read_formulas
 from labwright.sandbox.metrics import compute_resampled_scores, count_passes, draw_counts
@@ -96,16 +97,17 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
             for dataset, chosen in by_dataset.items()
             for found in _resample_dataset(state, folder, facts.get(dataset), chosen)
         ),
-        *_resample_effects(state, folder),
+        *resample_effects(state, folder, find_deciding_nodes(state)[0]),
     )
 
 
-def _resample_effects(state: RunState, folder: RunFolder) -> Iterator[ResampledInterval]:
-    """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses.
+def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[Node]) -> Iterator[ResampledInterval]:
+    """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses, for the mean
+    over these replicates.
 
     Selections inside an effect are not resampled: they use the validation or dev values of their seed.
     """
-    plan, nodes = state.data_plan, [one for one in find_deciding_nodes(state)[0] if one.status == "good"]
+    plan, nodes = state.data_plan, [one for one in replicates if one.status == "good"]
     effects = [
         (one, format_effect_key(one, number), effect)
         for one in (plan.hypotheses if plan is not None else ())

@@ -14,14 +14,12 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     find_winner,
 )
-from labwright.record.events.search_events import SealedTestResampled, SealedTestScored
+from labwright.record.events.search_events import SealedTestResampled
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import find_reference_nodes
-from labwright.record.schema.nodes import Failure, Node
-from labwright.sandbox.errors import SubmissionRefused
+from labwright.record.schema.nodes import Node
 from labwright.sandbox.job import TooLate
-from labwright.sandbox.repository.command_cells import read_sealed_test_values
-from labwright.sandbox.scoring import score_sealed
+from labwright.stages.evidence.looks import score_node
 from labwright.stages.evidence.resampling import resample_differences
 from labwright.stages.evidence.sanity_probes import probe_winners
 from labwright.stages.nodes.node_cells import has_nondeterminism
@@ -64,19 +62,7 @@ async def score_selected_nodes(context: RunContext) -> None:
     No node is scored twice; nodes that are frozen later (ablations that a reviewer requested) are scored then.
     """
     for node in nodes_to_score(context.state):
-        if node.id in context.state.test_measurements:
-            continue
-        last, failure = node.attempts[-1], None
-        folder = context.folder.get_attempt_path(node.id, last.number)
-        measurements = await to_thread(
-            score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed
-        )
-        measurements += await to_thread(read_sealed_test_values, folder, last.sealed)
-        try:
-            measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
-        except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
-            failure = Failure(kind="other", message=str(error))
-        context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
+        await score_node(context, node)
     difference_keys = {
         one.key
         for one in compute_differences(context.state, compute_paper_claims(context.state))

@@ -59,10 +59,10 @@ def required_cells(
 ) -> tuple[Cell, ...]:
     """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
-    A replicate measures the cells of its parent, one that serves to plan the number of seeds only
-    those that confirmatory hypotheses read; an ablation, or a fix of one, only its own arms, with the setting of the
-    method or of the arm that it names; a node that tries settings measures those of each trial. Arms whose results
-    these read are added.
+    A replicate measures the cells of its parent: one that serves to plan the number of seeds only those that
+    confirmatory hypotheses read, one with a fresh seed also those on other datasets of the plan; an ablation, or a fix
+    of one, only its own arms, with the setting of the method or of the arm that it names; a node that tries settings
+    measures those of each trial. Arms whose results these read are added.
     """
     reads = reads or {}
     if trials:
@@ -79,16 +79,24 @@ def required_cells(
     if view.stage == "ablation" and not arms:
         main = list_main_arms(plan)
         arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
+    measured = dict[str, Cell]()
+    datasets = duty.datasets
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
-        return tuple(_select_registered(cells, plan, reads) or cells if node.stage in PLANNING_STAGES else cells)
-    return tuple(
+        if node.stage in PLANNING_STAGES:
+            return tuple(_select_registered(cells, plan, reads) or cells)
+        if view.lock is None or parent.id != view.lock.winner or not view.lock.is_fresh_seed(node.seed):
+            return tuple(cells)
+        measured = {cell.place_name: cell for cell in cells}
+        datasets, arms = tuple(use.name for use in plan.datasets), list_main_arms(plan)
+    wanted = (
         Cell(dataset=dataset, arm=arm, level=level, seed=node.seed, trial=node.trials.get(plan.find_tuned_arm(arm), 0))
-        for dataset in duty.datasets
+        for dataset in datasets
         for level in duty.levels or ("",)
         for arm in arms
         if plan.has_cell(dataset, arm, level)
     )
+    return (*measured.values(), *(cell for cell in wanted if cell.place_name not in measured))
 
 
 def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:

@@ -17,6 +17,7 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
+from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
@@ -206,6 +207,8 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         "state": state,
         "stages": STAGES,
         "failures": failures,
+        # without the paper itself, whose time goes on while it is revised
+        "hours": [one for one in build_hours_table(state) if one.phase != "paper"] if state.hours is not None else [],
         "late": LATE_ABLATIONS_NOTE,
         "forked": BRANCH_NOTE,
         "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)],

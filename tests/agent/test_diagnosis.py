@@ -234,9 +234,7 @@ def settled_on_the_first() -> EventStory:
 
 def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
     one = settled_on_the_first()
-    assert find_next_steps(one.state).actions[0] == (
-        "end the tuning search: nothing can be tuned: no arm has hyperparameters"
-    )
+    assert find_next_steps(one.state).actions[0] == "replicate of n0001 in tuning, seed 1001", "the lock depends on it"
     one.finish_good("n0003", 0.42)
     assert find_next_steps(one.state).actions[0] == "summary of preliminary"
 

@@ -16,6 +16,7 @@ from labwright.record.events.search_events import (
     CellExecuted,
     CellsRequired,
     DecisionMade,
+    LookTaken,
     NodeJudged,
     NodeProposed,
     NodesCompared,
@@ -26,20 +27,28 @@ from labwright.record.events.search_events import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree
+from labwright.record.schema.decisions import LOOK_TASKS, CompareNodes, EndStage, ExpandTree, SearchAction
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Failure, StageName, format_node_id
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, TuningPlan
 from labwright.record.tuning_results import list_trial_cells
+from labwright.search.hours import check_time, count_affordable_seeds
 from labwright.search.policy import build_policy
-from labwright.search.replication import build_lock, find_unsettled_stage, view_at_stage_end
+from labwright.search.replication import (
+    build_lock,
+    explain_sampling_end,
+    find_unsettled_stage,
+    list_look_replicates,
+    view_at_stage_end,
+)
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.time_limits import TimeLimits
+from labwright.search.time_limits import LimitHit, TimeLimits
 from tests.search import virtual_time
 
 PLAN = DataPlan(
     task="t",
+    objective="improve",
     datasets=(DatasetUse(name="digits"),),
     expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
@@ -90,6 +99,10 @@ class SearchWorld:
 
     by_setting = False
     """Whether all nodes measure what their settings come to, and not what chance has it."""
+    conclusive_look: int | None = None
+    """The first look that decides every claim; None: none does."""
+    settings = SearchSettings()
+    run_seconds = math.inf
 
     def __init__(
         self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
@@ -138,7 +151,30 @@ class SearchWorld:
             a, b = decided.action.a, decided.action.b
             self.log.append(NodesCompared(k=decided.k, a=a, b=b, better=Random(f"{a}/{b}").choice((a, b, None))))
         else:
+            if decided.action in LOOK_TASKS:
+                self.take_look(LOOK_TASKS.index(decided.action))
             self.log.append(TaskDone(k=decided.k))
+
+    def take_look(self, look: int) -> None:
+        """Record a look that decides nothing, or everything from the look `conclusive_look` on."""
+        lock, nodes = self.log.state.current_lock, list_look_replicates(self.log.state, look)
+        assert lock is not None
+        if len(self.log.state.looks) > look:
+            return
+        conclusive = self.conclusive_look is not None and look >= self.conclusive_look
+        limit = explain_sampling_end(lock, look, self.settings, affordable=self.count_affordable_seeds())
+        self.log.append(
+            LookTaken(
+                look=look,
+                seeds=tuple(node.seed for node in nodes),
+                conclusive=conclusive,
+                ends="decided" if conclusive else limit or "",
+            )
+        )
+
+    def count_affordable_seeds(self) -> float:
+        left = self.run_seconds - self.log.state.active_seconds
+        return count_affordable_seeds(self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left)
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
         """What a trial measures: the better, the nearer its rate is to 0.01."""
@@ -224,6 +260,10 @@ async def run_search(
 ) -> None:
     """Run the stages that are not settled yet, the way `stages.stage_runner` does."""
 
+    def check_room(action: SearchAction) -> LimitHit | None:
+        left = world.run_seconds - log.state.active_seconds
+        return check_time(action, log.state, given, run_seconds=world.run_seconds, seconds_left=left)
+
     def settle() -> None:
         while (again := find_unsettled_stage(log.state, given)) is not None:
             log.append(
@@ -234,11 +274,16 @@ async def run_search(
         lock()
 
     def lock() -> None:
-        if (event := build_lock(log.state, given)) is not None:
+        if (event := build_lock(log.state, given, affordable=world.count_affordable_seeds())) is not None:
             log.append(event)
 
     scheduler = Scheduler(
-        recorder=log, policy=build_policy(given), perform=world.perform, settings=given, settle=settle
+        recorder=log,
+        policy=build_policy(given),
+        perform=world.perform,
+        settings=given,
+        settle=settle,
+        check_room=check_room,
     )
     for stage in stages:
         if log.state.stages[stage].is_settled:
@@ -276,7 +321,8 @@ def run_whole_search(
     log, rng = new_log(seed, plan=plan), Random(timing)
     delays = [10 * rng.random() for _ in range(500)]
     made = world(log, buggy=buggy, delay=lambda k: delays[k])
-    virtual_time.run(run_search(log, made, make_settings(**changes)))
+    made.settings = make_settings(**changes)
+    virtual_time.run(run_search(log, made, made.settings))
     return log, made
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from labwright.record.claims.estimates import find_trusted_replicates
 from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deciding_nodes, read_replicate_values
-from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, LookTaken, NodeJudged
 from labwright.record.schema.data_plan import Measurement, parse_arm
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions, build_summary_task
 from labwright.record.schema.hypotheses import Effect as Sought
@@ -22,7 +23,8 @@ from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import NUM_PLANNING_SEEDS, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.search.tuning import FINALIST_SEED_OFFSET
-from tests.search.scripted_search import PLAN, SearchWorld, make_settings, run_whole_search
+from tests.search import virtual_time
+from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, run_search, run_whole_search
 
 
 def test_ablated_variants_that_worked_are_all_replicated() -> None:
@@ -83,15 +85,18 @@ DECIDED = PLAN.model_copy(
 )
 
 
+@pytest.mark.parametrize("objective", ["improve", "measure"])
 @pytest.mark.parametrize(("world", "count"), [(Effect, 5), (Quiet, 5), (Loud, 20)])
-def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: type[Effect], count: int) -> None:
+def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
+    world: type[Effect], count: int, objective: str
+) -> None:
     log, _ = run_whole_search(
         buggy=0.0,
         world=world,
-        plan=DECIDED,
+        plan=DECIDED.model_copy(update={"objective": objective}),
         max_seeds=20,
         num_seeds=3,
-        tuning=StageLimits(num_seeds=5),
+        tuning=StageLimits(nodes=4, num_seeds=5),
         agenda=StageLimits(nodes=3, num_seeds=5),
     )
     state = log.state
@@ -99,24 +104,79 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: ty
     assert state.current_lock.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + count))
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
-    ran = {
-        one.seed
-        for one in state.nodes.values()
-        if one.kind == "replicate" and one.parent == state.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
-    }
-    assert ran == {*state.current_lock.seeds}
-    assert {one.seed for one in find_trusted_replicates(state, state.current_lock.winner)} == ran, (
-        "claims rest on the fresh ones"
-    )
     if world is Loud:
         assert state.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.current_lock.why
 
 
-def test_the_lock_comes_after_the_agenda_and_before_any_fresh_seed() -> None:
-    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=DECIDED, order="arrival")
+class Early(Quiet):
+    conclusive_look = 1
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+@pytest.mark.parametrize(("world", "sizes"), [(Early, [5, 8]), (Quiet, [5, 8, 10, 15, 20])])
+def test_looks_read_the_first_fresh_seeds_and_end_by_a_decision_or_a_limit(
+    world: type[Effect], sizes: list[int], order: str
+) -> None:
+    log, _ = run_whole_search(
+        buggy=0.0, world=world, plan=DECIDED, max_seeds=20, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
+    )
+    state = log.state
+    assert state.current_lock is not None and state.current_lock.looks[:5] == (5, 8, 10, 15, 20)
+    assert [len(one.seeds) for one in state.looks] == sizes
+    assert all(one.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + len(one.seeds))) for one in state.looks)
+    assert state.looks[-1].ends == (
+        "decided" if world is Early else "the next look takes 29 seeds, and search.max_seeds is 20"
+    )
+    fresh = find_trusted_replicates(state, state.current_lock.winner)
+    assert len(fresh) == sizes[-1], "claims rest on the fresh ones, and none runs that no look reads"
+    looked_at = 0
+    for event in log.events:  # a seed runs only after the look before it
+        if isinstance(event, LookTaken):
+            looked_at = event.look + 1
+        elif isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree):
+            ordinal = event.action.seed - FRESH_SEED_OFFSET
+            assert event.action.parent != state.current_lock.winner or ordinal < state.current_lock.looks[looked_at]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["improve", "measure"])
+def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) -> None:
+    plan = DECIDED.model_copy(update={"objective": objective})
+    given = make_settings(max_seeds=20, num_seeds=5, agenda=StageLimits(nodes=3))
+
+    def search(timing: int, places: int) -> MemoryLog:
+        changes = given.model_dump() | {"num_workers": places}
+        return run_whole_search(buggy=0.0, world=Early, plan=plan, timing=timing, **changes)[0]
+
+    whole = search(0, 2)
+    assert len(whole.state.looks) == 2
+    assert all(comparable_tree(search(timing, places)) == comparable_tree(whole) for timing, places in ((1, 1), (2, 4)))
+    looks = [k for k, event in enumerate(whole.events) if isinstance(event, LookTaken)]
+    for cut in (place + step for place in looks for step in (-1, 0, 1)):
+        log = MemoryLog(whole.events[: cut + 1])
+        world = Early(log, buggy=0.0)
+        world.settings = given
+        virtual_time.run(run_search(log, world, given))
+        assert [one.model_dump() for one in log.state.looks] == [one.model_dump() for one in whole.state.looks]
+        assert comparable_tree(log) == comparable_tree(whole)
+
+
+def test_few_seeds_are_read_by_one_look() -> None:
+    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=DECIDED, num_seeds=3, max_seeds=6)
+    state = log.state
+    assert state.current_lock is not None and state.current_lock.looks == (6,)
+    assert [len(one.seeds) for one in state.looks] == [6] and state.looks[0].ends == "the table of looks ends"
+
+
+@pytest.mark.parametrize(("objective", "stage"), [("improve", "agenda"), ("measure", "tuning")])
+def test_the_lock_follows_the_last_stage_that_selects_and_comes_before_any_fresh_seed(
+    objective: str, stage: str
+) -> None:
+    plan = DECIDED.model_copy(update={"objective": objective})
+    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=plan, order="arrival")
     kinds = [(event.type, getattr(event, "stage", "")) for event in log.events]
     locked = next(k for k, (kind, _) in enumerate(kinds) if kind == "locked")
-    assert kinds[locked - 1] == ("stage_winner_chosen", "agenda")
+    assert kinds[locked - 1] == ("stage_winner_chosen", stage)
     begun = [
         k
         for k, event in enumerate(log.events)
@@ -126,25 +186,33 @@ def test_the_lock_comes_after_the_agenda_and_before_any_fresh_seed() -> None:
     ]
     assert begun and min(begun) > locked
     assert log.state.current_lock is not None and log.state.current_lock.plan == log.state.plan_hash
+    if objective == "measure":
+        later = [
+            event.action
+            for event in log.events[locked:]
+            if isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree)
+        ]
+        assert all(one.seed >= FRESH_SEED_OFFSET for one in later[:2]), "the claim comes before exploration"
+        assert log.state.stages["agenda"].best == log.state.current_lock.winner, "nothing is selected afterwards"
 
 
 def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     pilot = StageLimits(nodes=4, num_seeds=5)
     log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
     state = log.state
-    assert state.current_lock is not None
-    seconds = state.nodes[state.current_lock.winner].attempts[-1].seconds
+    given = make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot)
     state.locks.clear()
-    offered = build_lock(
-        state, make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), seconds_left=3.5 * seconds
-    )
-    assert offered is not None and offered.n == 6 and "there is only time for 6" in offered.why
+    short, longer = (build_lock(state, given, affordable=seeds) for seeds in (6, 15))
+    assert short is not None and short.n == 6 and "there is time for 6" in short.why and short.looks == (6,)
+    assert longer is not None and longer.n == 15 and longer.looks[:4] == (7, 10, 14, 20)
 
 
 class Lossy(Quiet):
     """The run's time is up once amid seed 10001; seed 10003 always fails, and a person ends 10005, which
     replaces it.
     """
+
+    conclusive_look = 0
 
     async def perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
         action = decided.action

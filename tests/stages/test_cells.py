@@ -192,7 +192,14 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
             else None
         )
 
-    plan = PLAN.model_copy(update={"hypotheses": make_hypotheses("method", "baseline", higher=False)})
+    plan = PLAN.model_copy(
+        update={
+            "objective": "improve",
+            "hypotheses": tuple(
+                one.model_copy(update={"unit": "seeds"}) for one in make_hypotheses("method", "baseline", higher=False)
+            ),
+        }
+    )
     bench, _ = agenda(tmp_path, lost, nodes=1, plan=plan, fresh=3)
     research = StageRunner(bench)
     for stage in ("agenda", "ablation"):
@@ -206,7 +213,9 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     assert {seed: one.status for seed, one in again.items()} == {0: "good", 1: "buggy", 2: "good", 3: "good"}
     assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
     assert {one.arm for one in again[0].measurements} == {"baseline"}
-    [part] = decide_hypotheses(bench.state)[0].parts
+    assert [one.seeds for one in bench.state.looks] == [tuple(FRESH_SEED_OFFSET + seed for seed in (0, 2, 3))]
+    on_validation = replace(bench.state, test_measurements={}, looks=[])  # this world submits no test predictions
+    [part] = decide_hypotheses(on_validation)[0].parts
     assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1
 
 

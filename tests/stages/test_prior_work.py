@@ -33,7 +33,6 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, RunStarted
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.manifest import build_manifest
-from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.idea import Idea
@@ -251,7 +250,7 @@ def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
     fit_design(bench)
     assert study.log.state.amendments == [], "nothing was measured yet"
 
-    def read_times(_: RunState) -> CellTimes:
+    def read_times(_: object) -> CellTimes:
         return CellTimes({}, 60.0)
 
     monkeypatch.setattr("labwright.stages.design_reduction.read_cell_times", read_times)

@@ -166,9 +166,14 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
     from labwright.record.log_reader import read_events
 
-    kinds = [event.type for event, _ in read_events(whole / "run.db")]
-    assert kinds.index("unsealed") > max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
+    events = [event for event, _ in read_events(whole / "run.db")]
+    kinds = [event.type for event in events]
+    scored = [event.node for event in events if event.type == "unsealed"]
+    assert len(scored) == len(set(scored)) and kinds.index("unsealed") > kinds.index("locked")
+    searched = max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
     state = read_state(whole)
+    early = [event.node for event in events[:searched] if event.type == "unsealed"]
+    assert [state.nodes[name].seed for name in early] == [*state.looks[-1].seeds], "during the search only for looks"
     assert all(one.split != "test" for node in state.nodes.values() for one in node.measurements)
     assert {claim.condition for claim in compute_test_claims(state)} == {"plain", "shrunk", "without-shrinkage"}
 

@@ -1,0 +1,47 @@
+"""Planned against spent computing time by phase, in slot-seconds: seconds times the slots that were taken."""
+
+from __future__ import annotations
+
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import Node
+
+
+class PhaseHours(FrozenModel):
+    """The computing time of one phase of a run."""
+
+    phase: str
+    planned: float | None
+    """As set aside last; None before anything was measured."""
+    spent: float
+
+
+def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
+    """Return the phases of a run in order of their claim on its time; exploration has what the others leave.
+
+    While the paper is written the slots are idle, and all of them count as taken.
+    """
+    slots = int(state.read_setting("search.num_workers") or 1)
+    spent = {"confirmation": 0.0, "exploration": 0.0}
+    for node in state.nodes.values():
+        spent[_find_phase(node, state)] += sum(attempt.seconds for attempt in node.attempts)
+    writing = 0.0 if state.scored_at is None else (state.active_seconds - state.scored_at) * slots
+    hours = state.hours
+    rest = None if hours is None else hours.total - hours.confirmation - hours.scoring - hours.write_up
+    return (
+        PhaseHours(phase="confirmation", planned=hours.confirmation if hours else None, spent=spent["confirmation"]),
+        PhaseHours(
+            phase="test scoring",
+            planned=hours.scoring if hours else None,
+            spent=sum(one.seconds for one in state.probes),
+        ),
+        PhaseHours(phase="paper", planned=hours.write_up if hours else None, spent=writing),
+        PhaseHours(phase="exploration", planned=rest, spent=spent["exploration"]),
+    )
+
+
+def _find_phase(node: Node, state: RunState) -> str:
+    lock = state.current_lock
+    if lock is None or node.kind != "replicate" or node.parent != lock.winner or not lock.is_fresh_seed(node.seed):
+        return "exploration"
+    return "confirmation"

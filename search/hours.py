@@ -1,0 +1,216 @@
+"""Divide a run's computing time: what decides the study comes first, exploration gets the rest.
+
+Times are in slot-seconds: seconds times the number of experiments that run at once (`search.num_workers`). As soon as a
+cell was measured, the time of one fresh seed is known; confirmation (every cell of the winner at the planned number of
+seeds), test scoring with its probes, and the paper are set aside. An exploratory node starts only if it fits into what
+is left beside the exploratory nodes in progress.
+
+Until the pilot shows the spread, the planned number is not known, and confirmation has its whole share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from labwright.record.claims.estimates import find_winner
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
+from labwright.record.schema.nodes import STAGES, NodeKind
+from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, read_cell_times
+from labwright.search.replication import (
+    compute_wanted_seeds,
+    count_fresh_seeds,
+    count_most_seeds,
+    find_lacking_seeds,
+    is_sampling_ended,
+    iterate_targets,
+    list_ablation_seeds,
+    list_confirming_seeds,
+)
+from labwright.search.settings import SearchSettings
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.time_limits import LimitHit, estimate_seconds
+
+WRITE_UP_SHARE = 0.1
+"""Share of the time for figures, text and revision, during which the slots are idle."""
+PROBE_PROGRAMS, PROBE_SHARE = 2, 0.1
+"""Time of the probes before scoring, in executions of the winner's program (permuted labels, and one cell per arm for
+replaced rows and exchanged names), and its maximum share of the time, beyond which probes are left out."""
+
+EXPLORING_KINDS = frozenset[NodeKind]({"draft", "debug", "improve", "ablate", "trial"})
+"""Nodes for which nothing is set aside; measuring the chosen settings together belongs to what is confirmed."""
+_TIMED_KINDS = frozenset[NodeKind]({"draft", "debug", "improve", "tune", "trial", "replicate"})
+"""Nodes that show how long the cells of the confirmation take."""
+
+
+@dataclass(frozen=True)
+class Hours:
+    """The computing time of a run and what of it is set aside, in slot-seconds."""
+
+    total: float
+    seed_seconds: float
+    """Time of one fresh seed."""
+    seeds: int
+    """Planned fresh seeds."""
+    remaining_seeds: int
+    """Those of them that did not finish."""
+    scoring: float
+    write_up: float
+
+    @property
+    def confirmation(self) -> float:
+        return self.seeds * self.seed_seconds
+
+    @property
+    def set_aside(self) -> float:
+        """What is still needed for what decides the study."""
+        return self.remaining_seeds * self.seed_seconds + self.scoring + self.write_up
+
+    def count_affordable_seeds(self, left: float, *, spent: float = 0.0) -> float:
+        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such."""
+        if not self.seed_seconds:
+            return inf
+        room = min(left - self.scoring - self.write_up, CONFIRMATION_SHARE * self.total - spent)
+        return max(0, int(room / self.seed_seconds)) if room < inf else inf
+
+
+def plan_hours(view: StageSnapshot, settings: SearchSettings, *, run_seconds: float) -> Hours | None:
+    """Divide a run of `run_seconds` as known in this snapshot; None before anything was measured."""
+    seconds = compute_seed_seconds(view)
+    if seconds is None:
+        return None
+    total = run_seconds * settings.num_workers
+    most = CONFIRMATION_SHARE * total / seconds if seconds and total < inf else inf
+    if view.lock is not None:
+        wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
+    else:
+        known = bool(compute_wanted_seeds(view)) or not any(one.confirmatory for one in view.plan.hypotheses)
+        wanted = count_fresh_seeds(view, settings) if known else count_most_seeds(settings)
+        wanted = remaining = int(min(wanted, most))
+    return Hours(
+        total=total,
+        seed_seconds=seconds,
+        seeds=wanted,
+        remaining_seeds=remaining,
+        scoring=min(PROBE_PROGRAMS * seconds, PROBE_SHARE * total),
+        write_up=WRITE_UP_SHARE * total if total < inf else 0.0,
+    )
+
+
+def count_affordable_seeds(
+    state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float
+) -> float:
+    """Return the number of further fresh seeds for which the run has time."""
+    view = build_snapshot(
+        state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
+    )
+    hours = plan_hours(view, settings, run_seconds=run_seconds)
+    if hours is None:
+        return inf
+    return hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
+
+
+def count_remaining_seeds(view: StageSnapshot) -> int:
+    """Return how many of the planned fresh seeds, and of those of the next look, did not finish."""
+    if view.lock is None or is_sampling_ended(view) or "replicate" in view.skipped_kinds:
+        return 0
+    fresh = (one for one in view.list_replicates(view.lock.winner) if view.lock.is_fresh_seed(one.seed))
+    finished = sum(one.is_finished for one in fresh)
+    return max(0, max(view.lock.n, len(list_confirming_seeds(view))) - finished)
+
+
+def compute_seed_seconds(view: StageSnapshot) -> float | None:
+    """Return the slot-seconds of one fresh seed: every cell that the confirmation measures; None if nothing ran.
+
+    A cell takes as long as its median execution, else as long as the others of its arm, else of all.
+    """
+    ran = [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
+    if (times := read_cell_times(ran)) is not None:
+        return times.estimate(list_main_cells(view.plan))
+    whole = [one.attempts[-1].seconds for one in ran if one.kind != "trial"]
+    return whole[-1] if whole else None
+
+
+def check_time(
+    action: SearchAction, state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float
+) -> LimitHit | None:
+    """Return why an action may not start with this time left in the run, or None.
+
+    The end of the time ends the run. An exploratory node that does not fit beside what is set aside ends its stage, so
+    that a later stage may still use time that the confirmation did not need.
+    """
+    if seconds_left <= 0:
+        return LimitHit(f"the time limit of {run_seconds:g} s was reached")
+    if action == ABLATION_PLAN_TASK:  # is there time for one of them?
+        action = ExpandTree(stage="ablation", kind="ablate", parent=find_winner(state), seed=0)
+    if not isinstance(action, ExpandTree) or action.kind == "aggregate":
+        return None
+    view = build_snapshot(state, action.stage, VisibleDecisions(through=state.last_decision), settings=settings)
+    if action.kind not in EXPLORING_KINDS:
+        seconds = estimate_seconds(action, view)
+        return (
+            None
+            if seconds <= seconds_left
+            else LimitHit(
+                f"the time limit of {run_seconds:g} s: {seconds_left:.0f} s left, but a {action.kind} is expected to "
+                f"take {seconds:.0f} s"
+            )
+        )
+    running = (one.action for one in map(state.decisions.get, (node.decision for node in view.in_flight)) if one)
+    exploring = [one for one in running if isinstance(one, ExpandTree) and one.kind in EXPLORING_KINDS]
+    reason = explain_no_exploration(
+        action, exploring, view, settings, run_seconds=run_seconds, seconds_left=seconds_left
+    )
+    return LimitHit(reason, stage=action.stage) if reason is not None else None
+
+
+def explain_no_exploration(
+    action: ExpandTree,
+    running: Sequence[ExpandTree],
+    view: StageSnapshot,
+    settings: SearchSettings,
+    *,
+    run_seconds: float,
+    seconds_left: float,
+) -> str | None:
+    """Return why an exploratory node may not start beside those in progress, or None. Nothing is set aside as long as
+    no node works."""
+    hours = plan_hours(view, settings, run_seconds=run_seconds)
+    if hours is None or view.best_node is None:
+        return None
+    seeds = len(list_ablation_seeds(view, settings)) if view.stage == "ablation" else 0
+    needed = sum_due_replicates(view, settings) + sum(
+        estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
+    )
+    left = seconds_left * settings.num_workers
+    if needed + hours.set_aside <= left:
+        return None
+    return (
+        f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
+        f"seeds, test scoring and the paper, and exploration would need {needed:.0f}"
+    )
+
+
+def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
+    """Return the slot-seconds of replicates that did not finish, without those that confirm: the pilot, ablations."""
+    if "replicate" in view.skipped_kinds:
+        return 0.0
+    due = {
+        node.id: len(find_lacking_seeds(view, node, seeds))
+        for stage, node, seeds in iterate_targets(view, settings)
+        if stage != "agenda"
+    }
+    running = [node for node in view.in_flight if node.kind == "replicate" and node.parent in due]
+    seconds = sum(count * view.nodes[name].attempts[-1].seconds for name, count in due.items())
+    return seconds + sum(view.nodes[node.parent or ""].attempts[-1].seconds for node in running)
+
+
+def sum_fresh_seconds(view: StageSnapshot) -> float:
+    """Return the slot-seconds that fresh replicates of the winner took."""
+    lock = view.lock
+    if lock is None:
+        return 0.0
+    fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed))
+    return sum(attempt.seconds for node in fresh for attempt in node.attempts)

@@ -1,0 +1,76 @@
+"""Look at the fresh seeds of the lock: score their sealed test predictions, and test the hypotheses on them.
+
+Test values reach no prompt of the search, which goes on beside the looks; they decide only whether further fresh seeds
+run.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from dataclasses import replace
+
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.events.search_events import LookTaken, SealedTestScored
+from labwright.record.schema.nodes import Failure, Node
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.repository.command_cells import read_sealed_test_values
+from labwright.sandbox.scoring import score_sealed
+from labwright.search.hours import count_affordable_seeds
+from labwright.search.replication import explain_sampling_end, list_look_replicates
+from labwright.stages.evidence.resampling import resample_effects
+from labwright.stages.run_context import RunContext
+
+
+async def score_node(context: RunContext, node: Node) -> None:
+    """Record the test measurements of a node, unless they are recorded."""
+    if node.id in context.state.test_measurements:
+        return
+    last, failure = node.attempts[-1], None
+    folder = context.folder.get_attempt_path(node.id, last.number)
+    measurements = await to_thread(score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed)
+    measurements += await to_thread(read_sealed_test_values, folder, last.sealed)
+    try:
+        measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+    except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
+        failure = Failure(kind="other", message=str(error))
+    context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
+
+
+async def take_look(context: RunContext, look: int) -> None:
+    """Score the fresh seeds that a look reads, test the hypotheses on them, and record whether sampling goes on.
+
+    The look is one event, and scoring before it is not repeated, so that a kill costs at most the scoring of one node.
+    """
+    state, lock = context.state, context.state.current_lock
+    if lock is None or len(state.looks) > look:  # recorded before a kill
+        return
+    nodes = list_look_replicates(state, look)
+    for node in nodes:
+        await score_node(context, node)
+    taken = LookTaken(
+        look=look,
+        seeds=tuple(node.seed for node in nodes),
+        resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
+    )
+    conclusive = is_conclusive(decide_hypotheses(replace(state, looks=[*state.looks, taken])))
+    ends = "every claim is decided" if conclusive else explain_end_of_sampling(context, look)
+    context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
+
+
+def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
+    """Return why no look follows the one at index `look`, although it decided nothing, or None."""
+    lock, settings = context.state.current_lock, context.search
+    assert lock is not None
+    affordable = count_affordable_seeds(
+        context.state, settings, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
+    )
+    return explain_sampling_end(lock, look, settings, affordable=affordable)
+
+
+def continue_sampling(context: RunContext) -> None:
+    """Record that sampling goes on if only a limit ended it and that limit is higher now."""
+    last = context.state.looks[-1] if context.state.looks else None
+    if last is None or not last.ends or last.conclusive or context.state.stages["ablation"].is_settled:
+        return
+    if explain_end_of_sampling(context, last.look) is None:
+        context.recorder.append(last.model_copy(update={"ends": ""}))

@@ -1,0 +1,64 @@
+"""What decides the study has its time; exploration gets the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from labwright.record.schema.decisions import VisibleDecisions
+from labwright.search.design_forecast import CONFIRMATION_SHARE
+from labwright.search.hours import plan_hours
+from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.stage_snapshot import build_snapshot
+from tests.search import virtual_time
+from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
+from tests.search.test_replication import DECIDED, Quiet
+
+SECONDS = 10.0
+"""Of every node; two run at once."""
+
+
+class Slow(Quiet):
+    """Looks decide nothing."""
+
+
+def search_for(seconds: float, objective: str, order: str) -> tuple[SearchWorld, SearchSettings]:
+    """A search that would take ten times as long, cut to so many seconds."""
+    log = new_log(plan=DECIDED.model_copy(update={"objective": objective}))
+    world = Slow(log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+    limits = StageLimits(nodes=60)
+    given = make_settings(num_workers=2, num_seeds=5, max_seeds=60, order=order, lookahead=0, agenda=limits)
+    world.settings, world.run_seconds = given, seconds
+    virtual_time.run(run_search(log, world, given))
+    return world, given
+
+
+@pytest.mark.parametrize("order", ["arrival", "ticket"])
+@pytest.mark.parametrize("objective", ["measure", "improve"])
+@pytest.mark.parametrize("seconds", [300.0, 500.0])
+def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, objective: str, order: str) -> None:
+    world, _ = search_for(seconds, objective, order)
+    state = world.log.state
+    lock = state.current_lock
+    assert lock is not None and state.looks, "a look was reached"
+    assert len(state.looks[-1].seeds) >= min(lock.n, lock.looks[0])
+    stopped = [one.limit_reason for one in state.stages.values() if one.limit_reason is not None]
+    assert stopped and all("set aside for" in reason for reason in stopped)
+    assert state.limit_reason is None, "nothing that was started had to be cut"
+    fresh = [one for one in state.nodes.values() if one.seed >= FRESH_SEED_OFFSET and one.parent == lock.winner]
+    assert len(fresh) * SECONDS <= CONFIRMATION_SHARE * 2 * seconds + SECONDS
+
+
+def test_nothing_is_set_aside_before_anything_was_measured_and_the_share_until_the_spread_is_known() -> None:
+    log = new_log(plan=DECIDED)
+    given = make_settings(num_workers=2, max_seeds=60)
+    empty = build_snapshot(log.state, "preliminary", VisibleDecisions(), settings=given)
+    assert plan_hours(empty, given, run_seconds=1000.0) is None
+    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
+    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
+    hours = plan_hours(view, given, run_seconds=500.0)
+    assert hours is not None and hours.seed_seconds == SECONDS and hours.total == 1000.0
+    assert hours.seeds == hours.remaining_seeds == 60 and hours.confirmation == CONFIRMATION_SHARE * hours.total
+    assert hours.count_affordable_seeds(1000.0, spent=590.0) == 1 and hours.count_affordable_seeds(100.0) == 0
+    plenty = plan_hours(view, given, run_seconds=100_000.0)
+    assert plenty is not None and plenty.confirmation == 60 * SECONDS

@@ -1,0 +1,86 @@
+"""Looks at fresh seeds end by a decision or a limit, and go on with more time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Measurement
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_runner import StageRunner
+from tests.hypotheses import make_hypotheses
+from tests.stages.test_cells import program
+
+DECIDED = PLAN.model_copy(
+    update={
+        "hypotheses": tuple(
+            one.model_copy(update={"unit": "seeds"}) for one in make_hypotheses("method", "baseline", higher=False)
+        )
+    }
+)
+
+
+class Clock:
+    """The time left, in seconds; cells take one each."""
+
+    left = 200.0
+
+
+def make_study(folder: Path, clock: Clock) -> RunContext:
+    """A study of two cells a seed in one slot, whose looks are at 5, 8, 10, 15 and 20 seeds; nothing is scored on
+    test data, so no look decides anything."""
+
+    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+        value = Measurement(
+            name="log_loss",
+            value=0.5 - 0.1 * (cell.arm == "method"),
+            condition=cell.condition,
+            dataset="digits",
+            split="validation",
+            seed=cell.seed,
+            grade="computed",
+        )
+        return 0.0, CellOutcome(1.0, cell=cell, measurements=(value,))
+
+    settings = SearchSettings(
+        num_workers=1,
+        lookahead=0,
+        max_seeds=20,
+        ladder=False,
+        planned_ablations=0,
+        agenda=StageLimits(nodes=1),
+        ablation=StageLimits(nodes=1, num_seeds=0),
+        preliminary=StageLimits(num_seeds=0),
+        tuning=StageLimits(num_seeds=0),
+    )
+    executor = FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=1, cell=cell)
+    made = make_late_context(folder, SlowModel(program, 0.0), executor, settings, plan=DECIDED)
+    return replace(made, run_seconds=200.0, seconds_left=lambda: clock.left)
+
+
+async def test_sampling_ends_with_the_time_set_aside_and_goes_on_with_more(tmp_path: Path) -> None:
+    clock = Clock()
+    context = make_study(tmp_path, clock)
+    research = StageRunner(context)
+    assert await research.run_stage("agenda")
+    state = context.state
+    assert state.current_lock is not None and state.current_lock.looks[:5] == (5, 8, 10, 15, 20)
+    assert state.hours is not None and (state.hours.seeds, state.hours.seed_seconds) == (5, 2.0)
+    clock.left = 31.0  # 24 of them for the paper and scoring: time for three more seeds
+    assert await research.run_follow_ups("ablation")
+    assert [len(one.seeds) for one in state.looks] == [5, 8, 10]
+    assert state.looks[-1].ends == "the next look takes 5 more seeds, and there is time for 3"
+    clock.left = 200.0  # as after `resume --time-limit`
+    assert await research.run_stage("ablation")
+    await research.close()
+    assert [len(one.seeds) for one in state.looks] == [5, 8, 10, 15, 20]
+    assert state.looks[-1].ends == "the next look takes 29 seeds, and search.max_seeds is 20"
+    fresh = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
+    assert [one.seed - FRESH_SEED_OFFSET for one in fresh] == [*range(20)], "no seed runs that no look reads"
+    assert state.test_measurements.keys() == {one.id for one in fresh}, "each was scored"
