@@ -9,7 +9,7 @@ import asyncio
 import io
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
@@ -66,7 +66,7 @@ class ProbedModel:
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
         """Return the answer within the time limit. Raises `ModelError`."""
         request = ModelRequest(
-            role=PLAN,
+            role=replace(PLAN, choose_output=None, check=None),
             inputs=output.model_construct(),
             output_type=output,
             images=images,

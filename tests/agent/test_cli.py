@@ -256,7 +256,7 @@ def test_run_hands_over_what_was_asked(
 ) -> None:
     given: dict[str, Any] = {}
 
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
         given.update(idea=idea, settings=settings, runs=runs, name=name)
         written(runs / name, make_ended())
         return 0
@@ -298,7 +298,7 @@ def test_run_hands_over_what_was_asked(
 def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
 
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
         names.append(name)
         written(runs / name, make_ended())
         return 0
@@ -311,7 +311,7 @@ def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("code", [0, 3, 4, 130])
 def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
         written(runs / name, make_ended(code))
         return code
 
@@ -341,7 +341,7 @@ def crash(*_: Any, **__: Any) -> int:
 def test_the_unexpected_is_one_line_and_a_saved_traceback(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
         written(runs / name, make_sample())
         return crash()
 
