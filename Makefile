@@ -64,6 +64,7 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 	$(BIN)/python -m benchmarks.tuning --out build/bench/tuning.json
 	$(BIN)/python -m benchmarks.decisions --out build/bench/decisions.json
+	$(BIN)/python -m benchmarks.hours --out build/bench/hours.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
 	$(BIN)/python -m benchmarks.prompt_sharing examples/recorded-run.zip --out build/bench/prompts.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json

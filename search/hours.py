@@ -17,7 +17,7 @@ from math import inf
 from labwright.record.claims.estimates import find_winner
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
-from labwright.record.schema.nodes import STAGES, NodeKind
+from labwright.record.schema.nodes import STAGES, Node, NodeKind
 from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, read_cell_times
 from labwright.search.replication import (
     compute_wanted_seeds,
@@ -100,24 +100,24 @@ def plan_hours(view: StageSnapshot, settings: SearchSettings, *, run_seconds: fl
 
 
 def count_affordable_seeds(
-    state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float
+    state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float, read: int = 0
 ) -> float:
-    """Return the number of further fresh seeds for which the run has time."""
+    """Return the number of fresh seeds beyond the first `read` ones that ran or for which the run has time."""
     view = build_snapshot(
         state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
     hours = plan_hours(view, settings, run_seconds=run_seconds)
     if hours is None:
         return inf
-    return hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
+    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
+    return more + max(0, sum(one.status == "good" for one in list_fresh_replicates(view)) - read)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:
     """Return how many of the planned fresh seeds, and of those of the next look, did not finish."""
     if view.lock is None or is_sampling_ended(view) or "replicate" in view.skipped_kinds:
         return 0
-    fresh = (one for one in view.list_replicates(view.lock.winner) if view.lock.is_fresh_seed(one.seed))
-    finished = sum(one.is_finished for one in fresh)
+    finished = sum(one.is_finished for one in list_fresh_replicates(view))
     return max(0, max(view.lock.n, len(list_confirming_seeds(view))) - finished)
 
 
@@ -203,14 +203,16 @@ def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
         if stage != "agenda"
     }
     running = [node for node in view.in_flight if node.kind == "replicate" and node.parent in due]
-    seconds = sum(count * view.nodes[name].attempts[-1].seconds for name, count in due.items())
-    return seconds + sum(view.nodes[node.parent or ""].attempts[-1].seconds for node in running)
+    seconds = sum(count * view.nodes[name].attempts[-1].whole_seconds for name, count in due.items())
+    return seconds + sum(view.nodes[node.parent or ""].attempts[-1].whole_seconds for node in running)
+
+
+def list_fresh_replicates(view: StageSnapshot) -> list[Node]:
+    """Return the replicates of the winner with fresh seeds."""
+    lock = view.lock
+    return [one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed)] if lock else []
 
 
 def sum_fresh_seconds(view: StageSnapshot) -> float:
     """Return the slot-seconds that fresh replicates of the winner took."""
-    lock = view.lock
-    if lock is None:
-        return 0.0
-    fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed))
-    return sum(attempt.seconds for node in fresh for attempt in node.attempts)
+    return sum(attempt.seconds for node in list_fresh_replicates(view) for attempt in node.attempts)

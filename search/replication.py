@@ -107,7 +107,12 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
 
 
 def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
-    """Return the seeds of replicates that serve to plan the number of fresh seeds."""
+    """Return the seeds of replicates that serve to plan the number of fresh seeds.
+
+    None where a limit ended the stage: time is so short that the fresh seeds need all of it, whatever their spread.
+    """
+    if stage in view.limited_stages:
+        return ()
     first = view.seed + FINALIST_SEED_OFFSET
     return range(first, first + settings.count_seeds(stage))
 
@@ -192,7 +197,8 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
 def build_lock(state: RunState, settings: SearchSettings, *, affordable: float = inf) -> ConfirmationLocked | None:
     """Build the lock of what is confirmed, if its stage has ended and it is not locked yet.
 
-    It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time. The table of looks is
+    It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
+    was too short to plan (`list_planning_seeds`). The table of looks is
     such that three of them fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
     """
     stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
@@ -206,13 +212,14 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
     ):
         return None
     node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
+    tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
+    if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
+        n = count_most_seeds(settings)  # no planning seeds ran
     why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
     if affordable < n:
         why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)
     most = int(min(affordable, count_most_seeds(settings)))
-    first = min(max(MIN_REPLICATES, ceil(n * FIRST_LOOK_SHARE)), int(most * FIRST_LOOK_SHARE))
-    tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
     seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
         plan=state.plan_hash,
@@ -223,9 +230,14 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
         n=n,
         wanted=asked,
         seeds=tuple(range(seed, seed + n)),
-        looks=build_look_sizes(first, most) if tested else (),
+        looks=plan_looks(n, most) if tested else (),
         why="; ".join(why),
     )
+
+
+def plan_looks(n: int, most: int) -> tuple[int, ...]:
+    """Return the table of looks for `n` planned seeds and time for at most `most`; three looks fit."""
+    return build_look_sizes(min(max(MIN_REPLICATES, ceil(n * FIRST_LOOK_SHARE)), int(most * FIRST_LOOK_SHARE)), most)
 
 
 def explain_sampling_end(
@@ -261,20 +273,38 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
 
 
 def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
-    """Return the fresh seeds that the next look reads: the first ones, and the next one for each that failed.
+    """Return the fresh seeds that run: those of the next look and, of the locked ones, those of the look after it, so
+    that no slot waits for a look."""
+    if view.lock is None or not view.lock.looks or is_sampling_ended(view):
+        return list_look_seeds(view)
+    further = view.lock.looks[len(view.looks) : len(view.looks) + 2]
+    return _list_fresh_seeds(view, max(further[0], min(further[-1], view.lock.n)))
 
-    After the last look, those that it read; without looks, the locked ones.
-    """
+
+def list_look_seeds(view: StageSnapshot) -> Sequence[int]:
+    """Return the fresh seeds that the next look reads; after the last look, those that it read; without looks, the
+    locked ones."""
     if view.lock is None or not view.lock.seeds:
         return ()
-    first, n = view.lock.seeds[0], len(view.lock.seeds)
-    if view.lock.looks:
-        n = view.lock.looks[len(view.looks) - (1 if view.looks and view.looks[-1].ends else 0)]
-    failed = sum(
-        view.lock.is_fresh_seed(one.seed) and one.is_finished and one.status != "good" and not _is_cut_short(one)
+    if not view.lock.looks:
+        return _list_fresh_seeds(view, len(view.lock.seeds))
+    ended = bool(view.looks and view.looks[-1].ends)
+    return _list_fresh_seeds(view, view.lock.looks[len(view.looks) - ended])
+
+
+def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
+    """Return the first `n` fresh seeds, and the next one for each of them that failed, within the limit."""
+    assert view.lock is not None
+    failed = [
+        one.seed
         for one in view.list_replicates(view.lock.winner)
-    )
-    return range(first, first + n + min(failed, ceil(MAX_REPLACED_SHARE * n)))
+        if view.lock.is_fresh_seed(one.seed) and one.is_finished and one.status != "good" and not _is_cut_short(one)
+    ]
+    first = view.lock.seeds[0]
+    seeds = range(first, first + n)
+    while (lost := min(sum(seed in seeds for seed in failed), ceil(MAX_REPLACED_SHARE * n))) > len(seeds) - n:
+        seeds = range(first, first + n + lost)
+    return seeds
 
 
 def is_sampling_ended(view: StageSnapshot) -> bool:
@@ -291,7 +321,7 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     lock = view.lock
     if lock is None or not lock.looks or view.has_pending_look or is_sampling_ended(view):
         return None
-    seeds = list_confirming_seeds(view)
+    seeds = list_look_seeds(view)
     runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
     stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
     if any(not one.is_finished for one in runs) or not list_complete_replicates(view.plan, lock, runs):

@@ -70,10 +70,10 @@ class SearchSettings(FrozenModel):
         default=5, ge=0, description="replicates of a reported node, each with its own seed, and of each ablation"
     )
     max_seeds: int = Field(
-        default=20,
+        default=100,
         ge=0,
         description="maximum fresh seeds of reported results, if the spread between planning seeds requires "
-        "more than agenda.num_seeds",
+        "more than agenda.num_seeds and there is time for them",
     )
     planned_ablations: int = Field(
         default=5,

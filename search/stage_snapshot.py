@@ -110,6 +110,8 @@ class StageSnapshot:
     """The limit that was reached, of the run or of this stage."""
     run_limit_reason: str | None = None
     """The limit of the whole run that was reached."""
+    limited_stages: frozenset[StageName] = frozenset()
+    """Stages that reached a limit of their own."""
     skipped_kinds: frozenset[NodeKind] = frozenset()
     """Kinds of follow-up nodes that the budget has no room for."""
     reference_space: tuple[Hyperparameter, ...] = ()
@@ -533,6 +535,7 @@ def build_snapshot(
         },
         limit_reason=state.limit_reason or state.stages[stage].limit_reason,
         run_limit_reason=state.limit_reason,
+        limited_stages=frozenset(name for name, one in state.stages.items() if one.limit_reason is not None),
         skipped_kinds=state.skipped_kinds,
         prefers_cheaper=settings.order == "arrival",
         lock=locked,

@@ -76,9 +76,9 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
         last = parent.attempts[-1]
         if action.kind == "trial":
             cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
-            return last.seconds * cells / max(1, len(last.cells))
+            return last.whole_seconds * cells / max(1, len(last.cells))
         if action.kind == "ablate" and last.cells:  # only its own arm runs
-            return last.seconds / len({line.cell.arm for line in last.cells})
-        return last.seconds
-    ran = [node.attempts[-1].seconds for node in view.good_nodes]
+            return last.whole_seconds / len({line.cell.arm for line in last.cells})
+        return last.whole_seconds
+    ran = [node.attempts[-1].whole_seconds for node in view.good_nodes]
     return median(ran) if ran else view.plan.expected_seconds

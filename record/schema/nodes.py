@@ -173,6 +173,11 @@ class Attempt(FrozenModel):
     )
 
     @property
+    def whole_seconds(self) -> float:
+        """Run time as if every cell had run, also those that were reused."""
+        return sum(line.seconds for line in self.cells) or self.seconds
+
+    @property
     def is_out_of_time(self) -> bool:
         """Whether cells of the attempt reached its time limit, or were left out because of it."""
         return any(line.outcome == "left out" or line.why.startswith("timeout:") for line in self.cells)

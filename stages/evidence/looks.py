@@ -62,7 +62,11 @@ def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
     lock, settings = context.state.current_lock, context.search
     assert lock is not None
     affordable = count_affordable_seeds(
-        context.state, settings, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
+        context.state,
+        settings,
+        run_seconds=context.run_seconds,
+        seconds_left=context.seconds_left(),
+        read=lock.looks[look],
     )
     return explain_sampling_end(lock, look, settings, affordable=affordable)
 

@@ -162,7 +162,9 @@ class SearchWorld:
         if len(self.log.state.looks) > look:
             return
         conclusive = self.conclusive_look is not None and look >= self.conclusive_look
-        limit = explain_sampling_end(lock, look, self.settings, affordable=self.count_affordable_seeds())
+        limit = explain_sampling_end(
+            lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
+        )
         self.log.append(
             LookTaken(
                 look=look,
@@ -172,9 +174,11 @@ class SearchWorld:
             )
         )
 
-    def count_affordable_seeds(self) -> float:
+    def count_affordable_seeds(self, read: int = 0) -> float:
         left = self.run_seconds - self.log.state.active_seconds
-        return count_affordable_seeds(self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left)
+        return count_affordable_seeds(
+            self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left, read=read
+        )
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
         """What a trial measures: the better, the nearer its rate is to 0.01."""

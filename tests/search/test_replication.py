@@ -108,6 +108,32 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
         assert state.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.current_lock.why
 
 
+def test_no_slot_waits_for_a_look_but_at_most_one_look_runs_ahead() -> None:
+    log, world = run_whole_search(
+        buggy=0.0,
+        world=Loud,
+        plan=DECIDED,
+        max_seeds=30,
+        order="arrival",
+        num_workers=4,
+        lookahead=0,
+        num_seeds=3,
+        tuning=StageLimits(nodes=4, num_seeds=5),
+        agenda=StageLimits(nodes=3, num_seeds=5),
+    )
+    lock = log.state.current_lock
+    assert lock is not None and lock.n == 30 and lock.looks[:3] == (15, 22, 30) and world.places_used == 4
+    started = list[int]()
+    before_look = list[int]()
+    for event in log.events:
+        if isinstance(event, LookTaken):
+            before_look.append(len(started))
+        elif isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree):
+            started += [event.action.seed] if event.action.parent == lock.winner and event.action.seed >= 10_000 else []
+    assert started == [*lock.seeds], "in their order, and none that no look reads"
+    assert 15 < before_look[0] <= 22 and 22 < before_look[1] <= 30
+
+
 class Early(Quiet):
     conclusive_look = 1
 
