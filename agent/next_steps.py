@@ -153,12 +153,14 @@ def _describe_design(state: RunState, settings: Settings) -> str:
 
 
 def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
-    """Return what the remaining hours can decide, in lines, until the lock; none without a time limit."""
-    left = settings.time_limit - state.active_seconds
-    if state.data_plan is None or state.current_lock is not None or not 0 < left < inf:
+    """Return what the remaining hours can decide, in lines, until the lock; none without a time limit or a claim."""
+    left, plan = settings.time_limit - state.active_seconds, state.data_plan
+    if plan is None or not any(one.confirmatory for one in plan.hypotheses) or state.current_lock is not None:
+        return ()
+    if not 0 < left < inf:
         return ()
     return forecast_design(
-        state.data_plan,
+        plan,
         read_cell_times(state.nodes.values()),
         slots=settings.search.num_workers,
         seconds=left,

@@ -61,6 +61,7 @@ from labwright.record.events.search_events import (
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     MISSING_ABLATIONS_TASK,
+    PROBE_TASK,
     CallKey,
     ExpandTree,
     RunTask,
@@ -69,7 +70,6 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import STAGES, Attempt, NodeStatus, StageName, StageSummary, format_node_id
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.honesty.label_probe import PROBE_TASK
 from labwright.stages.cost_table import CostTable, format_figure_review_task, format_overclaim_task
 from labwright.stages.run_context import decision_number
 

@@ -30,7 +30,9 @@ from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
+    CONTEXT_TASK,
     MISSING_ABLATIONS_TASK,
+    PROBE_TASK,
     CompareNodes,
     Cost,
     ExpandTree,
@@ -41,14 +43,13 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import PHASES, STAGES, Phase
 from labwright.record.tuning_results import list_trial_cells
-from labwright.review.honesty.label_probe import PROBE_TASK
 from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import MAX_COMPARISONS
-from labwright.stages.document_summaries import CONTEXT_TASK, MAX_DIGEST_ROUNDS
 from labwright.stages.settings import (
     MAX_ABLATION_PLAN_CALLS,
     MAX_AMEND_CALLS,
+    MAX_DIGEST_ROUNDS,
     MAX_OUTLINE_CALLS,
     MAX_PLAN_CALLS,
     MAX_PRIOR_PAPERS,

@@ -12,8 +12,10 @@ from labwright.models.client import ModelClient
 from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
 from labwright.record.events.paper_events import ContextRead
 from labwright.record.ideation import DocumentDigest, DocumentStatement
+from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.review.judge.quotes import quote_is_in
 from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.settings import MAX_DIGEST_ROUNDS
 from labwright.stages.user_documents import DocumentCopy, UserDocument, read_copies, read_document
 
 MAX_CONTEXT_CHARS = 12_000
@@ -45,10 +47,6 @@ def format_statements(context: ContextRead | None) -> tuple[str, ...]:
             break
         kept.append(line)
     return (*lines, *kept)
-
-
-MAX_DIGEST_ROUNDS = 2
-"""Maximum number of summary attempts per document: the second corrects wrong page references of the first."""
 
 
 async def digest_documents(client: ModelClient, copies: Sequence[DocumentCopy], refused: Sequence[str]) -> ContextRead:
@@ -121,9 +119,6 @@ def find_place_fault(statement: DocumentStatement, document: UserDocument) -> st
     if statement.quote and not quote_is_in(statement.quote, text):
         return f"the quote {statement.quote[:120]!r} is not on {document.unit} {statement.page}: copy the exact words"
     return None
-
-
-CONTEXT_TASK = "context"
 
 
 async def read_context(context: RunContext) -> None:

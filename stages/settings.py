@@ -12,6 +12,8 @@ MAX_PLAN_CALLS = 3
 """Maximum number of planner calls until a data plan has no faults."""
 MAX_PRIOR_PAPERS = 5
 """Maximum number of papers read before planning for the datasets and baselines they used; the user's own come first."""
+MAX_DIGEST_ROUNDS = 2
+"""Maximum number of summary attempts per document: the second corrects wrong page references of the first."""
 MAX_REVIEW_CALLS = 2
 """Number of calls of the plan's reviewer: one for findings, and one for the findings that remain."""
 MAX_AMEND_CALLS = 2

@@ -137,6 +137,12 @@ LOOK_TASKS = tuple(RunTask(task=f"look {number}") for number in range(1, MAX_LOO
 ABLATION_PLAN_TASK = RunTask(task="ablation plan")
 """Planning of the ablation stage; part of the search, since follow-up work of earlier stages continues in parallel."""
 
+CONTEXT_TASK = "context"
+"""The step of a run that summarises the user's papers and notes."""
+
+PROBE_TASK = "probe the winner"
+"""The step of a run that probes the winner, before its test data are scored."""
+
 MISSING_ABLATIONS_TASK = RunTask(task="missing ablations")
 """Task after the draft: determine the ablations that a reviewer would request, run and score them, and report them."""
 

@@ -27,9 +27,6 @@ RETAINED_SHARE_THRESHOLD = 0.5
 MIN_ADVANTAGE = 0.02
 """Minimum advantage over chance, as a share of the distance from chance to a perfect value (or of 1), for a verdict."""
 
-PROBE_TASK = "probe the winner"
-"""The step of a run that probes the winner."""
-
 MAX_PERMUTATIONS = 6
 """Number of permutations that must all leave the numbers unchanged; on small data a single one may do so by chance."""
 

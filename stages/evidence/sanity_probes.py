@@ -25,14 +25,13 @@ from labwright.record.python_syntax import collect_reads
 from labwright.record.run_folder import read_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.decisions import PROBE_TASK, RunTask
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, select_code
 from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
     PROBE_FILE,
-    PROBE_TASK,
     ProbeResult,
     build_probe_script,
     find_arms_ignoring_labels,

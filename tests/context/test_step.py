@@ -21,9 +21,10 @@ from labwright.record.events.paper_events import ContextRead
 from labwright.record.manifest import build_manifest
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.sandbox.job import Executor
 from labwright.search.settings import SearchSettings
-from labwright.stages.document_summaries import CONTEXT_TASK, format_statements, read_context
+from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents

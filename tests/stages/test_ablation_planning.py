@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -231,8 +231,8 @@ def scores(seed: int, arms: Sequence[str]) -> tuple[Measurement, ...]:
     )
 
 
-@pytest.fixture(autouse=True)
-def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def without_tex_and_labels() -> Iterator[None]:
     """The scripted experiments leave no sealed predictions and the fast tests build no PDF: both are tested for real in
     `test_own_data.py`."""
 
@@ -245,10 +245,13 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr("labwright.stages.missing_ablations.assess_new_draft", assessed)
-    monkeypatch.setattr("labwright.stages.paper.reflection.assess_new_draft", assessed)
-    monkeypatch.setattr("labwright.stages.evidence.scoring.score_sealed", scored)
-    monkeypatch.setattr("labwright.stages.evidence.scoring.resample_differences", none)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("labwright.stages.missing_ablations.assess_new_draft", assessed)
+        patch.setattr("labwright.stages.paper.reflection.assess_new_draft", assessed)
+        patch.setattr("labwright.stages.evidence.looks.score_sealed", scored)
+        patch.setattr("labwright.stages.evidence.looks.resample_effects", none)
+        patch.setattr("labwright.stages.evidence.scoring.resample_differences", none)
+        yield
 
 
 def planning(*names: str) -> Callable[[AblationPlanInputs], AblationPlan]:

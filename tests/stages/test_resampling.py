@@ -36,10 +36,9 @@ from labwright.record.events.search_events import (
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DatasetFacts, Level, MetricSpec, ResampledInterval
-from labwright.record.schema.decisions import ExpandTree, RunTask
+from labwright.record.schema.decisions import PROBE_TASK, ExpandTree, RunTask
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Attempt, Failure
-from labwright.review.honesty.label_probe import PROBE_TASK
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
