@@ -188,6 +188,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "last_events",
         "answers",
         "cells",
+        "hours",
         "collected",
         "freed",
         "tuning",

@@ -67,6 +67,7 @@ IDEA = Idea.model_validate(
 PLAN = DataPlan.model_validate(
     {
         "task": "a fit",
+        "objective": "improve",
         "metrics": [{"name": "quality", "higher_is_better": True}],
         "datasets": [{"name": "code"}],
         "arms": [

@@ -129,7 +129,7 @@ def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: p
     assert sums and all(total == pytest.approx(2 - 4 / 20) for total in sums.values())  # four of forty are wrong
     printed = "".join(attempt.stdout_tail for node in state.nodes.values() for attempt in node.attempts)
     assert "can see []" in printed and "can see ['" not in printed and "mounted True yes" in printed
-    assert main(["audit", str(run)]) == 0 and ", 20 scores" in capsys.readouterr().out
+    assert main(["audit", str(run)]) == 0 and ", 28 scores" in capsys.readouterr().out
 
 
 def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,10 @@ import yaml
 
 from labwright.agent.cli import main
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.events.search_events import SealedTestScored
+from labwright.record.events.search_events import DecisionMade
 from labwright.record.log_reader import read_events, read_state
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from tests.repositories import run_git
@@ -156,9 +157,13 @@ def measured(nodes: dict[str, Node]) -> list[str]:
 
 
 def before_the_end(run: Path) -> list[str]:
-    """All that models were asked before test results were unsealed."""
+    """All that models were asked before the paper; looks score test results meanwhile, which no prompt may show."""
     events = [event for event, _ in read_events(run / "run.db")]
-    end = next(at for at, one in enumerate(events) if isinstance(one, SealedTestScored))
+    end = next(
+        at
+        for at, one in enumerate(events)
+        if isinstance(one, DecisionMade) and isinstance(one.action, RunTask) and one.action.task == "score tests"
+    )
     names = [one.request_sha256 for one in events[:end] if isinstance(one, CallAnswered)]
     return [gzip.decompress((run / "prompts" / f"{name}.json.gz").read_bytes()).decode() for name in names]
 

@@ -299,7 +299,7 @@ GONE = [
     (401, "Incorrect API key provided", AccessLost, "the key is no longer accepted"),
     (403, "your key has no rights to this model", ModelUnavailable, "the key is no longer accepted"),
     (402, "credit used up", QuotaSpent, "the quota or the account's credit is used up"),
-    (404, "The model `some-model` has been withdrawn", AccessLost, "the model or its address is gone"),
+    (404, "The model `some-model` has been withdrawn", AccessLost, "the model or its address no longer exists"),
 ]
 
 

@@ -66,6 +66,12 @@ FLAGS: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def without_test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted experiments submit no test predictions that a look could resample."""
+    monkeypatch.setattr("labwright.stages.evidence.looks.resample_effects", lambda *_: ())  # pyright: ignore
+
+
 def mended(_: ModelRequest) -> Program:
     return Program(title="again", plan="as before", varies="", files=program_files(experiment_code(), plots_code()))
 
