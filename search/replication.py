@@ -198,8 +198,8 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
     """Build the lock of what is confirmed, if its stage has ended and it is not locked yet.
 
     It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
-    was too short to plan (`list_planning_seeds`). The table of looks is
-    such that three of them fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
+    was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
+    fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
     """
     stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
@@ -219,7 +219,8 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
     if affordable < n:
         why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)
-    most = int(min(affordable, count_most_seeds(settings)))
+    looks = plan_looks(n, int(min(affordable, count_most_seeds(settings)))) if tested else ()
+    n = looks[0] if len(looks) == 1 else n
     seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
         plan=state.plan_hash,
@@ -230,7 +231,7 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
         n=n,
         wanted=asked,
         seeds=tuple(range(seed, seed + n)),
-        looks=plan_looks(n, most) if tested else (),
+        looks=looks,
         why="; ".join(why),
     )
 
