@@ -19,7 +19,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind
-from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, read_cell_times
+from labwright.search.design_forecast import CONFIRMATION_SHARE, list_seed_cells, read_cell_times
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
@@ -132,7 +132,8 @@ def compute_seed_seconds(view: StageSnapshot) -> float | None:
     """
     ran = [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
     if (times := read_cell_times(ran)) is not None:
-        return times.estimate(list_main_cells(view.plan))
+        trials = view.lock.trials if view.lock is not None else None
+        return times.estimate(list_seed_cells(view.plan, trials=trials))
     whole = [one.attempts[-1].seconds for one in ran if one.kind != "trial"]
     return whole[-1] if whole else None
 

@@ -23,6 +23,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.prompt_inputs import (
     build_node_brief,
@@ -108,7 +109,7 @@ def filter_ablations(
 
 def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
     """Return why an ablation cannot be added to `others`; empty if it can."""
-    if ablation.name in list_main_arms(plan):
+    if ablation.name in (*list_main_arms(plan), *find_swapped_arms(plan)):
         return f"{ablation.name!r} is an arm that every experiment measures: use a name that says what is ablated"
     metrics = [metric.name for metric in plan.metrics]
     unknown = [name for name in ablation.metrics if name not in metrics]
