@@ -115,7 +115,7 @@ class CellSchedule:
         for cell, seconds in self.job.expected_seconds.items():
             self._known_seconds.setdefault(_get_group(cell), {})[cell] = seconds
         known = {*self._known_seconds}
-        last = {_get_group(cell): cell for cell in self.job.cells}
+        last = {_get_group(cell): cell for cell in self.job.cells if not cell.setting_of}
         self._pilots = [
             cell
             for cell in self.job.pilots or last.values()

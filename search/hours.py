@@ -203,7 +203,7 @@ def explain_no_exploration(
 def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours: Hours) -> float:
     """Return the slot-seconds that earlier stages leave to the first planned ablation and its replicates, at most a
     tenth of the run: it is the control for the strongest surprise."""
-    if view.stage == "ablation" or not min(settings.planned_ablations, settings.find_limits("ablation").nodes):
+    if view.stage == "ablation" or not settings.planned_ablations:
         return 0.0
     replicates = settings.count_seeds("ablation")
     runs = 1 + (max(replicates, MIN_REPLICATES) if replicates else 0)
