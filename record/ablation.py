@@ -71,6 +71,16 @@ class Ablation(FrozenModel):
         return f"`{self.name}`: {self.change_text} {' '.join(self.why.split()).rstrip('.')}."
 
 
+class Surprise(FrozenModel):
+    """The strongest surprise among the values measured so far, and the planned ablation that is its control."""
+
+    control: str = Field(description="`name` of the planned ablation that shows what causes it")
+    conditions: tuple[str, ...] = Field(
+        min_length=1, max_length=4, description="measured conditions, `arm` or `arm@level`, whose values surprise"
+    )
+    finding: str = Field(min_length=1, description="what was expected and what was measured, in one sentence")
+
+
 class MissingAblation(FrozenModel):
     """An ablation that a reviewer of the draft would request, with the reason if it is not run."""
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.ablation import Ablation
+from labwright.record.ablation import Ablation, Surprise
 from labwright.record.claims.estimates import find_replicates
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
@@ -35,6 +35,11 @@ class AblationResult(FrozenModel):
     )
     replicates: int = Field(default=0, description="number of successful replicates")
     why: str = Field(default="", description="reason why it failed or was not run")
+    surprise: Surprise | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="the surprise that it is the exploratory control for",
+    )
 
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
@@ -67,17 +72,26 @@ def find_item_nodes(state: RunState, item: str) -> list[Node]:
 
 
 def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended: str) -> AblationResult:
-    line = find_item_nodes(state, ablation.item_text)
+    line, planned = find_item_nodes(state, ablation.item_text), state.planned_ablations
+    named = planned.surprise if planned is not None and by == "author" else None
+    surprise = named if named is not None and named.control == ablation.name else None
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         replicates = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
         main_arms = list_main_arms(state.data_plan) if state.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in main_arms))
         return AblationResult(
-            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(replicates)
+            ablation=ablation,
+            by=by,
+            outcome="measured",
+            node=good.id,
+            arms=arms,
+            replicates=len(replicates),
+            surprise=surprise,
         )
     last = next((node for node in reversed(line) if node.is_finished), None)
     if last is not None:
         why = "; ".join((*last.reasons, *last.suspect)) or last.status
-        return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
-    return AblationResult(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
+        return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why, surprise=surprise)
+    why = ended or "not taken up yet"
+    return AblationResult(ablation=ablation, by=by, outcome="not run", why=why, surprise=surprise)

@@ -165,7 +165,7 @@ def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
         for one in cells.get(node.id, ())
         if one.cell.dataset == plan.datasets[0].name
     ]
-    found = {arm: [one for one in lines if one.cell.arm == arm] for arm in plan.compared_arms}
+    found = {arm: [one for one in lines if one.cell.measured_arm == arm] for arm in plan.compared_arms}
     return tuple(parity for arm, own in found.items() if (parity := _compute_arm_compute(arm, own)) is not None)
 
 

@@ -115,7 +115,7 @@ class CellSchedule:
         for cell, seconds in self.job.expected_seconds.items():
             self._known_seconds.setdefault(_get_group(cell), {})[cell] = seconds
         known = {*self._known_seconds}
-        last = {_get_group(cell): cell for cell in self.job.cells}
+        last = {_get_group(cell): cell for cell in self.job.cells if not cell.setting_of}
         self._pilots = [
             cell
             for cell in self.job.pilots or last.values()
@@ -264,7 +264,7 @@ class CellSchedule:
         """Return the cell whose artifacts a cell reads: the same condition with the other arm, in any trial."""
         if (arm := self.reads.get(cell.arm)) is None:
             return None
-        other = cell.model_copy(update={"arm": arm})
+        other = cell.model_copy(update={"arm": arm, "setting_of": "", "setting_trial": 0})
         return next(
             (one for one in self.job.cells if (one.place_name, one.seed) == (other.place_name, other.seed)), other
         )
@@ -378,8 +378,10 @@ def summarize_failures(
     """Return the overall failure, given the cells' outcomes and (by id) their failures.
 
     None if every arm was measured in some cell and no cell's code failed. For a replicate, the code worked with another
-    seed, so an arm that diverged also counts as a result.
+    seed, so an arm that diverged also counts as a result. Arms at the setting of another decide nothing: their failures
+    do not count.
     """
+    lines = [line for line in lines if not line.cell.setting_of]
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in NON_CODE_FAILURES]
     missing = {line.cell.arm for line in lines} - {

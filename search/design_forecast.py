@@ -36,6 +36,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.tuning import TuningPlan
+from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 
 CONFIRMATION_SHARE = 0.6
@@ -222,6 +223,15 @@ def list_main_cells(plan: DataPlan) -> tuple[CellRef, ...]:
     )
 
 
+def list_seed_cells(plan: DataPlan, *, trials: Mapping[str, int] | None = None) -> tuple[CellRef, ...]:
+    """Return every cell that a fresh seed measures; an arm at the setting of another takes as long as at its own.
+
+    `trials`: arm -> number of its chosen setting, if known.
+    """
+    swapped = list_swapped_cells(plan, trials=trials)
+    return (*list_main_cells(plan), *(CellRef(one.dataset, one.arm, one.level) for one in swapped))
+
+
 def estimate_cell_times(plan: DataPlan) -> CellTimes:
     """Return the planner's estimate of the seconds of a cell, the same for all."""
     return CellTimes({}, plan.expected_seconds / max(1, len(list_main_cells(plan))))
@@ -264,7 +274,7 @@ def forecast_design(
     needed, if known; `limit`: their maximum by the settings.
     """
     known = times or estimate_cell_times(plan)
-    cells = list_main_cells(plan)
+    cells = list_seed_cells(plan)
     found = DesignForecast(
         slots=slots,
         seconds=max(0.0, seconds),

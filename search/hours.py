@@ -3,7 +3,7 @@
 Times are in slot-seconds: seconds times the number of experiments that run at once (`search.num_workers`). As soon as a
 cell was measured, the time of one fresh seed is known; confirmation (every cell of the winner at the planned number of
 seeds), test scoring with its probes, and the paper are set aside. An exploratory node starts only if it fits into what
-is left beside the exploratory nodes in progress.
+is left beside the exploratory nodes in progress; before the ablation stage, its first node is left its time too.
 
 Until the pilot shows the spread, the planned number is not known, and confirmation has its whole share.
 """
@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from labwright.record.claims.estimates import find_winner
+from labwright.record.claims.estimates import MIN_REPLICATES, find_winner
+from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind
-from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, read_cell_times
+from labwright.search.design_forecast import CONFIRMATION_SHARE, list_seed_cells, read_cell_times
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
@@ -38,6 +39,9 @@ WRITE_UP_SHARE = 0.1
 PROBE_PROGRAMS, PROBE_SHARE = 2, 0.1
 """Time of the probes before scoring, in executions of the winner's program (permuted labels, and one cell per arm for
 replaced rows and exchanged names), and its maximum share of the time, beyond which probes are left out."""
+
+SURPRISE_SHARE = 0.1
+"""Maximum share of the time that is kept for the first ablation, the control for the strongest surprise."""
 
 EXPLORING_KINDS = frozenset[NodeKind]({"draft", "debug", "improve", "ablate", "trial"})
 """Nodes for which nothing is set aside; measuring the chosen settings together belongs to what is confirmed."""
@@ -128,7 +132,8 @@ def compute_seed_seconds(view: StageSnapshot) -> float | None:
     """
     ran = [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
     if (times := read_cell_times(ran)) is not None:
-        return times.estimate(list_main_cells(view.plan))
+        trials = view.lock.trials if view.lock is not None else None
+        return times.estimate(list_seed_cells(view.plan, trials=trials))
     whole = [one.attempts[-1].seconds for one in ran if one.kind != "trial"]
     return whole[-1] if whole else None
 
@@ -185,12 +190,25 @@ def explain_no_exploration(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
     left = seconds_left * settings.num_workers
-    if needed + hours.set_aside <= left:
+    kept = estimate_first_ablation(view, settings, hours)
+    if needed + hours.set_aside + kept <= left:
         return None
     return (
         f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
-        f"seeds, test scoring and the paper, and exploration would need {needed:.0f}"
+        f"seeds, test scoring and the paper{f', {kept:.0f} kept for the first ablation' if kept else ''}, and "
+        f"exploration would need {needed:.0f}"
     )
+
+
+def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours: Hours) -> float:
+    """Return the slot-seconds that earlier stages leave to the first planned ablation and its replicates, at most a
+    tenth of the run: it is the control for the strongest surprise."""
+    if view.stage == "ablation" or not settings.planned_ablations:
+        return 0.0
+    replicates = settings.count_seeds("ablation")
+    runs = 1 + (max(replicates, MIN_REPLICATES) if replicates else 0)
+    share = SURPRISE_SHARE * hours.total
+    return min(share, runs * hours.seed_seconds / len(list_main_arms(view.plan))) if share < inf else 0.0
 
 
 def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:

@@ -99,7 +99,7 @@ def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
     They rank as that value. Without a worst value, these entries are missing.
     """
     lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
-    lost = {PanelEntry(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged}
+    lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
     return panel.entries & lost - _read_primary_values(node, panel.metric.name).keys()
 
 

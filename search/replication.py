@@ -341,7 +341,7 @@ def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicate
     def is_complete(node: Node) -> bool:
         lines = node.attempts[-1].cells if node.attempts else ()
         known = {
-            (one.cell.dataset, one.cell.arm, one.cell.level)
+            (one.cell.dataset, one.cell.measured_arm, one.cell.level)
             for one in lines
             if one.outcome in ("measured", "taken over") or one.diverged
         }

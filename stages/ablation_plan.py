@@ -1,7 +1,8 @@
 """Plan the ablations of the last stage from the idea, the data plan and the current code of the method.
 
 Guarantees: no two planned ablations make the same change under different names; the data plan supports each of them;
-for every risk factor of the idea, the record names the ablation that tests it or states why none does. If planning
+for every risk factor of the idea, the record names the ablation that tests it or states why none does. The control for
+the strongest surprise runs first; the conditions that surprise were measured. If planning
 fails, the stage uses the risk factors of the idea verbatim, and the reason is recorded.
 
 Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
@@ -12,16 +13,17 @@ Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlanInputs, RiskTested
-from labwright.record.ablation import Ablation, is_same_ablation
+from labwright.record.ablation import Ablation, Surprise, is_same_ablation
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.prompt_inputs import (
     build_node_brief,
@@ -63,6 +65,8 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         written=describe_user_nodes(context.state),
     )
     kept: tuple[Ablation, ...] = ()
+    surprise: Surprise | None = None
+    measured = {one.condition for one in view.root.measurements}
     complaints: tuple[str, ...] = ()
     risks = context.idea.risks[:MAX_RISKS]
     answered, _ = match_risks((), kept, risks)
@@ -71,13 +75,16 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
             answer = await client.ask(ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
             kept, faults = filter_ablations(answer.ablations, context.plan, limit=most)
             answered, unanswered = match_risks(answer.risks, kept, risks)
-            complaints = (*faults, *unanswered)
+            fault = find_surprise_fault(answer.surprise, kept, measured)
+            surprise = None if fault else answer.surprise
+            complaints = (*faults, *unanswered, *([fault] if fault else []))
             if not complaints:
                 break
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         complaints = (*complaints, str(error))
     why = "" if kept else f"the model gave no usable plan: {'; '.join(complaints)}"
-    context.recorder.append(AblationsPlanned(ablations=kept, risks=answered, why=why))
+    kept = tuple(sorted(kept, key=lambda one: surprise is None or one.name != surprise.control))
+    context.recorder.append(AblationsPlanned(ablations=kept, risks=answered, surprise=surprise, why=why))
 
 
 def describe_user_nodes(state: RunState) -> tuple[str, ...]:
@@ -102,7 +109,7 @@ def filter_ablations(
 
 def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
     """Return why an ablation cannot be added to `others`; empty if it can."""
-    if ablation.name in list_main_arms(plan):
+    if ablation.name in (*list_main_arms(plan), *find_swapped_arms(plan)):
         return f"{ablation.name!r} is an arm that every experiment measures: use a name that says what is ablated"
     metrics = [metric.name for metric in plan.metrics]
     unknown = [name for name in ablation.metrics if name not in metrics]
@@ -110,6 +117,21 @@ def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Abl
         return f"{ablation.name!r} uses the unknown metric {unknown[0]!r}; the data plan has {', '.join(metrics)}"
     same = next((other for other in others if is_same_ablation(ablation, other)), None)
     return f"{ablation.name!r} makes the same change as {same.name!r}" if same is not None else ""
+
+
+def find_surprise_fault(
+    surprise: Surprise | None, ablations: Sequence[Ablation], measured: Collection[str]
+) -> str | None:
+    """Return why a surprise cannot be followed (no usable ablation is its control, or nothing measured its conditions);
+    None if it can."""
+    if surprise is None:
+        return None
+    if surprise.control not in {one.name for one in ablations}:
+        return f"surprise: its control {surprise.control!r} is no usable ablation of your plan: name one of them"
+    unknown = [name for name in surprise.conditions if name not in measured]
+    if unknown:
+        return f"surprise: {unknown[0]!r} was not measured; measured conditions: {', '.join(sorted(measured))}"
+    return None
 
 
 def match_risks(

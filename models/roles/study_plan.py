@@ -14,7 +14,7 @@ from labwright.models.roles.experiment_code import MeasuredRate, NodeBrief, Seco
 from labwright.models.roles.repository import Word
 from labwright.models.roles.repository_patches import ShownRepository
 from labwright.models.roles.role import EnvironmentField, Role
-from labwright.record.ablation import Ablation
+from labwright.record.ablation import Ablation, Surprise
 from labwright.record.ablation_results import AblationResult
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits
 from labwright.record.schema.command_space import CommandSpace
@@ -222,6 +222,9 @@ class AblationPlan(FrozenModel):
 
     ablations: tuple[Ablation, ...] = Field(min_length=1)
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
+    surprise: Surprise | None = Field(
+        default=None, description="the strongest surprise among the measured values; null if there is none"
+    )
 
 
 ABLATION_PLAN = Role(

@@ -20,6 +20,7 @@ from labwright.record.float_compare import MAX_RELATIVE_ROUNDING, subtract_round
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
 from labwright.record.schema.data_plan import ResampledInterval
+from labwright.record.swapped_settings import find_swapped_arms
 
 
 class ClaimDifference(Claim):
@@ -46,7 +47,8 @@ class ClaimDifference(Claim):
 
 
 def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:
-    """Return paired differences at equal level: method minus baseline, and ablation minus method."""
+    """Return paired differences at equal level: method minus baseline, ablation minus method, and an arm at the setting
+    of another minus that other."""
     plan = state.data_plan
     if plan is None:
         return []
@@ -55,8 +57,12 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     against = {"method": "baseline", "ablation": "method"}
     caveats = CaveatFinder(state, claims)
 
-    def role_of(claim: Claim) -> str:
-        return roles.get(claim.arm, "ablation")
+    swapped = find_swapped_arms(plan)
+
+    def is_compared(a: Claim, b: Claim) -> bool:
+        if a.arm in swapped:
+            return b.arm == swapped[a.arm][1]
+        return roles.get(b.arm, "ablation") == against.get(roles.get(a.arm, "ablation"))
 
     return [
         _build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
@@ -64,7 +70,7 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
         for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
         and a.name in higher
-        and role_of(b) == against.get(role_of(a))
+        and is_compared(a, b)
         and set(a.seeds) & set(b.seeds)
     ]
 

@@ -20,6 +20,7 @@ from labwright.record.result_macros import format_key
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, Split, parse_arm, parse_level
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
+from labwright.record.swapped_settings import find_swapped_arms
 
 MIN_REPLICATES = 5
 """Minimum number of pairs for a verdict; with 3 seeds the interval's half-width is 2.48 standard deviations."""
@@ -255,7 +256,8 @@ def compute_paper_claims(state: RunState) -> list[Claim]:
 
 
 def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
-    """Return the conditions that only ablation nodes measured on test data, in order of appearance."""
+    """Return the conditions that only ablation nodes measured on test data, in order of appearance; before them, arms
+    of the winner at the setting of another."""
 
     def conditions_of(node: str) -> dict[str, None]:
         return {
@@ -264,7 +266,11 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
 
     main = conditions_of(find_winner(state) or "")
     found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
-    return tuple(condition for condition in found if condition not in main)
+    swapped = find_swapped_arms(state.data_plan) if state.data_plan is not None else {}
+    return (
+        *(condition for condition in main if parse_arm(condition) in swapped),
+        *(condition for condition in found if condition not in main),
+    )
 
 
 def find_weakest_grade(grades: Iterable[EvidenceGrade]) -> EvidenceGrade:

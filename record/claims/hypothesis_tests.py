@@ -324,7 +324,7 @@ def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None
         values["validation" if tests is None else "test"],
         values,
         frozenset(
-            CellRef(one.cell.dataset, one.cell.arm, one.cell.level)
+            CellRef(one.cell.dataset, one.cell.measured_arm, one.cell.level)
             for one in (last.cells if last is not None else ())
             if one.diverged
         ),

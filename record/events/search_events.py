@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.ablation import Ablation, MissingAblation
+from labwright.record.ablation import Ablation, MissingAblation, Surprise
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.code_reading import CodeDoubt, CodeReadingVerdict
 from labwright.record.schema.data_plan import (
@@ -374,6 +374,11 @@ class AblationsPlanned(FrozenModel):
     ablations: tuple[Ablation, ...] = ()
     risks: tuple[str, ...] = Field(
         default=(), description="for each risk of the idea, the ablation that tests it, or the reason why none does"
+    )
+    surprise: Surprise | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="what the first ablation is the exploratory control for",
     )
     why: str = Field(default="", description="reason for having no ablations")
 

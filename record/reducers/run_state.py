@@ -9,6 +9,7 @@ from typing import Any, cast
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import ConfirmationLocked, DecisionMade
 from labwright.record.reducers.state_fields import RoleUsage, RunStateFields, UserCommand, sum_usage
+from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
 from labwright.record.schema.nodes import STAGES, Node, Phase, StageName, format_node_id
@@ -56,6 +57,16 @@ class RunState(RunStateFields):
         setting = self.trials[name, trial].setting if trial else plan.find_defaults(name)
         method = next((one.name for one in plan.arms if one.role == "method"), name)
         return setting if name in (arm, method) else plan.find_defaults(method) | setting
+
+    def find_cell_setting(self, cell: Cell) -> HyperparameterSetting:
+        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces."""
+        own, plan = self.find_setting(cell.arm, cell.trial), self.data_plan
+        assert plan is not None
+        if not cell.setting_of:
+            return own
+        shared = {one.name for one in plan.find_space(cell.arm)}
+        other = self.find_setting(cell.setting_of, cell.setting_trial)
+        return own | {name: value for name, value in other.items() if name in shared}
 
     @property
     def plan_hash(self) -> str:

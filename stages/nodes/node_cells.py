@@ -30,6 +30,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import PLANNING_STAGES, CellRun, Node, format_node_id
 from labwright.record.schema.tuning import Trial
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
+from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.sandbox.cell_scheduler import summarize_failures
 from labwright.sandbox.job import CellOutcome, Job, JobOutcome
@@ -85,7 +86,7 @@ def required_cells(
         cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         if node.stage in PLANNING_STAGES:
             return tuple(_select_registered(cells, plan, reads) or cells)
-        if view.lock is None or parent.id != view.lock.winner or not view.lock.is_fresh_seed(node.seed):
+        if not _is_confirming(node, view):
             return tuple(cells)
         measured = {cell.place_name: cell for cell in cells}
         datasets, arms = tuple(use.name for use in plan.datasets), list_main_arms(plan)
@@ -136,10 +137,10 @@ def compute_cell_keys(
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
         seen = select_visible_files(source, cell.arm, arms=arms, reads=reads)
         read = reads.get(cell.arm, cell.arm)
-        other = cell.model_copy(update={"arm": read, "trial": 0})
+        other = cell.model_copy(update={"arm": read, "trial": 0, "setting_of": "", "setting_trial": 0})
         content: dict[str, object] = {
-            "cell": cell.model_dump(exclude={"trial"}),
-            "setting": context.state.find_setting(cell.arm, cell.trial),
+            "cell": cell.model_dump(exclude={"trial", "setting_trial"}),
+            "setting": context.state.find_cell_setting(cell),
             "data": facts.get(cell.dataset, ""),
             "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
@@ -413,7 +414,10 @@ async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: S
         cells = (
             list_reference_cells(context.state, node)
             if node.kind == "rung"
-            else required_cells(node, view, plan=context.plan, trials=trials, reads=reads)
+            else (
+                *required_cells(node, view, plan=context.plan, trials=trials, reads=reads),
+                *_list_controls_of_tuning(node, view, context.state),
+            )
         )
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
         while others := _list_pending_elsewhere(context, keys.values()):
@@ -430,6 +434,30 @@ async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: S
             )
         )
     return NodeCells(context, context.state.required_cells[node.id])
+
+
+def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -> tuple[Cell, ...]:
+    """Return, for a fresh seed of the winner, the cells of arms at another arm's setting, if it differs from their own.
+
+    They run last, so that lack of time affects no verdict.
+    """
+    if not _is_confirming(node, view):
+        return ()
+    assert view.lock is not None and state.data_plan is not None
+    swapped = list_swapped_cells(state.data_plan, trials=view.lock.trials, seed=node.seed)
+    return tuple(one for one in swapped if state.find_cell_setting(one) != state.find_setting(one.arm, one.trial))
+
+
+def _is_confirming(node: Node, view: StageSnapshot) -> bool:
+    """Return whether a node runs the winner with a fresh seed."""
+    lock = view.lock
+    return (
+        lock is not None
+        and node.kind == "replicate"
+        and node.parent == lock.winner
+        and node.stage not in PLANNING_STAGES
+        and lock.is_fresh_seed(node.seed)
+    )
 
 
 def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:
@@ -451,7 +479,7 @@ def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     return replace(
         job,
         cells=cells,
-        settings={cell: state.find_setting(cell.arm, cell.trial) for cell in cells},
+        settings={cell: state.find_cell_setting(cell) for cell in cells},
         needs={arm: one for arm, one in needs.items() if one != ResourceNeeds()},
         rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by,
     )

@@ -329,5 +329,7 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
                 f"{result.replicates} replicates" if result.replicates else ("no replicates, so no claim can be made")
             )
             fate = f"measured by {result.node} as {', '.join(result.arms) or 'no arm'}, {again}"
+        if result.surprise is not None:
+            fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
         if result.by == requested_by:
             yield name, f"{change}: {fate}" + (f", {result.why}" if result.outcome != "measured" else "")

@@ -23,6 +23,7 @@ from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 
+_EXPLORATORY_CONTROL = ", the exploratory control for the strongest surprise of the exploration"
 TableClaims = Mapping[str, frozenset[str]]
 """Table -> the claims that it prints."""
 
@@ -67,7 +68,8 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
                     keys=(clearest.key,),
                     required_form="shown",
                     text=(
-                        f"{result.ablation.name}, an ablation of {result.ablation.part}: \\verdict{{{clearest.key}}}"
+                        f"{result.ablation.name}, an ablation of {result.ablation.part}"
+                        f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: \\verdict{{{clearest.key}}}"
                     ),
                 )
 

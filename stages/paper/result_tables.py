@@ -11,6 +11,7 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import GRADES_BEST_FIRST, Claim
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import format_row, mark_recorded, to_words
 from labwright.stages.paper.latex_sources import PaperTable
@@ -85,6 +86,7 @@ def build_result_tables(
             *removed,
         ]
         tabular = _build_ablation_table(shown, titles)
+        controls = "" if find_swapped_arms(plan).keys().isdisjoint(one.arm for one in removed) else CONTROLS_NOTE
         made.append(
             PaperTable(
                 "ablation",
@@ -92,12 +94,16 @@ def build_result_tables(
                 (
                     f"Ablations, {titles.format_metric(plan.primary_metric).lower()} on {split} data "
                     f"({_format_direction(plan.primary_metric)}): the "
-                    f"method beside itself without one part, with the {mark_recorded('95%')} Student $t$ interval."
+                    f"method beside itself without one part{controls}, with the {mark_recorded('95%')} "
+                    "Student $t$ interval."
                     f"{_format_notes(shown, titles, claims)}"
                 ),
             )
         )
     return tuple(made)
+
+
+CONTROLS_NOTE = ", and, as exploratory controls, arms at the tuned setting of the arm that they are compared with"
 
 
 def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
@@ -277,6 +283,7 @@ class _TableTitles:
 
     def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
         self._arms = {one.name: one for one in plan.arms}
+        self._swapped = find_swapped_arms(plan)
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = {one.name: one.title or one.name for one in plan.levels}
         self.arms = list(self._arms)
@@ -291,6 +298,9 @@ class _TableTitles:
 
     def format_arm(self, name: str) -> str:
         arm = self._arms.get(name)
+        if name in self._swapped:
+            own, other = map(self.format_arm, self._swapped[name])
+            return f"{own} at the setting of {other} (control)"
         return self._capitalise(
             (arm.title if arm else REFERENCE_ARM_TITLES.get(name, "")) or to_words(name).replace("-", " ")
         )

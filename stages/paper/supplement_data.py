@@ -255,7 +255,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 (
                     node,
                     one.cell.dataset,
-                    one.cell.arm,
+                    one.cell.measured_arm,
                     one.cell.level,
                     one.cell.trial,
                     one.cell.seed,

@@ -355,3 +355,7 @@ def test_every_bundled_loader_is_replaced() -> None:
 )
 def test_a_cell_names_its_files_by_the_place_that_the_host_knows(arm: str, level: str) -> None:
     assert lab._job.LabCell("digits", arm, level).name == Cell(dataset="digits", arm=arm, level=level).place_name
+    swapped = Cell(dataset="digits", arm=arm, level=level, setting_of="sgd", setting_trial=2)
+    ours = lab._job.LabCell("digits", arm, level, setting_of="sgd", setting_trial=2)
+    assert (ours.name, ours.condition) == (swapped.place_name, swapped.condition)
+    assert swapped.condition.startswith(f"{arm}-at-sgd")

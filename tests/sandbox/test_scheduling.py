@@ -218,6 +218,9 @@ def test_an_arm_that_diverged_with_another_seed_is_a_result_of_a_replicate() -> 
     assert summarize_failures(lines, failures, replicate=True) is None
     raised = summarize_failures(lines, {"one": Failure(kind="shape", message="no")}, replicate=True)
     assert raised is not None and raised.kind == "shape"
+    swapped = lines[0].cell.model_copy(update={"setting_of": "b"})
+    lines[0] = CellOutcomeLine(cell=swapped, outcome="failed", id="one")
+    assert summarize_failures(lines, {"one": Failure(kind="shape", message="no")}) is None, "it decides nothing"
 
 
 def test_where_every_pilot_raises_the_rest_is_left_out(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_torch_and_what_libraries_make_is_compared_by_content(tmp_path: Path) ->
     ("read", "reads"),
     [
         ("cell.level", {"level"}),
-        ("cell.condition", {"arm", "level"}),
+        ("cell.condition", {"arm", "level", "setting_of"}),
         ("cell.setting['rate']", {"setting.rate"}),
         ("cell.setting.get('no')", {"setting.no"}),
         ("'rate' in cell.setting", {"setting.rate"}),
@@ -160,7 +160,7 @@ def test_torch_and_what_libraries_make_is_compared_by_content(tmp_path: Path) ->
         ("len(cell.setting)", None),
         ("pickle.dumps(cell)", None),
         ("copy.deepcopy(cell.setting)", None),
-        ("hash(cell)", {"dataset", "arm", "level", "trial", "share", "seed"}),
+        ("hash(cell)", {"dataset", "arm", "level", "trial", "share", "seed", "setting_of", "setting_trial"}),
     ],
 )
 def test_what_a_build_reads_of_its_cell_is_noted(

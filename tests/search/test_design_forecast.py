@@ -58,7 +58,8 @@ def forecast(plan: DataPlan = PLAN, times: CellTimes | None = MEASURED, **fields
 def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
     found = forecast()
     known, other = 3 * 3 * 20.0, 3 * 3 * 10.0  # other levels of an arm take as long as its own; digits was not measured
-    assert (found.cells, found.deciding, found.seed_seconds) == (18, 3, known + other)
+    swapped = 2 * 20.0  # plain and method at each other's setting
+    assert (found.cells, found.deciding, found.seed_seconds) == (18 + 2, 3, known + other + swapped)
     assert found.most_seeds == 9000 // found.seed_seconds
     assert found.share_seeds == 5400 // found.seed_seconds
     assert (

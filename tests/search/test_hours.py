@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
+from labwright.record.estimands import list_main_arms
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import Attempt
 from labwright.search.design_forecast import CONFIRMATION_SHARE
-from labwright.search.hours import plan_hours
+from labwright.search.hours import SURPRISE_SHARE, estimate_first_ablation, explain_no_exploration, plan_hours
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
@@ -94,3 +96,29 @@ def test_a_replicate_takes_as_long_as_all_cells_of_its_node_also_those_that_were
     reused = node.model_copy(update={"attempts": (Attempt(number=1, seconds=0.0, cells=lines),)})
     action = ExpandTree(stage="agenda", kind="replicate", parent=node.id, seed=FRESH_SEED_OFFSET)
     assert estimate_seconds(action, replace(view, nodes={node.id: reused})) == 2 * SECONDS
+
+
+def test_earlier_stages_leave_the_first_ablation_its_time() -> None:
+    log, limits = new_log(plan=DECIDED), StageLimits(num_seeds=5)
+    given = make_settings(num_workers=2, max_seeds=10, planned_ablations=2, ablation=limits)
+    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
+    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
+
+    def keep(run_seconds: float, **changes: object) -> float:
+        hours = plan_hours(view, given, run_seconds=run_seconds)
+        assert hours is not None
+        return estimate_first_ablation(view, given.model_copy(update=changes), hours)
+
+    whole = 6 * SECONDS / len(list_main_arms(DECIDED))
+    assert keep(10_000.0) == whole, "one arm, and five replicates"
+    assert keep(100.0) == SURPRISE_SHARE * 200.0 < whole, "but at most a tenth of the slot-seconds"
+    assert keep(10_000.0, planned_ablations=0) == keep(inf) == 0.0
+    hours = plan_hours(view, given, run_seconds=10_000.0)
+    assert hours is not None and view.best_node is not None
+    draft = ExpandTree(stage="preliminary", kind="improve", parent=view.best_node.id, seed=0)
+    enough = (hours.set_aside + SECONDS + whole) / 2
+    assert explain_no_exploration(draft, (), view, given, run_seconds=10_000.0, seconds_left=enough) is None
+    reason = explain_no_exploration(draft, (), view, given, run_seconds=10_000.0, seconds_left=enough - 1)
+    assert reason is not None and f"{whole:.0f} kept for the first ablation" in reason
+    ablation = replace(view, stage="ablation")
+    assert estimate_first_ablation(ablation, given, hours) == 0.0, "it runs now"

@@ -30,6 +30,7 @@ from labwright.models.roles.study_plan import (
     RiskTested,
 )
 from labwright.models.scripted_model import ScriptedModel
+from labwright.record.ablation import Surprise
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_replicates, find_winner
 from labwright.record.event_log import MemoryLog
@@ -55,7 +56,7 @@ from labwright.record.schema.nodes import STAGES, Failure
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.stages.ablation_plan import filter_ablations, match_risks
+from labwright.stages.ablation_plan import filter_ablations, find_surprise_fault, match_risks
 from labwright.stages.evidence.scoring import nodes_to_score
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.paper.appendix import list_ablation_rows, list_disclosures
@@ -153,7 +154,7 @@ class World:
             self.log.append(DecisionMade(k=k, action=RunTask(task=task)))
             self.log.append(TaskDone(k=k))
         for node in nodes_to_score(self.state):
-            if node.id in self.state.test_measurements:  # a look scored it
+            if node.id in self.state.test_measurements:  # by a look
                 continue
             arms = tuple(dict.fromkeys(one.condition for one in node.measurements))
             self.log.append(SealedTestScored(node=node.id, measurements=scores(node.seed, arms)))
@@ -178,8 +179,7 @@ class World:
         self.jobs.append(job.name)
         if job.mode == "plot":
             return 0.0, drawn(job)
-        source = job.source["experiment.py"]
-        arms = source.split("CONDITIONS = ")[1].split("\n")[0].strip("'\"").split()
+        arms = read_conditions(job.source["experiment.py"])
         failure = self.fails(arms[0], job)
         if failure is not None:
             return 0.0, JobOutcome(seconds=1, failure=failure)
@@ -201,6 +201,11 @@ class World:
         return 0.0, JobOutcome(
             seconds=1, measurements=found, arrays={"loss.npy": hash_file(job.folder / "arrays" / "loss.npy")}
         )
+
+
+def read_conditions(source: str) -> tuple[str, ...]:
+    """The arms that a program of the small study measures."""
+    return tuple(source.split("CONDITIONS = ")[1].split("\n")[0].strip("'\"").split())
 
 
 def drawn(job: Job) -> JobOutcome:
@@ -242,7 +247,9 @@ def without_tex_and_labels() -> Iterator[None]:
         return DraftAssessed(round=number, draft=draft, pages=1)
 
     def scored(folder: Path, *_: object, seed: int, **__: object) -> tuple[Measurement, ...]:
-        return scores(seed, ("an-ablation",))
+        run = RunFolder(folder.parents[2])
+        source = (run.get_source_path(folder.parent.name) / "experiment.py").read_text(encoding="utf-8")
+        return scores(seed, read_conditions(source))
 
     def none(*_: object) -> tuple[()]:
         return ()
@@ -305,7 +312,7 @@ def test_what_earlier_stages_owe_goes_on_while_the_ablations_are_planned(tmp_pat
     plan = next(one for one in state.decisions.values() if one.action == RunTask(task="ablation plan"))
     first = next(node.decision for node in state.list_stage_nodes("ablation") if node.kind == "ablate")
     between = [one.action for k, one in state.decisions.items() if plan.k < k < first]
-    assert [one.stage for one in between if isinstance(one, ExpandTree) and one.kind == "aggregate"] == ["agenda"]
+    assert [(one.stage, one.kind) for one in between if isinstance(one, ExpandTree)] == [("agenda", "aggregate")]
 
 
 def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_path: Path) -> None:
@@ -346,6 +353,33 @@ def test_duplicates_foreign_metrics_and_silent_risks_are_shown_to_the_planner_on
     assert taken_up(world.state) == ["no-mean"], "what can be used is used"
     assert world.state.planned_ablations is not None and world.state.planned_ablations.risks == (
         "Few classes (the planner gave no reason)",
+    )
+
+
+def surprising(surprise: Surprise) -> Callable[[AblationPlanInputs], AblationPlan]:
+    return lambda inputs: planning("no-mean", "no-weight")(inputs).model_copy(update={"surprise": surprise})
+
+
+def test_the_control_for_the_strongest_surprise_runs_first_and_is_exploratory(tmp_path: Path) -> None:
+    surprise = Surprise(control="no-weight", conditions=("shrunk",), finding="Shrinking gains nothing.")
+    state = World(tmp_path, Model(ablation_plan=surprising(surprise))).searched().state
+    assert taken_up(state) == ["no-weight", "no-mean"]
+    assert [one.surprise for one in collect_ablation_results(state)] == [surprise, None]
+    rows = dict(list_ablation_rows(state, "author"))
+    assert rows["no-weight"].endswith(", exploratory: the control for a surprise in shrunk")
+    assert "exploratory" not in rows["no-mean"]
+
+
+def test_what_was_not_measured_is_no_surprise(tmp_path: Path) -> None:
+    surprise = Surprise(control="no-weight", conditions=("nowhere",), finding="Shrinking gains nothing.")
+    world = World(tmp_path, Model(ablation_plan=surprising(surprise))).searched()
+    first, second = world.model.inputs["ablation_plan"]
+    complaint = "surprise: 'nowhere' was not measured; measured conditions: plain, shrunk"
+    assert (first.complaints, second.complaints) == ((), (complaint,))
+    assert taken_up(world.state) == ["no-mean", "no-weight"]
+    assert world.state.planned_ablations is not None and world.state.planned_ablations.surprise is None
+    assert find_surprise_fault(surprise, (make_ablation("no-mean"),), {"nowhere"}) == (
+        "surprise: its control 'no-weight' is no usable ablation of your plan: name one of them"
     )
 
 

@@ -47,11 +47,15 @@ class LabCell:
     seed: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """Hyperparameter -> value, for this arm in this trial."""
+    setting_of: str = ""
+    """Arm whose setting this one runs with; empty: its own."""
+    setting_trial: int = 0
 
     @property
     def condition(self) -> str:
-        """The arm, or `arm@level`."""
-        return f"{self.arm}@{self.level}" if self.level else self.arm
+        """The arm, or `arm@level`; with the setting of another arm, `arm-at-other` (`Cell.condition` on the host)."""
+        arm = f"{self.arm}-at-{self.setting_of}" if self.setting_of else self.arm
+        return f"{arm}@{self.level}" if self.level else arm
 
     @property
     def name(self) -> str:
