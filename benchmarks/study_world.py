@@ -34,6 +34,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, HypothesisVerdict
 from labwright.record.schema.nodes import Attempt, CellOutcomeLine, CellRun, Failure, Node, format_node_id
 from labwright.record.schema.tuning import Hyperparameter, TuningPlan
+from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.replication import FRESH_SEED_OFFSET, explain_sampling_end, list_look_replicates
 from labwright.search.scheduler import ReleaseSlot
@@ -272,7 +273,9 @@ class StudyWorld(SearchWorld):
             ]
         parent = self.log.state.nodes.get(action.parent or "")
         trials = dict(parent.trials if parent is not None else {}) | {one.arm: one.number for one in action.trials}
-        return [Cell(dataset="d0", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in self.study.arm_names]
+        own = [Cell(dataset="d0", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in self.study.arm_names]
+        fresh = action.kind == "replicate" and action.seed >= FRESH_SEED_OFFSET
+        return [*own, *(list_swapped_cells(self.plan, trials=trials, seed=action.seed) if fresh else ())]
 
     def find_code(self, action: ExpandTree) -> str:
         """Return the node whose code a node runs; empty for its own."""
@@ -306,7 +309,7 @@ class StudyWorld(SearchWorld):
             cell: Measurement(
                 name="score",
                 value=self.compute_cell_value(cell),
-                condition=cell.arm,
+                condition=cell.condition,
                 dataset="d0",
                 split="validation",
                 seed=action.seed,
