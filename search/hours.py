@@ -19,7 +19,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind
-from labwright.search.design_forecast import CONFIRMATION_SHARE, list_seed_cells, read_cell_times
+from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, list_seed_cells, read_cell_times
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
@@ -80,9 +80,14 @@ class Hours:
         return max(0, int(room / self.seed_seconds)) if room < inf else inf
 
 
-def plan_hours(view: StageSnapshot, settings: SearchSettings, *, run_seconds: float) -> Hours | None:
-    """Divide a run of `run_seconds` as known in this snapshot; None before anything was measured."""
-    seconds = compute_seed_seconds(view)
+def plan_hours(
+    view: StageSnapshot, settings: SearchSettings, *, run_seconds: float, swapped: bool = True
+) -> Hours | None:
+    """Divide a run of `run_seconds` as known in this snapshot; None before anything was measured.
+
+    `swapped`: whether a fresh seed also measures arms at each other's tuned setting; after the lock, this says so.
+    """
+    seconds = compute_seed_seconds(view, swapped=swapped)
     if seconds is None:
         return None
     total = run_seconds * settings.num_workers
@@ -104,13 +109,20 @@ def plan_hours(view: StageSnapshot, settings: SearchSettings, *, run_seconds: fl
 
 
 def count_affordable_seeds(
-    state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float, read: int = 0
+    state: RunState,
+    settings: SearchSettings,
+    *,
+    run_seconds: float,
+    seconds_left: float,
+    read: int = 0,
+    swapped: bool = True,
 ) -> float:
-    """Return the number of fresh seeds beyond the first `read` ones that ran or for which the run has time."""
+    """Return the number of fresh seeds beyond the first `read` ones that ran or for which the run has time; `swapped`
+    as in `plan_hours`."""
     view = build_snapshot(
         state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
-    hours = plan_hours(view, settings, run_seconds=run_seconds)
+    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
         return inf
     more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
@@ -125,7 +137,7 @@ def count_remaining_seeds(view: StageSnapshot) -> int:
     return max(0, max(view.lock.n, len(list_confirming_seeds(view))) - finished)
 
 
-def compute_seed_seconds(view: StageSnapshot) -> float | None:
+def compute_seed_seconds(view: StageSnapshot, *, swapped: bool = True) -> float | None:
     """Return the slot-seconds of one fresh seed: every cell that the confirmation measures; None if nothing ran.
 
     A cell takes as long as its median execution, else as long as the others of its arm, else of all.
@@ -133,7 +145,8 @@ def compute_seed_seconds(view: StageSnapshot) -> float | None:
     ran = [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
     if (times := read_cell_times(ran)) is not None:
         trials = view.lock.trials if view.lock is not None else None
-        return times.estimate(list_seed_cells(view.plan, trials=trials))
+        swapped = view.lock.swapped if view.lock is not None else swapped
+        return times.estimate(list_seed_cells(view.plan, trials=trials) if swapped else list_main_cells(view.plan))
     whole = [one.attempts[-1].seconds for one in ran if one.kind != "trial"]
     return whole[-1] if whole else None
 

@@ -194,12 +194,17 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     )
 
 
-def build_lock(state: RunState, settings: SearchSettings, *, affordable: float = inf) -> ConfirmationLocked | None:
+def build_lock(
+    state: RunState, settings: SearchSettings, *, affordable: float = inf, with_controls: float | None = None
+) -> ConfirmationLocked | None:
     """Build the lock of what is confirmed, if its stage has ended and it is not locked yet.
 
     It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
     was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
     fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
+
+    Compared arms are also measured at each other's tuned setting if there is time for the planned seeds
+    `with_controls` (None: as many as without): what decides the claim comes first.
     """
     stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
@@ -215,10 +220,15 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
     tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran
+    with_controls = affordable if with_controls is None else with_controls
+    swapped = with_controls >= n
+    affordable = with_controls if swapped else affordable
     why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
     if affordable < n:
         why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)
+    if not swapped and with_controls < affordable:
+        why.append("there is no time to measure compared arms at each other's tuned setting")
     looks = plan_looks(n, int(min(affordable, count_most_seeds(settings)))) if tested else ()
     n = looks[0] if len(looks) == 1 else n
     seed = view.seed + FRESH_SEED_OFFSET
@@ -232,6 +242,7 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
         wanted=asked,
         seeds=tuple(range(seed, seed + n)),
         looks=looks,
+        swapped=swapped,
         why="; ".join(why),
     )
 

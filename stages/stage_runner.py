@@ -170,10 +170,17 @@ class StageRunner:
         """Lock plan and fresh seeds once what is confirmed is selected, and again if another node is; go on with an
         ended sampling if its limit is higher now."""
         context = self.context
-        affordable = count_affordable_seeds(
-            context.state, context.search, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
+        affordable, with_controls = (
+            count_affordable_seeds(
+                context.state,
+                context.search,
+                run_seconds=context.run_seconds,
+                seconds_left=context.seconds_left(),
+                swapped=swapped,
+            )
+            for swapped in (False, True)
         )
-        event = build_lock(context.state, context.search, affordable=affordable)
+        event = build_lock(context.state, context.search, affordable=affordable, with_controls=with_controls)
         if event is not None:
             context.recorder.append(event)
             self._record_hours("at the lock")

@@ -285,6 +285,9 @@ class ConfirmationLocked(FrozenModel):
         default=(),
         description="complete fresh seeds of each look (`record.claims.looks`); empty: one look at all of them",
     )
+    swapped: bool = Field(
+        default=False, description="whether fresh seeds also measure compared arms at each other's tuned setting"
+    )
     why: str = Field(default="", description="why there are fewer seeds than needed")
 
     def is_fresh_seed(self, seed: int) -> bool:

@@ -441,9 +441,9 @@ def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -
 
     They run last, so that lack of time affects no verdict.
     """
-    if not _is_confirming(node, view):
+    if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped:
         return ()
-    assert view.lock is not None and state.data_plan is not None
+    assert state.data_plan is not None
     swapped = list_swapped_cells(state.data_plan, trials=view.lock.trials, seed=node.seed)
     return tuple(one for one in swapped if state.find_cell_setting(one) != state.find_setting(one.arm, one.trial))
 
