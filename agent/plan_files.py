@@ -68,7 +68,7 @@ def read_review(path: Path, plan: DataPlan) -> ProtocolReviewed | None:
     try:
         review = ProtocolReviewed.model_validate_json(kept.read_bytes()) if kept.is_file() else None
     except (OSError, ValidationError):
-        raise UsageError(f"{kept} is not a review: delete it, and the plan is reviewed again") from None
+        raise UsageError(f"{kept} is not a valid review: delete it to have the plan reviewed again") from None
     return review if review is not None and review.outcome == plan else None
 
 

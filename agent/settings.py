@@ -115,7 +115,7 @@ class JobSettings(FrozenModel):
     margin_timeout: float = Field(
         default=600.0,
         ge=0,
-        description="seconds before the job's end at which to act; 'report' needs more, since it writes a paper",
+        description="how many seconds before the end of the job to act; 'report' needs more, since it writes a paper",
     )
 
 
@@ -153,7 +153,7 @@ class Settings(FrozenModel):
             "(docs/control-a-run.md)"
         ),
     )
-    data: tuple[DataSpec, ...] = Field(default=(), description="your own datasets (docs/data.md); flag --data")
+    data: tuple[DataSpec, ...] = Field(default=(), description="your datasets (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="folder of papers (PDF) and notes, read before anything else; flag --context"
     )

@@ -112,7 +112,7 @@ class RemainingEstimate(FrozenModel):
     phases: tuple[PhaseSpending, ...] = Field(
         default=(), description="planned and spent USD; empty if a price is unknown"
     )
-    hours: tuple[str, ...] = Field(default=(), description="what the hours of the run can decide, in lines")
+    hours: tuple[str, ...] = Field(default=(), description="lines that say what the run can decide in its time")
     design: str = Field(
         default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
     )
@@ -160,7 +160,7 @@ class RunStatus(FrozenModel):
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
-    hours: tuple[PhaseHours, ...] = Field(default=(), description="planned and spent computing time by phase")
+    hours: tuple[PhaseHours, ...] = Field(default=(), description="planned and spent compute time by phase")
     cells: CellTotals | None = None
     tuning: TuningReport | None = None
     collected: int = 0

@@ -47,7 +47,7 @@ class BudgetSettings(FrozenModel):
     )
     tokens: int | None = Field(default=None, gt=0, description="prompt and answer tokens; flag --budget-tokens")
     gpu_hours: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="GPU-hours of experiments; flag --gpu-hours"
+        default=None, gt=0, allow_inf_nan=False, description="GPU-hours for experiments; flag --gpu-hours"
     )
 
     subject_usd: float | None = Field(

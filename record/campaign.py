@@ -40,7 +40,7 @@ class CampaignTerms(FrozenModel):
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
     seconds: float | None = Field(
-        default=None, description="wall-clock limit of the campaign, counted while a process works on it"
+        default=None, description="wall-clock limit of the campaign, counted while a process is running it"
     )
     keep: int | None = Field(
         default=None, ge=1, description="number of runs that continue after the preliminary stage; None: all"

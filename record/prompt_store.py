@@ -38,7 +38,7 @@ class PromptRecord(FrozenModel):
 
     asked: str = Field(description="model and temperature as configured")
     role: str
-    system: str = Field(description="instructions, constant during a run if the role allows it")
+    system: str = Field(description="instructions; they stay the same during a run if the role allows it")
     user: str
     images: tuple[str, ...] = Field(description="sha256 of each attached image")
     answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")

@@ -37,7 +37,8 @@ class ArmTuningReport(FrozenModel):
 
     effort: TuningEffort
     in_trials: float | None = Field(
-        description="trials and code versions, as a multiple of the arm with the fewest; None if that has none"
+        description="trials and code versions, as a multiple of the count of the arm with the fewest; None if that "
+        "count is 0"
     )
     in_seconds: float | None
     space: tuple[Hyperparameter, ...] = Field(description="final ranges, possibly widened")

@@ -54,7 +54,7 @@ class TuningEffort(FrozenModel):
     arm: str
     trials: int = Field(description="settings that were tried, without the defaults")
     versions: int = Field(description="code versions that were measured with an existing setting")
-    seconds: float = Field(description="compute time of both, including failures")
+    seconds: float = Field(description="compute time of trials and code versions, including failures")
     exhausted: bool = Field(description="whether every setting of its space was tried")
 
     @property
@@ -70,7 +70,7 @@ class ChosenSetting(FrozenModel):
     number: int
     setting: HyperparameterSetting
     code: str
-    study: int = Field(description="fully measured settings on this code")
+    study: int = Field(description="settings fully measured on this code")
     stale: bool = Field(
         description="whether there are fewer trials than planned, and an earlier code version with enough trials gave "
         "other values"
@@ -78,7 +78,7 @@ class ChosenSetting(FrozenModel):
     gaining: bool = Field(
         description="whether it was found so late in its study that more trials may find a better setting"
     )
-    edges: tuple[str, ...] = Field(description="dimensions that have the setting at an edge of their range")
+    edges: tuple[str, ...] = Field(description="dimensions whose chosen value is at an edge of their range")
 
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:

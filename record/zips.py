@@ -162,7 +162,7 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
         "/".join(parts[:depth]) for parts in (name.split("/") for name in files) for depth in range(1, len(parts))
     }
     if both := sorted(folders & files.keys()):
-        raise _refused(path, f"{both[0]!r} is in it twice, as a file and as a folder")
+        raise _refused(path, f"{both[0]!r} occurs twice in it, as a file and as a folder")
     return [*files.values()]
 
 

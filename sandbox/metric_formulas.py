@@ -400,7 +400,7 @@ def find_formula_faults(
             raise FormulaError(
                 f"unknown column {formula.column!r}; available: "
                 + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
-                + "; one that the code makes is declared in the plan's `columns`"
+                + "; a column made by the code must be declared in the plan's `columns`"
             )
         elif formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
             raise FormulaError(

@@ -33,8 +33,9 @@ class StageLimits(FrozenModel):
     num_seeds: int | None = Field(
         default=None,
         ge=0,
-        description="replicates per target; None: search.num_seeds; of a node that is still changed, seeds from which "
-        "the number of fresh ones is planned (tuning, None: three at most; preliminary, None: none)",
+        description="replicates per target; None: search.num_seeds; for a node that later stages change, seeds used "
+        "to plan"
+        "the number of fresh seeds (None: at most three in tuning, none in preliminary)",
     )
 
 

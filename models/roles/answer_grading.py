@@ -30,7 +30,7 @@ class GroundTruthItem(FrozenModel):
 class DesignInputs(FrozenModel):
     question: str
     items: tuple[GroundTruthItem, ...]
-    design: tuple[str, ...] = Field(description="statements of the submitted design")
+    design: tuple[str, ...] = Field(description="statements in the submitted design")
 
 
 class ItemVerdict(FrozenModel):

@@ -50,7 +50,7 @@ class MetricChange(FrozenModel):
     arm."""
 
     dataset: str
-    same: str = Field(description="the level or arm that all these cells share; empty if there are no levels")
+    same: str = Field(description="level or arm that all these cells share; empty if there are no levels")
     name: str = Field(description="name of the metric")
     first: str = Field(description="the first arm, or level")
     value: float = Field(description="there")
@@ -91,7 +91,7 @@ class NodeBrief(FrozenModel):
     stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave equal values for every seed")
     findings: tuple[str, ...] = Field(default=(), description="findings of the honesty check of its code")
-    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts for `lab.artifact`")
+    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts, for use in `lab.artifact`")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
@@ -124,8 +124,8 @@ class NodeLine(FrozenModel):
     status: str = ""
     outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
     error: ErrorClass | None = None
-    analysis: str = Field(default="", description="analysis of its verdict, for nodes that worked")
-    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict that did not pass")
+    analysis: str = Field(default="", description="the analysis from its verdict, for nodes that worked")
+    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
 
 class CommonFailure(FrozenModel):
@@ -151,7 +151,7 @@ class NodeInFlight(FrozenModel):
     id: str
     kind: NodeKind
     item: str = Field(default="", description="the agenda item or risk that it works on, if any")
-    varies: str = Field(default="", description="of a draft: the design that it chose")
+    varies: str = Field(default="", description="for a draft: the design that it chose")
 
 
 class UnreportedStage(FrozenModel):
@@ -181,8 +181,8 @@ class AuthorInputs(StudyInputs):
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan's arms answer the item, according to the plan; "
-        "if so, the author may answer that nothing is worth trying",
+        description="whether the plan says that its arms answer the item; if"
+        "so, the author may reply that nothing is worth trying",
     )
     others: tuple[Ablation, ...] = Field(
         default=(), description="the other planned ablations, which other authors write"
@@ -198,8 +198,8 @@ class AuthorInputs(StudyInputs):
         default=None, description="failure of the parent's children, to fix in the parent"
     )
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: OmittedNodes | None = Field(default=None, description="the finished nodes that are not among the siblings")
-    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being made at the same time")
+    rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
+    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")
     earlier: tuple[StageSummary, ...] = ()
     unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
@@ -211,7 +211,8 @@ class AuthorInputs(StudyInputs):
         description="seconds without output, log or submission after which the run is stopped; None: never",
     )
     spare: Annotated[float | None, EnvironmentField(None)] = Field(
-        default=None, description="share of the time limit that the parent used, if a harder experiment fits"
+        default=None,
+        description="share of the time limit that the parent used, if there is room for a harder experiment",
     )
     device: Annotated[str, EnvironmentField("")] = "cpu"  # or GPUs with memory and bf16 support
     network: Annotated[bool, EnvironmentField(False)] = False

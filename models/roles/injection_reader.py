@@ -23,7 +23,7 @@ class NumberedPassage(FrozenModel):
 
 class InfluenceInputs(FrozenModel):
     about: str = Field(default="", description="headings of the paper")
-    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, those of one text together")
+    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, grouped by text")
 
 
 class Influence(FrozenModel):

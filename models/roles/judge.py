@@ -248,7 +248,7 @@ class YesNoAnswer(FrozenModel):
     details: str = Field(
         min_length=1,
         max_length=3000,
-        description="the relevant passages, or the places where you looked for them without success",
+        description="the relevant passages, or the places that you searched for them in vain",
     )
     quote: str = Field(
         default="",
@@ -303,7 +303,7 @@ class JudgeAnswer(FrozenModel):
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="required with `results`")
     results: SkipJsonSchema[ResultsAnswer | None] = Field(
-        default=None, description="required if the rubric asks for it"
+        default=None, description="required if the rubric requests it"
     )
     checks: SkipJsonSchema[CheckAnswers] = Field(
         default=CheckAnswers(), description="required if the rubric has questions"

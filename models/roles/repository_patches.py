@@ -37,7 +37,7 @@ class ShownRepository(FrozenModel):
 
 class PatchingInputs(AuthorInputs):
     repository: ShownRepository
-    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the node to start from")
+    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
     changed: tuple[ShownFile, ...] = Field(
         default=(), description="files that these patches change, in their patched state"
     )
@@ -51,7 +51,7 @@ class ArmPatch(FrozenModel):
 
     arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
     start: str = Field(
-        default="", description=("the arm whose files it changes; empty: each arm's own, as in the node to start from")
+        default="", description=("the arm whose files it changes; empty: each arm's own files, as in the starting node")
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
@@ -95,7 +95,7 @@ def _check_patches(inputs: PatchingInputs, answer: Patches) -> None:
         return
     if answer.wants and not answer.patches:
         if not inputs.requests_left:
-            raise ValueError("wants: no more can be shown; give patches from what you have seen")
+            raise ValueError("wants: nothing more can be shown; give patches, based on what you have seen")
         return
     if not answer.patches:
         raise ValueError("no patch was written, and this task requires one")

@@ -51,7 +51,7 @@ class RunResumed(FrozenModel):
     isolation: str = Field(default="", description="as in `started`, for this process")
     machine: Machine | None = Field(default=None, description="as in `started`, for this process")
     rate: ComputeRate | None = Field(
-        default=None, description="measured again if the machine or the share of it differs"
+        default=None, description="measured again if the machine, or the run's share of it, differs"
     )
     reaped: int = Field(default=0, description="leftover kernel processes of the run that were killed")
     template: str = Field(
@@ -67,12 +67,12 @@ class RunBranched(FrozenModel):
     """
 
     type: Literal["branched"] = "branched"
-    parent: str = Field(description="name of the folder of the run that it branched from")
+    parent: str = Field(description="folder name of the run from which it branched")
     path: str = Field(default="", description="path of that folder at the time")
     point: str = Field(description="a node (after its verdict), or a stage (before its first decision)")
     events: int = Field(description="number of copied events")
     sha256: str
-    seed: int = Field(description="seed of the choices after this event; experiments keep the seeds of the run")
+    seed: int = Field(description="seed for the choices after this event; experiments keep the run's seeds")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
@@ -81,7 +81,7 @@ class RunBranched(FrozenModel):
     note: str = Field(default="", description="note given by the user")
     by: str = Field(default="", description="user name according to the operating system")
     later_ancestors: tuple[str, ...] = Field(
-        default=(), description="runs that the parent itself branched from after this point"
+        default=(), description="runs from which the parent itself branched after this point"
     )
     tested: bool = Field(
         default=False,
@@ -121,7 +121,7 @@ class LimitReached(FrozenModel):
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
     skipped_kinds: tuple[NodeKind, ...] = Field(
-        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are no longer started either"
+        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are not started either"
     )
 
 

@@ -161,7 +161,7 @@ class CodeRead(FrozenModel):
     decision: int
     verdict: CodeReadingVerdict
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
-    dropped: int = Field(default=0, description="number of doubts whose quote does not")
+    dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
 
 
 class SealedTestScored(FrozenModel):
@@ -203,7 +203,7 @@ class PlanPrepared(FrozenModel):
     type: Literal["prepared"] = "prepared"
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
-    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="scorers frozen for datasets of the plan")
+    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="frozen scorers for datasets of the plan")
     installed: InstalledPackages | None = Field(
         default=None, description="packages, if the settings or the plan require any"
     )
@@ -388,7 +388,7 @@ class MissingAblationsNamed(FrozenModel):
 
     type: Literal["ablations_missed"] = "ablations_missed"
     missing: tuple[MissingAblation, ...] = ()
-    why: str = Field(default="", description="why these, or reason for having no ablations")
+    why: str = Field(default="", description="reason for these ablations, or for having none")
 
 
 SearchEvent = (

@@ -88,7 +88,7 @@ class TrainingCounts(FrozenModel):
     """
 
     steps: int | None = Field(
-        default=None, ge=1, le=2**53, description="optimizer steps, or iterations that fits report"
+        default=None, ge=1, le=2**53, description="optimizer steps, or iterations reported by `fit`"
     )
     rows: int | None = Field(
         default=None, ge=1, le=2**53, description="rows passed to models for training, including repeats"

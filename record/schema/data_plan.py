@@ -91,7 +91,7 @@ class Arm(FrozenModel):
     setting_of: str = Field(
         default="",
         exclude_if=lambda value: not value,
-        description="for an ablation: the compared arm whose tuned setting it runs with; empty: the first method's",
+        description="for an ablation: the compared arm whose tuned setting it uses; empty: the first method",
     )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words that add this arm to the command, options or overrides key=value."""
@@ -104,7 +104,7 @@ class Level(FrozenModel):
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
     parts: tuple[str, ...] = Field(
-        default=(), description="filled in by the program: with crossed factors, one level of each"
+        default=(), description="filled in by the program: with crossed factors, one level of each factor"
     )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words added to the command."""
@@ -230,7 +230,7 @@ class DataPlan(FrozenModel):
     objective: Literal["improve", "measure"] = Field(
         default="measure",
         description=(
-            "how experiments are ranked: by the method's metric, or by every arm at its best, independent of the effect"
+            "how experiments are ranked: by the method's metric, or by every arm at its best, regardless of the effect"
         ),
     )
     objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
@@ -346,7 +346,7 @@ class DatasetFacts(FrozenModel):
     seed: int
     task: str = Field(default="", description="classification, regression, or none (a folder that the code reads)")
     target: str = Field(default="", description="name of the label column, or what the labels are")
-    columns: tuple[str, ...] = Field(default=(), description="features of the source, before any encoding")
+    columns: tuple[str, ...] = Field(default=(), description="features in the source, before any encoding")
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
@@ -354,7 +354,7 @@ class DatasetFacts(FrozenModel):
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
-    warnings: tuple[str, ...] = Field(default=(), description="remarks for readers of its results")
+    warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
     meta: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,
         description=("column for grouping by metrics, not a feature -> its values, empty if there are many"),
@@ -466,15 +466,16 @@ class ResampledInterval(FrozenModel):
     sd: float | None = Field(
         default=None,
         description=(
-            "sd of the mean over test examples, or clusters of them; in records without `worth`, over the resamples"
+            "standard deviation of the mean over test examples, or over clusters of them; in records without "
+            "`worth`, over the resamples"
         ),
     )
     shared: tuple[float, ...] = Field(
         default=(),
         description=(
             "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
-            "seeds reduces it (below zero where there is none); for a quotient of its numerator, of its divisor, "
-            "and their covariance; empty in older records"
+            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and"
+            "their covariance; empty in older records"
         ),
     )
     low: float | None = None

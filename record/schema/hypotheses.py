@@ -28,12 +28,12 @@ class Effect(FrozenModel):
     estimand: str = Field(
         min_length=1,
         description=(
-            "an expression over cells, oriented so that the hypothesis says it is above zero: "
+            "an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
             "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
         ),
     )
     metric: str = Field(
-        default="", description="metric of the plan that the effect is measured in; empty: the primary metric"
+        default="", description="metric of the plan in which the effect is measured; empty: the primary metric"
     )
     smallest: float = Field(
         gt=0,
@@ -99,7 +99,7 @@ class PossibleOutcomes(FrozenModel):
     supported: str = Field(min_length=1, max_length=400, description="if it is supported")
     refuted: str = Field(min_length=1, max_length=400, description="if it is refuted")
     open: str = Field(
-        min_length=1, max_length=400, description="if the interval includes the bound: what its position still says"
+        min_length=1, max_length=400, description="if the interval includes the bound: what its position still shows"
     )
 
 
@@ -132,7 +132,7 @@ class Hypothesis(FrozenModel):
         ),
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
-    confirmatory: bool = Field(default=True, description="whether it is confirmatory; otherwise it is exploratory")
+    confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
     presupposes: str = Field(
         default="",
         exclude_if=lambda value: value == "",
@@ -155,7 +155,7 @@ class EffectDecision(FrozenModel):
     estimand."""
 
     effect: Effect
-    values: tuple[float, ...] = Field(description="one for each seed (or dataset, if these are the unit)")
+    values: tuple[float, ...] = Field(description="one for each seed (or dataset, if datasets are the unit)")
     seeds: tuple[int, ...] = Field(default=(), description="empty if datasets are the unit")
     mean: float | None = Field(default=None, description="mean of the values; of a quotient, the ratio of the means")
     low: float | None = Field(default=None, description="lower end of the interval at `level`")
@@ -165,26 +165,29 @@ class EffectDecision(FrozenModel):
         default=False, description="whether the interval includes the spread over test examples, or clusters of them"
     )
     floor: float = Field(
-        default=0.0, description="half-width that the test examples leave, whatever the number of seeds; 0 without them"
+        default=0.0, description="half-width due to the test examples, which more seeds cannot reduce; 0 without them"
     )
     diverged: dict[str, int] = Field(
         default={}, description=("arm that it reads -> number of diverged seeds; empty if no seed ran")
     )
-    ran: int = Field(default=0, description="seeds (per dataset, if these are the unit) with a value or diverged")
+    ran: int = Field(
+        default=0, description="number of seeds (per dataset, if datasets are the unit) that have a value or diverged"
+    )
     left_out: tuple[str, ...] = Field(
-        default=(), description=("seeds without a value for reasons other than divergence, each with what is missing")
+        default=(), description=("seeds without a value for reasons other than divergence, each with the missing cells")
     )
     direction: EffectDirection = Field(
         default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
     )
-    verdict: HypothesisVerdict = Field(default="open", description="whether what is claimed of the effect holds")
+    verdict: HypothesisVerdict = Field(default="open", description="whether the claim about the effect holds")
     why: str = Field(
         default="",
         description="why it is open, if not because of the width of the interval; or that it was decided earlier",
     )
     needed: int | None = Field(
         default=None,
-        description="if the verdict is open, the units at which a third of the smallest effect is half of the width",
+        description="if the verdict is open, the number of units at which half the interval's width is a third of "
+        "the smallest effect",
     )
     optimistic: bool = Field(
         default=False,
@@ -210,7 +213,8 @@ class HypothesisDecision(FrozenModel):
     verdict: HypothesisVerdict
     p: float | None = Field(
         default=None,
-        description="p of what is claimed, two-sided: the largest of its parts, over looks the smallest p over weight",
+        description="two-sided p of the claim: the largest over its parts; with several looks, the smallest p "
+        "divided by weight",
     )
     level: float = Field(
         description="1 minus the confidence of its intervals: after Holm's correction, times the weight of the look"

@@ -63,11 +63,13 @@ class StageSummary(FrozenModel):
     stage: StageName
     tried: str
     found: str
-    supported_by_replicates: str = Field(default="", description="what the replicates do and do not support")
+    supported_by_replicates: str = Field(
+        default="", description="claims that the replicates support, and claims that they do not"
+    )
     next: str = ""
     numbers: tuple[str, ...] = Field(default=(), description="keys of the validation claims behind the report")
     branch: tuple[BranchStep, ...] = Field(
-        default=(), description="path from the root to the stage's best, set by the program"
+        default=(), description="path from the root to the stage's best node, set by the program"
     )
     failures: tuple[str, ...] = Field(default=(), description="one line per failed node, set by the program")
 
@@ -229,8 +231,7 @@ class HonestyFinding(FrozenModel):
     sign: Literal["", "run", "reader"] = Field(
         default="",
         description=(
-            "source of a sign of dishonest code, which counts only together with one from another source; empty: "
-            "not a sign"
+            "source of a sign of dishonest code, which counts only with a sign from another source; empty: nota sign"
         ),
     )
     file: str = "experiment.py"
@@ -272,7 +273,7 @@ class Node(FrozenModel):
     verdict: NodeVerdict | None = None
     suspect: tuple[str, ...] = ()
     findings: tuple[HonestyFinding, ...] = ()
-    marked: int = Field(default=0, description="number of user marks that make it, or what it depends on, suspect")
+    marked: int = Field(default=0, description="number of user marks that make this node or its dependencies suspect")
     closed: str = Field(default="", description="user's reason why nothing may build on it; empty: not closed")
 
     @property

@@ -25,7 +25,11 @@ class PriorUse(FrozenModel):
             "accuracy 93'"
         ),
     )
-    quote: str = Field(min_length=1, max_length=400, description="up to thirty words that say so, word for word")
+    quote: str = Field(
+        min_length=1,
+        max_length=400,
+        description="a passage of up to thirty words that states this, copied word for word",
+    )
 
 
 class PriorPaper(FrozenModel):
@@ -38,7 +42,7 @@ class PriorPaper(FrozenModel):
     stored: str = Field(description="path of the run's own copy, relative to its folder")
     sha256: str
     uses: tuple[PriorUse, ...] = ()
-    dropped: int = Field(default=0, description="uses whose quote is not in the text, or does not mention them")
+    dropped: int = Field(default=0, description="entries whose quote is not in the text or does not mention them")
 
 
 class SharedPriorUse(FrozenModel):

@@ -171,7 +171,7 @@ def format_command_line(argv: Iterable[str]) -> str:
 class PartResult(FrozenModel):
     """The reported result of a part. An effect is positive if the part helps, regardless of the metric's direction."""
 
-    part: str = Field(description="one part, or several joined by + that were ablated together")
+    part: str = Field(description="one part, or several joined by + and ablated together")
     mutation: str
     where: str = Field(description="`path:line`")
     n: int = Field(description="pairs of runs: on fresh seeds, or from the search if `flag` says so")
@@ -184,4 +184,6 @@ class PartResult(FrozenModel):
     detectable: float | None = Field(default=None, description="smallest effect that 4 of 5 such studies would find")
     flag: str = ""
     found_with: int = Field(default=0, description="runs of the search, not counted in n")
-    runs: tuple[str, ...] = Field(default=(), description="ids of the runs behind the mean, the baseline's last")
+    runs: tuple[str, ...] = Field(
+        default=(), description="ids of the runs behind the mean; those of the baseline come last"
+    )

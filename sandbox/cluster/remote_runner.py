@@ -116,7 +116,7 @@ class FileTransfer:
                     if not part:
                         break
             if await asyncio.to_thread(hash_file, archive) != done.sha256:
-                raise WorkerLost("the output was damaged in transfer")
+                raise WorkerLost("the output was damaged during transfer")
             await asyncio.to_thread(self._replace_folder, folder, archive)
 
     def _replace_folder(self, folder: Path, archive: Path) -> None:

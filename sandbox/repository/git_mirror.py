@@ -293,7 +293,7 @@ class GitMirror:
             set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
         )
         if odd := sorted({*keys} - {f"core.{key}" for key in _GIT_CONFIG_KEYS}):
-            raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove it")
+            raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove this setting")
         objects = self.folder / "objects"
         if objects.is_symlink() or find_link(objects) or (objects / "info" / "alternates").exists():
             raise RepositoryError(

@@ -177,7 +177,7 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
 def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     found = [match[1] for match in re.finditer(metric.name, stdout)]
     if not found:
-        raise MetricNotFound(f"no printed text matches {metric.name!r}")
+        raise MetricNotFound(f"no printed line matches {metric.name!r}")
     return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 

@@ -106,7 +106,7 @@ def read_truth(path: Path) -> TruthLabels:
     if odd := sorted(set(split) - set(SPLITS)):
         raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
     if "validation" not in split:
-        raise RepositoryError(f"--truth {path}: no row belongs to validation, which the search needs for selection")
+        raise RepositoryError(f"--truth {path}: there are no validation rows, which the search needs for selection")
     if len(set(ids)) != len(ids):
         raise RepositoryError(f"--truth {path}: an id occurs in two rows")
     if "" in labels:
