@@ -58,12 +58,12 @@ def read_plan(path: Path) -> DataPlan:
 
 
 def find_review_path(plan: Path) -> Path:
-    """Return where the review of a plan file is kept."""
+    """Return the path of the review of a plan file."""
     return plan.with_suffix(".review.json")
 
 
 def read_review(path: Path, plan: DataPlan) -> ProtocolReviewed | None:
-    """Read the review that a dry run kept beside a plan file; None if there is none of exactly this plan."""
+    """Read the review that a dry run saved next to a plan file; None if there is none for exactly this plan."""
     kept = find_review_path(path)
     try:
         review = ProtocolReviewed.model_validate_json(kept.read_bytes()) if kept.is_file() else None

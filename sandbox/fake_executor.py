@@ -1,6 +1,6 @@
 """An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-It serves for benchmarks of the search, for tests, and for trying GPU settings on a machine without a GPU.
+It is used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations

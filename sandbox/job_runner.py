@@ -153,7 +153,7 @@ class JobRunner:
             self.gpus.release(lease, usage.processes)
 
     async def lease_gpus(self, count: int | None = None) -> GpuLease:
-        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is "
+        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is"
         "available."""
         try:
             return await self.gpus.acquire(count)

@@ -110,7 +110,7 @@ class SearchSettings(FrozenModel):
         return usual if own is None else own
 
     def count_drafts(self, choices: Sequence[str]) -> int:
-        """Return the number of first drafts of a plan that leaves these choices open: further ones would be copies."""
+        """Return the number of first drafts of a plan that leaves these choices open; more drafts would be copies."""
         return self.num_drafts if choices else 1
 
     @property

@@ -1,7 +1,7 @@
 """`scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
 record.
 
-An external paper is checked against its result files, its code and itself.
+An external paper is checked against its result files and its code, and for internal consistency.
 """
 
 from __future__ import annotations

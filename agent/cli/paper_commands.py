@@ -1,4 +1,4 @@
-"""The commands about papers and ideas, and those implemented in `evals`, which are referenced only by name."""
+"""The commands about papers and ideas, and those implemented in `evals`, which this module refers to only by name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from labwright.record.schema.nodes import NodeKind
 
 
 class CodeReaderInputs(FrozenModel):
-    """Inputs without the author's explanations and without measurements, since the reader sees only the code."""
+    """Inputs without the author's explanations and without measurements, since the reader must see only the code."""
 
     task: str = Field(description="task of the data plan")
     arms: tuple[Arm, ...]

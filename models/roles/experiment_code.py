@@ -1,4 +1,6 @@
-"""Write an experiment (`code`); also the inputs about the study, its nodes and their runs that several roles share."""
+"""Write an experiment (`code`). Also defines the inputs about the study, its nodes and their runs that several roles
+share.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ class Tables(FrozenModel):
 
 
 class NodeBrief(FrozenModel):
-    """A node with its code: the one to start from, to ablate, or to compare."""
+    """A node with its code: the node to start from, to ablate or to compare."""
 
     id: str
     kind: NodeKind
@@ -146,7 +148,7 @@ class OmittedNodes(FrozenModel):
 
 
 class NodeInFlight(FrozenModel):
-    """A node decided before this one whose result may not be known yet."""
+    """A node decided before this one, whose result may not be known yet."""
 
     id: str
     kind: NodeKind
@@ -155,7 +157,7 @@ class NodeInFlight(FrozenModel):
 
 
 class UnreportedStage(FrozenModel):
-    """A stage that is over but has no report yet; its nodes are shown instead."""
+    """A stage that has ended but has no report yet; its nodes are shown instead."""
 
     stage: StageName
     best: str
@@ -251,7 +253,7 @@ def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: boo
 
 
 class Program(FrozenModel):
-    """An experiment and its plots, as files and edits of the parent's files; or why none is worth running."""
+    """An experiment and its plots as files and edits of the parent's files, or why none is worth running."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="description of the experiment and its purpose, in a few sentences")
@@ -315,7 +317,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
 
 
 def _check_reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:
-    """Raise `SourceTreeError` if a program with cells sets hyperparameters itself instead of using the plan's."""
+    """Raise `SourceTreeError` if a program with cells sets hyperparameters instead of using those of the plan."""
     code, names = select_code(made), [one.name for one in plan.space]
     if not any("setting" in collect_attributes(text) for text in code.values()):
         raise SourceTreeError(

@@ -47,7 +47,7 @@ class IdeaText(FrozenModel):
 
 
 class IdeaDraft(FrozenModel):
-    """A drafted idea, and what to look up before it is final."""
+    """A drafted idea, and the queries to make before it is final."""
 
     idea: IdeaText
     estimate: ResourceEstimate
@@ -102,7 +102,7 @@ class IdeaReflectInputs(FrozenModel):
 
 
 class IdeaReflection(FrozenModel):
-    """The idea after a round of reflection, whole."""
+    """The whole idea after a round of reflection."""
 
     thoughts: str = Field(min_length=1, max_length=3000, description="weaknesses found, and changes made")
     closest: tuple[ClosestPick, ...] = Field(default=(), max_length=8)
@@ -134,7 +134,7 @@ class WorkNote(FrozenModel):
 
 
 class RelatedWork(FrozenModel):
-    """A review of the works that were found; it names no others."""
+    """A review of the works that were found; it names no other works."""
 
     notes: tuple[WorkNote, ...] = Field(
         default=(), max_length=20, description="works that matter for the idea, in a sensible order"

@@ -1,6 +1,6 @@
 """Role `influence`: find passages of a paper, or of its files, that address its judge instead of its readers.
 
-The answer is only a list of numbers, so a passage cannot achieve anything here, whatever it asks for.
+The answer is only a list of numbers, so a passage cannot influence anything here, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InfluenceInputs(FrozenModel):
 
 
 class Influence(FrozenModel):
-    """Passages that address whoever judges the paper, or try to influence the judgement; empty if there are none."""
+    """Passages that address whoever judges the paper or try to influence the judgement; empty if there are none."""
 
     passages: tuple[int, ...] = Field(default=(), description="their numbers")
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")

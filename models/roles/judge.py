@@ -355,7 +355,7 @@ def _build_answer_type(text: str) -> type[JudgeAnswer]:
 
 
 def _choose_answer_type(inputs: JudgeInputs) -> type[JudgeAnswer]:
-    """Choose by a named function, since a role is pickled with its requests (tests/faults/http_study.py)."""
+    """Choose with a named function, since a role is pickled with its requests (tests/faults/http_study.py)."""
     return build_answer_type(inputs.rubric)
 
 

@@ -150,14 +150,14 @@ class SummaryInputs(StudyInputs):
 
 
 class StageReport(FrozenModel):
-    """A report on a stage in words, written from the record. `numbers` are keys of the statistics or differences
+    """A written report on a stage, based on the record. `numbers` are keys of the statistics or differences
     shown.
     """
 
     tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
-    next: str = Field(default="", description="what the next stage or the paper should do with it")
+    next: str = Field(default="", description="how the next stage or the paper should use these results")
     numbers: tuple[str, ...] = Field(
         default=(),
         description="keys of the statistics and paired differences that support "

@@ -27,7 +27,7 @@ class ClaimLine(FrozenModel):
 
 
 class Reference(FrozenModel):
-    """A verified work that may be cited; only the abstract of its content is known."""
+    """A verified work that may be cited; only its abstract is known."""
 
     key: str
     title: str
@@ -71,7 +71,7 @@ class ExploratoryComparison(FrozenModel):
 
     @property
     def basis_text(self) -> str:
-        """Return what it may be called, with its caveats: `exploratory, stale tuning`."""
+        """Return the term that may be used for it, with its caveats: `exploratory, stale tuning`."""
         return ", ".join(("exploratory", *self.caveats))
 
     @property
@@ -170,7 +170,7 @@ OUTLINE = Role(
 
 
 class SectionInputs(FrozenModel):
-    """For role `write`; answered by `Sections`. The lists contain what is planned for the requested sections.
+    """For role `write`; answered by `Sections`. The lists contain the items planned for the requested sections.
 
     `inputs` is the whole record; its own lists are not shown.
     """

@@ -30,7 +30,7 @@ class QuestionInputs(FrozenModel):
 
 
 class DesignAnswer(FrozenModel):
-    """A design; or the places that must be seen first."""
+    """A design, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -49,7 +49,7 @@ class QuestionCodeInputs(QuestionInputs):
 
 
 class CodeAnswer(FrozenModel):
-    """The change that carries out the experiment; or the places that must be seen first."""
+    """The change that carries out the experiment, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),

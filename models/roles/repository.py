@@ -41,7 +41,7 @@ class CommandInputs(FrozenModel):
 
 
 class CommandChoice(FrozenModel):
-    """The command that produces a repository's main result, and where the number is read."""
+    """The command that produces a repository's main result, and the place from which the number is read."""
 
     words: tuple[Word, ...] = Field(
         min_length=2,
@@ -168,7 +168,7 @@ class PatchInputs(FrozenModel):
 
 
 class PatchAnswer(FrozenModel):
-    """Edits after which the program runs without a part, or the reason why there are none."""
+    """Edits that make the program run without a part, or the reason why there are none."""
 
     edits: tuple[RepositoryEdit, ...] = Field(max_length=8)
     what: str = Field(min_length=1, max_length=200, description="short description of how the part is removed")

@@ -12,7 +12,7 @@ from labwright.record.source_edits import SourceEdit, WholeFile
 
 
 class ShownArm(FrozenModel):
-    """The words and the patch of an arm of the node to start from."""
+    """The words and the patch of an arm of the starting node."""
 
     name: str
     words: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class ShownArm(FrozenModel):
 
 
 class ShownRepository(FrozenModel):
-    """A user's repository as a prompt shows it."""
+    """A user's repository as shown in prompts."""
 
     command: str = Field(description="the command that every cell runs once")
     metric: str = Field(description="where its number is read")
@@ -65,7 +65,7 @@ class ArmPatch(FrozenModel):
 
 
 class Patches(FrozenModel):
-    """Patches that make the arms of a repository; or the places that must be seen first."""
+    """Patches that make the arms of a repository, or the places that the model must see first."""
 
     title: str = Field(default="", description="up to ten words")
     plan: str = Field(default="", description="description of the experiment and its purpose, in a few sentences")

@@ -105,7 +105,7 @@ class PlanInputs(PlanningInputs):
 
 
 class PlanRevision(FrozenModel):
-    """Changes of the previous plan; what no edit names stays as it is."""
+    """Changes of the previous plan; everything that no edit names stays unchanged."""
 
     edits: tuple[PlanEdit, ...] = Field(default=(), max_length=60, description="applied in this order")
     answers: tuple[FindingAnswer, ...] = Field(default=(), description="each finding once, by its number")
@@ -218,7 +218,7 @@ class RiskTested(FrozenModel):
 
 
 class AblationPlan(FrozenModel):
-    """The ablations worth running, the one that tests most of the claim first."""
+    """The ablations worth running; the one that tests the most of the claim comes first."""
 
     ablations: tuple[Ablation, ...] = Field(min_length=1)
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
@@ -244,7 +244,7 @@ class MissingAblationsInputs(StudyInputs):
 
 
 class MissingAblationsAnswer(FrozenModel):
-    """Ablations that the draft's claims need but nobody measured; empty if none is missing."""
+    """Ablations that the draft's claims need but that were not measured; empty if none is missing."""
 
     ablations: tuple[Ablation, ...] = ()
     why: str = Field(min_length=1, description="one or two sentences: why these ablations are missing, or why none is")

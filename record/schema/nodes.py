@@ -58,7 +58,7 @@ class BranchStep(FrozenModel):
 
 
 class StageSummary(FrozenModel):
-    """A report on a stage in words, written from the record. Only contains validation results."""
+    """A written report on a stage, based on the record. Only contains validation results."""
 
     stage: StageName
     tried: str

@@ -1,9 +1,9 @@
 """Score the predictions of a repository's command on labels that it cannot see.
 
 The labels are a table with a column `label` and optionally `id` and `split` (validation or test). Integers and words
-are classes, numbers with a decimal point are values. There is one prediction per row: a table with `prediction` or with
-one column per class, a JSON list, or an array (.npy) of one or two dimensions; matched by `id` if the labels have it,
-otherwise by order. The submission has the format of `lab.submit`, so scoring is the same.
+are classes, numbers with a decimal point are values. There is one prediction per row, in a table with `prediction` or
+one column per class, a JSON list, or an array (.npy) of one or two dimensions; rows are matched by `id` if the labels
+have it, otherwise by order. The submission has the format of `lab.submit`, so scoring is the same.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ from tests.models.snapshot import assert_snapshot
 from tests.programs import program_files
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
-    ("preliminary", "draft", "plain version that reliably runs"),
+    ("preliminary", "draft", "plain version that runs reliably"),
     ("preliminary", "debug", "smallest change that removes the cause"),
     ("agenda", "improve", "Improve the node above"),
     ("ablation", "ablate", "`without-<part>@n50`"),

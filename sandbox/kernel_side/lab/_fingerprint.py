@@ -1,4 +1,5 @@
-"""Fingerprint a function: equal only for functions that see equal values when called without arguments.
+"""Fingerprint a function; fingerprints are equal only for functions that see equal values when called without
+arguments.
 
 It covers the function's code, closure, defaults and bound object, and the parts of globals and modules whose names
 occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can be pickled;
