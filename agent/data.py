@@ -42,7 +42,7 @@ def list_sources(settings: Settings) -> DatasetSources:
 
 
 def dataset_name(repository: Path) -> str:
-    """Return the name of a repository's data in a plan: its folder's name, made a valid name."""
+    """Return the name of a repository's data in a plan: its folder's name, converted to a valid name."""
     return re.sub(r"[^A-Za-z0-9]+", "_", repository.absolute().name).strip("_").lower() or "repository"
 
 

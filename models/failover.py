@@ -29,7 +29,7 @@ class Failover:
     def __init__(
         self, name: str, models: Mapping[str, Sequence[Backend]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`name` describes all models; `models` are by role. Roles without models are not answered."""
+        """`name` describes all models; `models` maps roles to models. Roles without models are not answered."""
         self._name = name
         self._models = models
         self._clock = clock

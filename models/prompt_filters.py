@@ -199,9 +199,9 @@ def format_measurements(
 ) -> str:
     """Format one line per (dataset, condition, split): every value by name, in the order of recording.
 
-    With a plan, scores that it does not name are left out: a submission is scored by all applicable metrics. Values of
-    several runs are listed by name. With `before`, each value has its previous value and the difference; rows measured
-    only before follow.
+    With a plan, scores of metrics that it does not name are left out, since a submission is scored by all applicable
+    metrics. Values of several runs are listed by name. With `before`, each value has its previous value and the
+    difference; rows measured only before follow.
     """
     shown, old = _group_by_row(measurements, plan), _group_by_row(before, plan)
     lines = [_format_row(row, values, old.get(row, ())) for row, values in shown.items()]

@@ -57,7 +57,7 @@ class PendingCommands(NamedTuple):
 
 
 def send_command(run: Path, command: CommandReceived) -> Path:
-    """Write a command for the process that works on a run. Returns the file, which disappears once it is received."""
+    """Write a command for the process of a run. Returns the file, which disappears when it is received."""
     path = RunFolder(run).control / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
     write_file(path, CommandReceived(**replace_unencodable(command.model_dump())).model_dump_json())
     return path
@@ -105,7 +105,7 @@ def read_user_name() -> str:
 def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool) -> str | None:
     """Return the reason why a command would have no effect on a run in this state; None if it would have one.
 
-    `is_running`: a process works on the run.
+    `is_running`: a process is running the run.
     """
     verb = command.verb
     if state.started is None:

@@ -122,7 +122,7 @@ class FoundPaper(FrozenModel):
 
 
 class LiteratureSearch(FrozenModel):
-    """One executed query. `answered` lists the sources that answered, `silent` those that did not, with reasons."""
+    """One executed query. `answered` lists the sources that answered, `silent` the others with reasons."""
 
     query: str
     answered: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ def store_prompt(run: Path, text: str) -> None:
 
 
 def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup | None:
-    """Look up a question as asked, or as it would be asked now; None if it was not stored
+    """Look up a question as it was asked, or as it would be asked now; None if it was not stored
     (`models.keep_prompts=false`).
 
     Reads at most 16 MiB and follows no link within the run's folder.

@@ -198,7 +198,7 @@ class CellSchedule:
         return [cell for cell in self.waiting_alone if self._can_start(cell) and limit(cell) > 0]
 
     def compute_seconds_left(self) -> float:
-        """Return the job's compute seconds that are neither spent nor taken by running cells."""
+        """Return the job's compute seconds that are not spent or taken by running cells."""
         now = self.clock()
         return (
             self.job.timeout

@@ -116,7 +116,7 @@ def failure_from_flood(limit: int) -> Failure:
 
 
 def strip_colours(text: str) -> str:
-    """Remove terminal colours and replace what UTF-8 cannot encode with `?`."""
+    """Remove terminal colours and replace characters that UTF-8 cannot encode with `?`."""
     return replace_unencodable(_ANSI_PATTERN.sub("", text))
 
 

@@ -134,7 +134,7 @@ class FakeExecutor:
                 self._held_slots -= 1
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """Return nothing: there are no scorers."""
+        """Return nothing, since there are no scorers."""
         if self._closed.is_set():
             raise ExecutorError("the executor was closed")
         return ()

@@ -218,7 +218,7 @@ def round_four_digits(value: float) -> float:
 
 
 def _round_in_range(value: float, one: Hyperparameter) -> float:
-    """Round within the range, the ends of which may have more digits."""
+    """Round within the range, whose ends may have more digits."""
     assert one.low is not None and one.high is not None
     return min(max(round_four_digits(value), one.low), one.high)
 

@@ -64,7 +64,7 @@ class SearchError(Exception):
 
 @dataclass
 class Scheduler:
-    """Searches one stage after another. `perform` is injected: the search depends on neither kernels nor models.
+    """Searches one stage after another. `perform` is injected, so the search does not depend on kernels or models.
 
     Work in progress for an earlier stage continues after its end; the last stage ends when all work is done.
     """

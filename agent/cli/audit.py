@@ -64,7 +64,7 @@ MAX_SIMILAR_SHOWN = 20
 
 
 def format_run_audit(report: AuditReport) -> Iterator[Text]:
-    """Format the findings, one per line, then what was checked. Repeated findings are truncated."""
+    """Format the findings, one per line, then the number of checked items. Repeated findings are truncated."""
     same = Counter((finding.kind, finding.what) for finding in report.findings)
     printed = Counter[tuple[str, str]]()
     for finding in report.findings:

@@ -118,7 +118,7 @@ def count_slots(settings: Settings) -> int | None:
 
 
 def check_slots(settings: Settings) -> None:
-    """Refuse a GPU or a cluster that is not available, and warn if workers will have to wait.
+    """Refuse a GPU or a cluster that is not available, and warn if workers will need to wait.
 
     Raises: `GpuError`, `ClusterError`.
     """

@@ -30,7 +30,7 @@ class CodeReaderInputs(FrozenModel):
 
 
 class CodeReading(FrozenModel):
-    """Doubts about the code, and the verdict. The field of doubts precedes the verdict."""
+    """Doubts about the code, and the verdict. The field for doubts comes before the verdict."""
 
     doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
     verdict: Literal["honest", "doubtful", "dishonest"] = Field(

@@ -139,7 +139,7 @@ class CommonFailure(FrozenModel):
 
 
 class OmittedNodes(FrozenModel):
-    """Counts of the finished nodes that have no line of their own."""
+    """Counts of the finished nodes that have no separate line."""
 
     worked: int
     failed: dict[ErrorClass, int] = Field(default={}, description="error class -> number of nodes")
@@ -179,7 +179,7 @@ class AuthorInputs(StudyInputs):
     kind: NodeKind
     goal: str
     item: str = Field(default="", description="the agenda item or risk to work on, if any")
-    arm: str = Field(default="", description="the arm that this node has to improve, if any")
+    arm: str = Field(default="", description="the arm that this node must improve, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,

@@ -213,7 +213,9 @@ class RewriteStarted(FrozenModel):
 
 
 class PaperJudged(FrozenModel):
-    """The paper was judged after its release, without influence on it; or `why` says why there is no judgement."""
+    """The paper was judged after its release, which the judgement does not affect; or `why` says why there is no
+    judgement.
+    """
 
     type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None

@@ -105,7 +105,7 @@ class CommandReceived(FrozenModel):
 
 
 class CommandIgnored(FrozenModel):
-    """Files in `control/` had no effect: they were not commands, or arrived too late."""
+    """Files in `control/` had no effect because they were not commands or arrived too late."""
 
     type: Literal["command_ignored"] = "command_ignored"
     number: int
@@ -126,7 +126,7 @@ class LimitReached(FrozenModel):
 
 
 class ProviderOutage(FrozenModel):
-    """The provider of a model is down, or a quota is used up: no call is made until the given time."""
+    """The provider of a model is down or a quota is used up; no call is made until the given time."""
 
     type: Literal["provider_outage"] = "provider_outage"
     reason: str
@@ -143,7 +143,7 @@ class ProviderRecovered(FrozenModel):
 class ClockMoved(FrozenModel):
     """The machine's clock jumped relative to the process's monotonic clock: the machine slept, or its clock was set.
 
-    The run did not work during that time.
+    Nothing ran during that time.
     """
 
     type: Literal["clock_moved"] = "clock_moved"
@@ -170,14 +170,16 @@ class FoldersDeleted(FrozenModel):
 
 
 class StudiedLLMsAsked(FrozenModel):
-    """Usage of studied language models by experiments when a step of the run started (details: `record.llm_calls`)."""
+    """Usage of studied language models by experiments, as of the start of a step of the run (details:
+    `record.llm_calls`).
+    """
 
     type: Literal["subjects_asked"] = "subjects_asked"
     uses: tuple[StudiedLLMUsage, ...]
 
 
 class CampaignMembership(FrozenModel):
-    """The number of studies in the campaign of this run, recorded once its test data were scored
+    """The number of studies in the campaign of this run, recorded after its test data were scored
     (`record.campaign`).
     """
 
@@ -232,7 +234,7 @@ class PromptChanged(FrozenModel):
 
 
 class CallUnanswered(FrozenModel):
-    """A call got no usable answer, and the step continues without it."""
+    """A call got no usable answer, and the step continues without one."""
 
     type: Literal["unanswered"] = "unanswered"
     key: CallKey
@@ -241,7 +243,7 @@ class CallUnanswered(FrozenModel):
 
 
 class CostReserved(FrozenModel):
-    """The maximum cost of a call or attempt is reserved before it starts; recorded if a budget is set.
+    """The maximum cost of a call or attempt was reserved before its start; recorded if a budget is set.
 
     `CallAnswered`, `AttemptExecuted` or `ReservationReturned` settle it. The reservation of a killed call stays spent.
     """

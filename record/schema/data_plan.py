@@ -36,12 +36,12 @@ class MetricSpec(FrozenModel):
 
     @property
     def display_name(self) -> str:
-        """The title, otherwise the name in words."""
+        """The title, otherwise the name written as words."""
         return self.title or self.name.replace("_", " ")
 
     @property
     def is_comparative(self) -> bool:
-        """Whether a value compares predictions of several conditions, so that no single cell has such a value."""
+        """Whether a value compares predictions of several conditions, so that no single cell has it."""
         return self.formula.startswith("flip_rate")
 
 
@@ -141,12 +141,12 @@ class DatasetUse(FrozenModel):
     name: str = Field(description="its name in the catalogue")
     reason: str = ""
     answers: tuple[str, ...] = Field(
-        default=(), description="datasets of prior work that it corresponds to under another name"
+        default=(), description="datasets of prior work to which it corresponds under another name"
     )
 
 
 class SubmittedColumn(FrozenModel):
-    """A column that the experiment's code makes and submits with its predictions, one whole number per row, for
+    """A column that the experiment's code creates and submits with its predictions, one whole number per row, for
     metrics that read it."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
@@ -156,11 +156,11 @@ class SubmittedColumn(FrozenModel):
             "version of the input); groups: the number of the row's group, from 0"
         )
     )
-    description: str = Field(min_length=1, description="exactly what the code puts into it")
+    description: str = Field(min_length=1, description="its exact content, as created by the code")
 
 
 class OmittedCells(FrozenModel):
-    """Cells that a study omits on purpose: all that match. An empty name matches all cells; a level of one factor
+    """Cells that a study omits on purpose: all cells that match. An empty name matches all cells; a level of one factor
     matches all crossed levels that contain it.
     """
 
@@ -273,7 +273,7 @@ class DataPlan(FrozenModel):
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The measured levels, and the levels of each factor that they are crossed from."""
+        """The measured levels, and the levels of each factor from which they are crossed."""
         return (*self.levels, *(level for factor in self.factors for level in factor.levels))
 
     @property
@@ -292,15 +292,15 @@ class DataPlan(FrozenModel):
         return own or next((one.needs for one in self.arms if one.role == "method"), ResourceNeeds())
 
     def find_tuned_arm(self, arm: str) -> str:
-        """Return the compared arm whose tuned setting an arm runs with: itself, or the one that an ablation names (by
-        default the first method)."""
+        """Return the compared arm whose tuned setting an arm uses: itself or, for an ablation, the one that it names
+        (by default the first method)."""
         if arm in self.compared_arms:
             return arm
         named = next((one.setting_of for one in self.arms if one.name == arm), "")
         return named or next((one.name for one in self.arms if one.role == "method"), arm)
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
-        """Return the search dimensions of an arm; a conditional dimension follows the choice that it depends on."""
+        """Return the search dimensions of an arm; a conditional dimension follows the choice on which it depends."""
         return tuple(one for one in self.space if arm in (one.arms or self.compared_arms))
 
     def find_defaults(self, arm: str) -> HyperparameterSetting:
@@ -313,12 +313,12 @@ class DataPlan(FrozenModel):
 
     @property
     def untested_statements(self) -> tuple[str, ...]:
-        """Items that the idea asks for but this plan omits, each in words."""
+        """Descriptions of the items that the idea asks for but this plan omits."""
         return (*self.untested, *map(str, self.omitted), *map(str, self.left_out))
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The names of the levels; a single empty name if the plan has none."""
+        """The names of the levels; a single empty name if the plan has no levels."""
         return tuple(level.name for level in self.levels) or ("",)
 
 
@@ -350,7 +350,7 @@ class DatasetFacts(FrozenModel):
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
-    form: str = Field(default="", description="content of `x` in words, if it is not an array of float32 or tokens")
+    form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
@@ -419,7 +419,7 @@ MAX_STEPS = 2**53
 
 
 class Measurement(FrozenModel):
-    """One measured value. `grade` states who computed it, and from which data (docs/evidence.md)."""
+    """One measured value. `grade` states what computed the value, and from which data (docs/evidence.md)."""
 
     name: str
     value: float
@@ -457,7 +457,7 @@ class Measurement(FrozenModel):
 class ResampledInterval(FrozenModel):
     """How a paired difference or effect varies with the test examples, for the mean over replicates.
 
-    `reason` says why nothing was computed, if nothing was.
+    If nothing was computed, `reason` says why.
     """
 
     key: str = Field(description="key of the difference or effect")

@@ -126,7 +126,7 @@ class RunTask(FrozenModel):
 
 
 def build_summary_task(stage: StageName) -> RunTask:
-    """Return the task of reporting on a stage; part of the search, since it overlaps the next stage."""
+    """Return the task of reporting on a stage, which is part of the search, since it overlaps with the next stage."""
     return RunTask(task=f"summary of {stage}")
 
 

@@ -1,4 +1,4 @@
-"""Figures: facts from their live matplotlib objects, their reviews, and their place in the paper."""
+"""Figures: facts from their live matplotlib objects, their reviews, and their places in the paper."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "dat
 
 
 def rename_old_verdict(word: object) -> object:
-    """Return the verdict that a word of an older record stands for; other words as they are."""
+    """Return the verdict that a word in an older record stands for; other words are returned unchanged."""
     return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
 
 
 class Effect(FrozenModel):
-    """A number that the study estimates, and the smallest size that matters."""
+    """A number that the study estimates, and the smallest size of it that matters."""
 
     estimand: str = Field(
         min_length=1,
@@ -78,7 +78,7 @@ class Effect(FrozenModel):
 
     @property
     def claim_text(self) -> str:
-        """What is claimed of the estimand: `at least 0.03`."""
+        """The claim about the estimand: `at least 0.03`."""
         if self.claim == "positive":
             return "above zero"
         return f"within plus and minus {self.limit:g}" if self.claim == "within" else f"{self.claim} {self.limit:g}"
@@ -206,7 +206,7 @@ class EffectDecision(FrozenModel):
 
 
 class HypothesisDecision(FrozenModel):
-    """The decision on a hypothesis: supported if all its effects are, refuted if one is."""
+    """The decision on a hypothesis: supported if all its effects are supported, refuted if one is refuted."""
 
     hypothesis: Hypothesis
     parts: tuple[EffectDecision, ...]

@@ -48,7 +48,7 @@ SELECTION_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "
 
 
 class BranchStep(FrozenModel):
-    """A node on the path from the root to a stage's best: its change and its plan."""
+    """A node on the path from the root to a stage's best node: its change and its plan."""
 
     node: str
     stage: StageName
@@ -201,7 +201,7 @@ class PlotRun(FrozenModel):
 
 
 class SoundnessCheck(FrozenModel):
-    """A condition for a node's numbers to have the meaning stated in its plan, and whether it held."""
+    """A condition that must hold for a node's numbers to mean what its plan states, and whether it held."""
 
     name: str = Field(description="the property that was checked, in a few words")
     outcome: Literal["passed", "failed", "unclear"]
@@ -283,7 +283,7 @@ class Node(FrozenModel):
 
     @property
     def is_trial(self) -> bool:
-        """Whether the node tries settings, so only its cells have values."""
+        """Whether the node tries settings, so that only its cells have values."""
         return self.kind == "trial" or (self.kind == "rung" and self.parent is None)
 
     @property
@@ -319,7 +319,7 @@ def iterate_retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:
 
 
 def describe_limit_change(first: Attempt, second: Attempt) -> str:
-    """Describe the limits of an attempt compared with those of the previous one."""
+    """Describe the limits of an attempt compared with those of the previous attempt."""
     given: list[str] = []
     if second.limit is not None and first.limit is not None and second.limit > first.limit:
         given.append(f"with a limit of {second.limit:.0f} s instead of {first.limit:.0f} s")

@@ -163,7 +163,7 @@ class RemovedPassage(FrozenModel):
 
 
 class AuditFacts(FrozenModel):
-    """Objective findings of a program about a paper; shown next to the scores, and to the judge."""
+    """Objective findings of a program about a paper; shown next to the scores and to the judge."""
 
     against: str = Field(
         description="the basis of comparison: the paper's record, its result files, or the paper itself"
@@ -232,7 +232,7 @@ class ResultsOrigin(FrozenModel):
 
 
 class Judgement(FrozenModel):
-    """The judgement of a paper by a rubric. Every score was given by the judge; none was filled in by the program."""
+    """The judgement of a paper by a rubric. The judge gave every score; the program filled in none."""
 
     paper: str = Field(description="judged file; in a run, relative to the run's folder")
     paper_sha256: str

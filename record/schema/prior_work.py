@@ -1,4 +1,4 @@
-"""Prior work as data: items that the closest papers used, each with a quote, and items that several of them share."""
+"""Prior work as data: items used by the closest papers, each with a quote, and items that several of them share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PriorPaper(FrozenModel):
 
 
 class SharedPriorUse(FrozenModel):
-    """A dataset or baseline that two papers or more used."""
+    """A dataset or baseline used by at least two papers."""
 
     what: UseKind
     name: str
@@ -75,7 +75,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _build_keys(name: str) -> tuple[set[str], set[str]]:
-    """Return the normalised forms of a name, including text in brackets; and the initials of three or more words."""
+    """Return the normalised forms of a name, including text in brackets and the initials of three or more words."""
     parts = [_split_words(part) for part in (re.sub(r"\([^()]*\)", " ", name), *re.findall(r"\(([^()]*)\)", name))]
     return (
         {"".join(words) for words in parts if words},
@@ -110,7 +110,7 @@ def is_named_in_quote(use: PriorUse) -> bool:
 
 
 def collect_shared_uses(papers: Sequence[PriorPaper]) -> tuple[SharedPriorUse, ...]:
-    """Return the datasets and baselines that two papers or more used, in order of appearance."""
+    """Return the datasets and baselines used by at least two papers, in order of appearance."""
     found: list[tuple[PriorUse, dict[str, None]]] = []
     for title, use in ((one.title, use) for one in papers for use in one.uses if use.what in ("dataset", "baseline")):
         titles = next(

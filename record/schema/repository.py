@@ -3,8 +3,8 @@
 A `tree` is identified by its git id, so equal files have equal trees, independent of the commits and patches that led
 to them.
 
-Source: AblateCell (arXiv; sections on reproduction and ablation), and docs/repositories.md for points that it leaves
-open.
+Source: Source: AblateCell (arXiv; sections on reproduction and ablation); docs/repositories.md covers the points that
+it leaves open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RepositoryCommand(FrozenModel):
 
 
 class RepositoryEdit(FrozenModel):
-    """A string in a file, which must occur exactly once, and its replacement. Without `old`: a new file."""
+    """A string in a file, which must occur exactly once, and its replacement. Without `old`, it is a new file."""
 
     path: str
     old: str = ""
@@ -85,7 +85,7 @@ RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env"]
 
 
 class RepositoryRepair(FrozenModel):
-    """One change that lets the command get further than before."""
+    """One change that makes the command get further than before."""
 
     kind: RepairKind
     reason: str

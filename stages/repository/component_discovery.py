@@ -350,7 +350,7 @@ class _ComponentFinder:
         return [name for every in names for name in every] if len(names) > 1 else []
 
     def _list_calls(self, node: ast.expr) -> set[str]:
-        """Return the names of called functions; for an instance, also those of its class."""
+        """Return the names of called functions; for an instance, include those of its class."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
         return {
             name

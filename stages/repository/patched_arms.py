@@ -221,9 +221,7 @@ class PatchBuilder:
         for arm in dict.fromkeys(required):
             made = arms.get(arm, ArmCode())
             if (other := seen.get((made.words, made.patch))) is not None:
-                raise SourceTreeError(
-                    f"arm {arm} is the same as {other}: it has neither command words nor a patch of its own"
-                )
+                raise SourceTreeError(f"arm {arm} is the same as {other}: it has no command words and no patch")
             seen[made.words, made.patch] = arm
 
 

@@ -51,7 +51,7 @@ _NAMED_TYPES: tuple[type, ...] = (
 
 
 class NotComparable(Exception):
-    """A function depends on a value that cannot be compared. The message names it."""
+    """Raised when a function depends on a value that cannot be compared. The message names it."""
 
 
 def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:
