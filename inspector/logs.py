@@ -56,8 +56,8 @@ def read_logs(
 ) -> Iterator[LogLine | None]:
     """Yield the lines of a run or of one node; with `every`, all events, otherwise all except small steps.
 
-    `last` limits the existing lines. With `follow`, continue until no process is running the run. None means that all
-    current lines have been yielded. Raises `RecordError`.
+    `last` limits the existing lines. With `follow`, continue until no process is working on the run. None means that
+    all current lines have been yielded. Raises `RecordError`.
     """
     reader = _LogTail(RunFollower(run), node, every=every)
     yield from deque(reader.read_new(), maxlen=last)

@@ -20,7 +20,7 @@ from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 
 PROCESS_CHECK_SECONDS = 1.0
-"""Seconds between checks for the process that works on the run."""
+"""Seconds between checks for the process that is working on the run."""
 MISSES_BEFORE_ENDED = 2
 """Number of consecutive checks without a process that make the run count as ended."""
 
@@ -53,7 +53,7 @@ class RunFollower:
             yield self.seq, event, at
 
     def is_running(self) -> bool:
-        """Return whether a process was running the run at the last check."""
+        """Return whether a process was working on the run at the last check."""
         now = self._clock()
         if now - self._looked >= PROCESS_CHECK_SECONDS:
             self._looked = now

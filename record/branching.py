@@ -119,7 +119,7 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
 
 
 def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
-    """Write the log of a run that no process is running yet; on a network filesystem it is written as JSON lines.
+    """Write the log of a run that no process is working on yet; on a network filesystem it is written as JSON lines.
 
     Raises `OSError`, `RecordError`.
     """

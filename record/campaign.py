@@ -40,7 +40,7 @@ class CampaignTerms(FrozenModel):
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
     seconds: float | None = Field(
-        default=None, description="wall-clock limit of the campaign, counted while a process is running it"
+        default=None, description="wall-clock limit of the campaign, counted while a process is working on it"
     )
     keep: int | None = Field(
         default=None, ge=1, description="number of runs that continue after the preliminary stage; None: all"
@@ -237,7 +237,7 @@ class CampaignState:
             and self._last is not None
         ):
             self.active_seconds += max(0.0, at - self._last)
-        # these three events may be written while no process works on the campaign
+        # these three events may be written while no process is working on the campaign
         if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
             self._last, self.ended = at, None
         match event:

@@ -47,7 +47,7 @@ class LockOwner(FrozenModel):
 
 
 class RunLockedError(UsageError):
-    """Raised when another process is already running this run."""
+    """Raised when another process is already working on this run."""
 
 
 @contextmanager

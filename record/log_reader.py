@@ -189,7 +189,7 @@ def write_snapshot(run: Path, target: Path) -> float:
 
 
 def write_database(path: Path, rows: Iterable[LogRow]) -> None:
-    """Create the log of a run that no process is running yet. Raises `RecordError`."""
+    """Create the log of a run that no process is working on yet. Raises `RecordError`."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA page_size=4096")

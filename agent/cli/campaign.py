@@ -345,7 +345,9 @@ def add_to_queue(args: QueueAdd) -> int:
 
 
 def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
-    """If no process runs the campaign, record the ideas and return True; otherwise queue them for that process."""
+    """If no process is working on the campaign, record the ideas and return True; otherwise queue them for that
+    process.
+    """
     try:
         with acquire_lock(folder):
             log = CampaignLog(folder)

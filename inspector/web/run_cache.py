@@ -55,7 +55,7 @@ class CachedRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process was running the run at the last check."""
+        """Whether a process was working on the run at the last check."""
         return self._follower.process is not None
 
     def refresh(self) -> int:

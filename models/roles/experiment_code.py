@@ -40,7 +40,7 @@ MeasuredRate = Annotated[ComputeRate | None, EnvironmentField(None)]
 
 
 class StudyInputs(FrozenModel):
-    """Inputs shared by every role that works on the whole study; their prompts begin with `_study.md`."""
+    """Inputs shared by every role that deals with the whole study; their prompts begin with `_study.md`."""
 
     idea: Idea
     data_plan: DataPlan
