@@ -109,7 +109,7 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
 
 
 def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
-    """Return the seeds of replicates that serve to plan the number of fresh seeds.
+    """Return the seeds of replicates that are used to plan the number of fresh seeds.
 
     None where a limit ended the stage: time is so short that the fresh seeds need all of it, whatever their spread.
     """

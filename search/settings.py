@@ -73,8 +73,9 @@ class SearchSettings(FrozenModel):
     max_seeds: int = Field(
         default=100,
         ge=0,
-        description="maximum fresh seeds of reported results, if the spread between planning seeds requires "
-        "more than agenda.num_seeds and there is time for them",
+        description="maximum number of fresh seeds for reported results, if the spread between planning seeds "
+        "requires more "
+        "than agenda.num_seeds and there is time for them",
     )
     planned_ablations: int = Field(
         default=5,

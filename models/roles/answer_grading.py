@@ -1,7 +1,7 @@
 """Grade an answer to a research question on a repository: its design, change, conclusion and conduct.
 
 Every graded item has an id and is answered exactly once; the program looks up quotes, counts and decides.
-Source: Source: EXP-Bench (2025), section 3 and appendix, for the graded items; the prompts are not copied.
+Source: EXP-Bench (2025), section 3 and appendix, for the graded items; the prompts are not copied.
 """
 
 from __future__ import annotations

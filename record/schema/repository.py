@@ -3,7 +3,7 @@
 A `tree` is identified by its git id, so equal files have equal trees, independent of the commits and patches that led
 to them.
 
-Source: Source: AblateCell (arXiv; sections on reproduction and ablation); docs/repositories.md covers the points that
+Source: AblateCell (arXiv; sections on reproduction and ablation); docs/repositories.md covers the points that
 it leaves open.
 """
 

@@ -2,7 +2,7 @@
 
 An effect is positive if the component helps, regardless of the metric's direction. A failed run gives no pair; it is
 never counted as zero. Effects are assumed to be independent and roughly normal, like all intervals of
-`record.claims.estimates`. Source: Sources: Source: AblateCell for the importance metrics; `docs/repositories.md` lists
+`record.claims.estimates`. Source: AblateCell for the importance metrics; `docs/repositories.md` lists
 the others.
 """
 

@@ -10,7 +10,7 @@ the result is added to something.
 Functions that all data pass through are plumbing; functions that do not affect predictions or the loss are decoys.
 Both are listed with reasons and never ablated. No model is needed; names decide only if the use of a value does not.
 Limits: compiled code, generators and processes other than the traced ones are not covered. Meaning is not covered
-either: the rules may select a function that nobody would ablate. Source: Source: AblateCell, component inventory (built
+either: the rules may select a function that nobody would ablate. Source: AblateCell, component inventory (built
 by a model there).
 """
 
