@@ -200,8 +200,8 @@ def build_lock(state: RunState, settings: SearchSettings, *, affordable: float =
     """Build the lock of the program to confirm, if its stage has ended and there is no lock yet.
 
     It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
-    was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
-    fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
+    was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is chosen so that three of
+    them fit (`FIRST_LOOK_SHARE`). It continues beyond the planned seeds, since a pilot only estimates their number.
     """
     stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
