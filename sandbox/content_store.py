@@ -167,8 +167,9 @@ def share_run(run: RunFolder, store: ContentStore) -> None:
 
 
 def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield relative names and paths of all files and links, in order; a single file yields itself with an empty"
-    "name."""
+    """Yield relative names and paths of all files and links, in order; a single file yields itself with an empty
+    name.
+    """
     if not path.is_dir():
         yield "", path
         return

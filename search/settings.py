@@ -25,7 +25,7 @@ class StageLimits(FrozenModel):
     """Hard limits of one stage, including all its attempts. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(
-        default=12, ge=1, description="maximum search nodes: drafts, debugs, improvements, tunings, ablations"
+        default=12, ge=1, description="maximum number of search nodes: drafts, debugs, improvements, tunings, ablations"
     )
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit"
@@ -34,7 +34,7 @@ class StageLimits(FrozenModel):
         default=None,
         ge=0,
         description="replicates per target; None: search.num_seeds; for a node that later stages change, seeds used "
-        "to plan"
+        "to plan "
         "the number of fresh seeds (None: at most three in tuning, none in preliminary)",
     )
 

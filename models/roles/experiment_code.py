@@ -183,7 +183,7 @@ class AuthorInputs(StudyInputs):
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan says that its arms answer the item; if"
+        description="whether the plan says that its arms answer the item; if "
         "so, the author may reply that nothing is worth trying",
     )
     others: tuple[Ablation, ...] = Field(

@@ -276,7 +276,7 @@ class ResultsAnswer(FrozenModel):
         default="",
         max_length=600,
         description=(
-            "one passage of what you were shown (facts, log, code or paper), at least twelve characters, "
+            "one passage of the material (facts, log, code or paper), at least twelve characters, "
             "copied word "
             "for word; empty if you cannot tell"
         ),

@@ -474,7 +474,7 @@ class ResampledInterval(FrozenModel):
         default=(),
         description=(
             "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
-            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and"
+            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and "
             "their covariance; empty in older records"
         ),
     )

@@ -136,7 +136,7 @@ class Hypothesis(FrozenModel):
     presupposes: str = Field(
         default="",
         exclude_if=lambda value: value == "",
-        description="id of a hypothesis without which this one has no meaning; it is tested after that one",
+        description="id of a hypothesis without which this one makes no sense; this one is tested after it",
     )
     outcomes: PossibleOutcomes | None = Field(
         default=None,

@@ -231,7 +231,7 @@ class HonestyFinding(FrozenModel):
     sign: Literal["", "run", "reader"] = Field(
         default="",
         description=(
-            "source of a sign of dishonest code, which counts only with a sign from another source; empty: nota sign"
+            "source of a sign of dishonest code, which counts only with a sign from another source; empty: not a sign"
         ),
     )
     file: str = "experiment.py"
