@@ -57,7 +57,7 @@ LARGE_REPOSITORY_GB = 2.0
 
 @dataclass(frozen=True)
 class AblationRequest:
-    """The repository to ablate, and the options of the ablation. `command` has {seed} in place of the seed."""
+    """The repository to ablate, and the options of the ablation. `command` contains {seed} in place of the seed."""
 
     repository: str
     command: tuple[str, ...] = ()
@@ -81,12 +81,12 @@ class AblationRequest:
 
     @property
     def recorded_terms(self) -> dict[str, object]:
-        """Return the request as recorded, to recognise the same request later."""
+        """Return the request as it is recorded, so that the same request is recognised later."""
         return json.loads(json.dumps(asdict(self)))
 
 
 def _read_later_terms(terms: Mapping[str, object]) -> dict[str, object]:
-    """Return the terms that may differ when a folder is continued: whether ablations follow the baseline."""
+    """Return the option that may differ when a folder is continued: whether ablations follow the baseline."""
     return {name: terms[name] for name in ("reproduce_only", "accept_baseline")}
 
 
@@ -125,7 +125,7 @@ def ablate_repository(
 
 
 def _has_recorded_work(folder: Path) -> bool:
-    """Check whether a run or a billed answer was recorded; if so, the folder is kept for resuming."""
+    """Return whether a run or a billed answer was recorded, so that the folder is kept for resuming."""
     if not (folder / ABLATION_LOG_FILE).exists():
         return False
     state = fold_events(read_events(folder / ABLATION_LOG_FILE))

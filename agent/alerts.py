@@ -1,7 +1,7 @@
 """Alerts about a run, sent to a webhook and a command on finish, pause, failure and limits.
 
 Each alert is sent from its own thread within `TIMEOUT_SECONDS`; failed deliveries are logged and never stop a run. At
-its end, a run waits that long for its last alerts.
+its end, a run waits up to `TIMEOUT_SECONDS` for its last alerts.
 
 Limits: delivery is not guaranteed; a `kill -9` sends nothing.
 """

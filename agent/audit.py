@@ -152,7 +152,7 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
 
 
 def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Check that every node's code is the recorded code, also in the copies next to its results."""
+    """Check that every node's code is the recorded code, including the copies next to its results."""
     for node in state.nodes.values():
         if not node.source_sha256:
             continue
@@ -173,7 +173,7 @@ def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> N
 
 
 def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Check that every executed cell has its folder, and that nodes agree with the executions of their cells."""
+    """Check that every executed cell has a folder, and that nodes agree with the executions of their cells."""
     if state.cells or state.required_cells:
         report.counts["cells"] += len(state.cells)
     for run in state.cells:
@@ -277,7 +277,7 @@ def _evaluated_values(place: Path, attempt: Attempt, tests: Sequence[Measurement
 
 
 async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Check that the paper is the one generated from the record, and that everything in it is bound."""
+    """Check that the paper is identical to the one generated from the record, and that everything in it is bound."""
     assert state.started is not None
     settings = override_settings(state.started.settings, state.overrides)
     material = PaperContext(state, folder, settings.paper, paper_notice(state), describe_isolation_for_readers(state))

@@ -1,10 +1,10 @@
 """Create a new run that continues from any point of another run. Its folder is created completely or not at all.
 
-The parent is only read, whatever its state. The folder is created under a hidden name and renamed once its log is
-complete, so that an interruption leaves only the hidden folder. The branch is then an ordinary run, which
+The parent is only read, never changed, whatever its state. The folder is created under a hidden name and renamed once
+its log is complete, so that an interruption leaves only the hidden folder. The branch is then an ordinary run, which
 `agent.run.resume_run` resumes.
 
-Limits: a branch may make the same choices as its parent; it has its own seed, but not all choices are random.
+Limits: a branch may make the same choices as its parent; it has its own seed, but some choices are not random.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from labwright.stages.paper import template
 
 @dataclass(frozen=True)
 class BranchOrigin:
-    """The parent of a branch: its rows up to the point, the state there, and the user's later marks on copied nodes,
-    which also apply to the branch."""
+    """The parent of a branch: its rows up to the branch point, the state there, and the user's later marks on copied
+    nodes, which apply to the branch too."""
 
     folder: RunFolder
     point: str

@@ -105,7 +105,7 @@ def open_studied_llms(settings: Settings, folder: Path, *, replay: bool = False)
 
 
 def open_model(settings: ModelSettings, log: Recorder | None = None) -> Models:
-    """Open the models of some settings without a budget. Usage is recorded in `log`; answers are not kept unless
+    """Open the models of some settings without a budget. Usage is recorded in `log`; answers are kept only if
     recorded.
 
     Raises: `ModelConfigError`.

@@ -1,11 +1,11 @@
 """Run several ideas under a shared budget; each run is a separate process, so that failures are isolated.
 
 This process alone decides which runs start and with which allowance, and writes the campaign's record; the cost and the
-end of a run are read from the run's own record. This process does not manage slots: each run requests experiments as if
-it had all of them. After an interruption, a new process waits for runs that are still alive, since each holds a lock
-that ends with its process.
+outcome of a run are read from the run's own record. This process does not manage slots: each run requests experiments
+as if it had all of them. After an interruption, a new process waits for runs that are still alive, since each holds a
+lock that ends with its process.
 
-Limits: the allowance of a run does not grow when others end; runs that start later get what they leave.
+Limits: the allowance of a run does not grow when others end; runs that start later get the unused allowance.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ CampaignListener = Callable[[CampaignEvent], None]
 
 
 class CampaignItem(NamedTuple):
-    """An idea from a file, a topic to generate ideas for, or the reason why an entry is neither. `settings` is its
-    own YAML file.
+    """An idea from a file, a topic for which to generate ideas, or the reason why an entry is neither. `settings` is a
+    separate YAML file for it.
     """
 
     name: str
@@ -138,7 +138,7 @@ def to_slug(name: str) -> str:
 
 
 def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: CampaignTerms, folder: Path) -> None:
-    """Create the folder of a campaign. Raises `UsageError` if that is not possible; then nothing is left behind."""
+    """Create the folder of a campaign. Raises `UsageError` if that is not possible, and leaves nothing behind."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"{folder} is not empty: choose another --out"
@@ -206,7 +206,7 @@ def enqueue(log: CampaignLog, item: CampaignItem) -> None:
 
 
 def save_settings(folder: Path, item: CampaignItem) -> None:
-    """Save the full settings of an idea that has its own. Raises `SettingsError`."""
+    """Save the full settings of an idea that has its own settings file. Raises `SettingsError`."""
     if item.settings is not None:
         whole = override_from_file(compose_settings(config=folder / CONFIG_FILE, environment={}), item.settings)
         write_file(folder / IDEAS_FOLDER / f"{item.name}.yaml", settings_to_yaml(whole))
@@ -366,8 +366,8 @@ def share_options(share: RunAllowance) -> list[str]:
 
 
 def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps:
-    """Compute all that a run spent or may have spent. `subjects` is the cost of its exchanges, which its events report
-    late."""
+    """Compute everything that a run spent or may have spent. `subjects` is the cost of its exchanges with studied
+    models, which events report late."""
     spent, subjects = state.spent_cost, subjects or Cost()
     subject_tokens = sum(one.input_tokens + one.output_tokens for one in state.llm_usage)
     return keep_limited(
@@ -402,7 +402,7 @@ def read_last_line(folder: Path, name: str) -> str:
 
 @dataclass
 class CampaignRunner:
-    """Works on a campaign until nothing is left to do or a stop is requested."""
+    """Runs a campaign until nothing is left to do or a stop is requested."""
 
     folder: Path
     jobs: CampaignJobs
@@ -418,7 +418,7 @@ class CampaignRunner:
     """Name -> time of the last end of its job."""
 
     def run(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
-        """Work to the end; `first` is recorded first. Raises `UsageError`, `RunLockedError`."""
+        """Run the campaign to its end; `first` is recorded first. Raises `UsageError`, `RunLockedError`."""
         with acquire_lock(self.folder), self._handling_signals():
             (self.folder / STOP_FILE).unlink(missing_ok=True)
             self._log = CampaignLog(self.folder)
@@ -465,7 +465,7 @@ class CampaignRunner:
         return left is None or left > 0
 
     def _import_queued(self) -> None:
-        """Add the ideas queued since the last look, one per file."""
+        """Add the ideas queued since the last call, one per file."""
         for file in sorted((self.folder / QUEUE_FOLDER).glob("*.json")):
             for one in read_campaign_ideas([file]):
                 if one.name not in self.state.entries:
@@ -561,7 +561,7 @@ class CampaignRunner:
     # --- ending -----------------------------------------------------------------------------------------------------
 
     def _request_stop(self) -> None:
-        """Start nothing more, and ask every job to end gracefully."""
+        """Start no further jobs, and ask every job to end gracefully."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._handle_signal(signal.SIGINT)

@@ -33,7 +33,7 @@ def find_disagreements(state: RunState) -> Iterator[tuple[str, str]]:
 
 
 def _check_reused_cell(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
-    """Yield what is wrong with a reused cell."""
+    """Yield the faults of a reused cell."""
     if key not in state.required_cells[name].keys:
         yield f"it reuses {run} for a cell that it does not require"
     if run not in state.cells:
@@ -64,8 +64,8 @@ def _check_cell_line(state: RunState, node: Node, line: CellOutcomeLine, key: st
 
 
 def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
-    """Yield differences between the values and arrays of an attempt and those its cells measured. Values of trials stay
-    in cells."""
+    """Yield differences between the values and arrays of an attempt and those measured by its cells. Values of trials
+    are stored only in cells."""
     runs = [
         state.cells[line.id][1]
         for line in attempt.cells

@@ -24,7 +24,9 @@ from labwright.sandbox.scorers import parse_scorers, read_scorer
 
 
 def add_idea_data(settings: Settings, idea: Idea, folder: Path) -> Settings:
-    """Add the data of the idea, relative to its file's folder, to the settings; on equal names the settings win."""
+    """Add the idea's data to the settings, with paths relative to the idea file's folder; if names are equal, the
+    settings win.
+    """
     known = {spec.name for spec in settings.data}
     brought = [spec for spec in parse_idea_specs(idea.datasets, folder) if spec.name not in known]
     return settings.model_copy(update={"data": (*settings.data, *brought)})
@@ -40,7 +42,7 @@ def list_sources(settings: Settings) -> DatasetSources:
 
 
 def dataset_name(repository: Path) -> str:
-    """Return the name of a repository's data in a plan: its folder's name, made a valid name."""
+    """Return the name of a repository's data in a plan: its folder's name, converted to a valid name."""
     return re.sub(r"[^A-Za-z0-9]+", "_", repository.absolute().name).strip("_").lower() or "repository"
 
 
@@ -88,7 +90,7 @@ def check_scorers(settings: Settings) -> None:
 def check_unchanged(settings: Settings) -> None:
     """Raise `DatasetError` if the user's data changed since the run started, or a folder used by path is missing.
 
-    A missing file is no problem, since the run has its own copy.
+    A missing file is not an error, since the run has its own copy.
     """
     for spec in settings.data:
         if spec.path is not None and (spec.path.exists() or spec.task == "none"):

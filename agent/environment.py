@@ -1,4 +1,4 @@
-"""Environment of a run: versions, devices, and its disclosure in the paper."""
+"""The environment of a run: versions, devices, and their disclosure in the paper."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def describe_isolation_for_readers(state: RunState) -> str:
 
 
 def paper_notice(state: RunState) -> str:
-    """Return the statement on the paper's origin for its first page."""
+    """Return the statement on the origin of the paper for its first page."""
     assert state.started is not None
     ran = (
         "Experiments ran without isolation."

@@ -138,7 +138,7 @@ def _sum_tokens(rows: Sequence[CostRow], side: int) -> Amount:
 
 
 def _sum_amounts(amounts: Sequence[Amount | None]) -> Amount | None:
-    """Return the sum; None if one is unknown."""
+    """Return the sum; None if any term is unknown."""
     known = [one for one in amounts if one is not None]
     if len(known) < len(amounts):
         return None

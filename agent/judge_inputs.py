@@ -1,9 +1,9 @@
 """Collect the material for the judge of a paper: what was executed, the audit, task, log, result files, code, and page
 images.
 
-`scientist judge` and `python -m labwright.evals.invented_papers` both build their cases here, so judges see the same
-material. A model checks all of it for prompt injection before images are rendered. In the view `paper`, the judge gets
-the paper alone, like a reader: no code, log, record or audit.
+`scientist judge` and `python -m labwright.evals.invented_papers` both build their cases here, so that judges see the
+same material. A model checks all of it for prompt injection before images are rendered. In the view `paper`, the judge
+gets only the paper, like a reader: no code, log, record or audit.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ async def attach_evidence(
     *,
     read_images: bool = True,
 ) -> JudgeCase:
-    """Add the given material to the case, as its view requires, checked for prompt injection by the first of the
-    `readers` that answers. Page images are rendered if `read_images`. Raises `JudgeError`, `TexError`."""
+    """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
+    for prompt injection. Page images are rendered if `read_images`. Raises `JudgeError`, `TexError`."""
     task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
     if materials.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")

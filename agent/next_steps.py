@@ -1,4 +1,4 @@
-"""Describe the next steps of a run and estimate their cost. Nothing is decided or written.
+"""Describe the next steps of a run and estimate their cost. This decides and writes nothing.
 
 The next action comes from the search policy, applied to a snapshot of the current state. A new result may change it,
 and a time limit of the stage may prevent a node that is named here.
@@ -40,7 +40,7 @@ BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
 
 
 def find_next_steps(state: RunState) -> NextSteps:
-    """Describe the next steps of a run; without readable settings, only those of its phase."""
+    """Describe the next steps of a run; if the settings cannot be read, only those of its phase."""
     settings, stage = _read_settings(state), state.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
     steps = tuple(
@@ -115,7 +115,7 @@ def _describe_action(action: SearchAction, stage: StageName) -> str:
 
 
 def _describe_design(state: RunState, settings: Settings) -> str:
-    """Describe the seeds that the pilot suggests and what a smaller design could decide; used from the pilot until
+    """Describe the seeds that the pilot suggests, and what a smaller design could decide, from the pilot until
     the lock.
     """
     stage = state.stage
@@ -184,7 +184,7 @@ def _describe_step(state: RunState, phase: Phase) -> str:
 def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     """Estimate the cost from now to the end of a run: the forecast for its settings minus the work done.
 
-    None before the data plan, after the end, and if the settings cannot be read.
+    None before there is a data plan, after the end, or if the settings cannot be read.
     """
     settings = _read_settings(state)
     if settings is None or state.data_plan is None or state.phase == "done":

@@ -58,17 +58,17 @@ def read_plan(path: Path) -> DataPlan:
 
 
 def find_review_path(plan: Path) -> Path:
-    """Return where the review of a plan file is kept."""
+    """Return the path of the review of a plan file."""
     return plan.with_suffix(".review.json")
 
 
 def read_review(path: Path, plan: DataPlan) -> ProtocolReviewed | None:
-    """Read the review that a dry run kept beside a plan file; None if there is none of exactly this plan."""
+    """Read the review that a dry run saved next to a plan file; None if there is none for exactly this plan."""
     kept = find_review_path(path)
     try:
         review = ProtocolReviewed.model_validate_json(kept.read_bytes()) if kept.is_file() else None
     except (OSError, ValidationError):
-        raise UsageError(f"{kept} is not a review: delete it, and the plan is reviewed again") from None
+        raise UsageError(f"{kept} is not a valid review: delete it to have the plan reviewed again") from None
     return review if review is not None and review.outcome == plan else None
 
 

@@ -1,4 +1,4 @@
-"""Answer a research question about a repository, from its file to a report: folder, lock and log.
+"""Answer a research question about a repository, from the question file to the report: folder, lock and log.
 
 The log is `question.db`; it is not the log of a run, and commands for runs ignore it. Repeating the same task resumes
 it.
@@ -59,7 +59,7 @@ MAX_QUESTION_BYTES = 100_000
 
 
 def read_question(file: Path) -> ResearchQuestion:
-    """Read a question file: Markdown is the question itself, TOML has its fields. Raises `UsageError`."""
+    """Read a question file: A Markdown file contains just the question, a TOML file its fields. Raises `UsageError`."""
     try:
         if file.stat().st_size > MAX_QUESTION_BYTES:
             raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give only the question")
@@ -246,7 +246,7 @@ def build_work_record(state: RunState) -> dict[str, Any]:
 
 
 def format_report(state: RunState) -> str:
-    """Format the report as Markdown; only design and conclusion are written by a model."""
+    """Format the report as Markdown; a model wrote only the design and the conclusion."""
     code, lines = state.repository_state, list[str]()
     taken, designed, done = code.imported, code.question_design, code.question_answer
     assert taken is not None and done is not None

@@ -55,11 +55,11 @@ def start_run(
     plan: DataPlan | None = None,
     review: ProtocolReviewed | None = None,
 ) -> int:
-    """Create a run of an idea and work on it to its end. Returns the exit code.
+    """Create a run of an idea and execute it to its end. Returns the exit code.
 
     `plan`, `review`: the plan, if the user gave one, and the review of exactly that plan, if a dry run made it.
 
-    Raises on invalid settings before anything is created; then nothing is left behind.
+    Invalid settings raise an error before anything is created, so nothing is left behind.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
     check_budget(settings)

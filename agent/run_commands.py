@@ -3,7 +3,7 @@
 Each command is committed before it is applied, and its file is deleted afterwards; a file named by an event is not
 processed again. Ignored commands are reported in an event.
 
-The program itself pauses a run by such a command while the disk is nearly full.
+The program pauses a run with such a command while the disk is nearly full.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class CommandHandler:
             self.recorder.append(CommandIgnored(number=len(problems), messages=tuple(problems[:MAX_PROBLEMS_LISTED])))
 
     def pause_on_full_disk(self, min_free_gb: float) -> None:
-        """Pause the run while its disk has less free space than this (10^9 bytes), and resume it afterwards.
+        """Pause the run while its disk has less free space than this (10^9 bytes), then resume it.
 
-        Resuming needs 10 % more, so that a run does not alternate. Raises `RecordError`, `OSError`.
+        Resuming requires 10 % more, so that a run does not keep pausing and resuming. Raises `RecordError`, `OSError`.
         """
         pause, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
         if pause is None and free < min_free_gb and not self.signals.stop_event.is_set():

@@ -1,4 +1,4 @@
-"""The process that works on a run: runs the state machine, handles commands and signals, watches the clock, and records
+"""The process of a run: executes the state machine, handles commands and signals, watches the clock, and records
 how it ended.
 
 Limits: after a `kill -9` it cannot end gracefully; the next process continues from the log.
@@ -79,7 +79,7 @@ def read_job_end(variable: str) -> float | None:
 
 @dataclass
 class RunProcess:
-    """Works on a run until it is finished or a stop is requested."""
+    """Executes a run until it is finished or a stop is requested."""
 
     folder: RunFolder
     settings: Settings
@@ -287,7 +287,7 @@ class RunProcess:
     @asynccontextmanager
     async def _watching(self, bench: RunContext) -> AsyncGenerator[None]:
         """Process commands and watch the clock in the background. If the watch fails, the run ends and the error is
-        raised, since nothing could stop, pause or limit the run any more."""
+        raised, since the run could no longer be stopped, paused or limited."""
         watch = asyncio.ensure_future(self._watch(bench))
         watch.add_done_callback(lambda watch: None if watch.cancelled() else self._cancel())
         try:
@@ -322,7 +322,7 @@ class RunProcess:
         return self.settings.time_limit - (self.before + self.signals.read_clock() - self.began)
 
     def _request_stop(self, why: str) -> None:
-        """Request a stop; work that still runs after the grace period is dropped, and repeated on resume."""
+        """Request a stop; work that is still running after the grace period is dropped, and repeated on resume."""
         if not self.signals.stop_event.is_set():
             self.stop_reason = why
             asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self._cancel)

@@ -1,8 +1,8 @@
 """The settings of a run: one `Settings` composed of the settings of each package, and the code that builds it.
 
 Precedence, lowest first: defaults, configuration file (YAML, `${NAME}` from the environment), `SCIENTIST_*`
-environment, flags. Every layer is flattened to dotted keys, so that a single function checks names, resolves aliases
-and records the source of each value. No other module reads the environment (provider libraries read their own keys;
+environment, flags. Every layer is flattened to dotted keys; a single function checks names, resolves aliases and
+records the source of each value. No other module reads the environment (provider libraries read their own keys;
 `.env` adds missing ones, see `agent.api_keys`).
 
 pydantic-settings is not used: it ignores misspelt variables, has no aliases and does not name the layer in errors.
@@ -95,8 +95,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
 def parse_duration(value: Any) -> Any:
-    """Convert a duration such as '12h', '1h30m' or '45s' to seconds. Values in other forms are returned unchanged,
-    for the field to check.
+    """Convert a duration such as '12h', '1h30m' or '45s' to seconds. Values in other forms are returned
+    unchanged; the field checks them.
     """
     text = value.strip().lower().replace(" ", "") if isinstance(value, str) else ""
     if not text or _DURATION.sub("", text):
@@ -115,7 +115,7 @@ class JobSettings(FrozenModel):
     margin_timeout: float = Field(
         default=600.0,
         ge=0,
-        description="seconds before the job's end at which to act; 'report' needs more, since it writes a paper",
+        description="how many seconds before the end of the job to act; 'report' needs more, since it writes a paper",
     )
 
 
@@ -153,7 +153,7 @@ class Settings(FrozenModel):
             "(docs/control-a-run.md)"
         ),
     )
-    data: tuple[DataSpec, ...] = Field(default=(), description="your own datasets (docs/data.md); flag --data")
+    data: tuple[DataSpec, ...] = Field(default=(), description="your datasets (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="folder of papers (PDF) and notes, read before anything else; flag --context"
     )
@@ -187,7 +187,7 @@ class Settings(FrozenModel):
 
     @property
     def effective_paper(self) -> PaperSettings:
-        """The effective settings of the paper: no citations are gathered if no catalogue may be queried."""
+        """The effective settings of the paper: without citation rounds if no catalogue may be queried."""
         return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
 
 
@@ -224,8 +224,8 @@ def override_settings(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> 
 def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings to continue a run on this machine, and one line for each recorded path that is replaced.
 
-    The run may come from another machine: a missing path is replaced by the run's own copy if there is one, and
-    otherwise dropped. The record is not changed, and flags are used as given. Raises: `SettingsError`.
+    The run may come from another machine: a missing path is replaced by the run's own copy, or dropped if there
+    is none. The record does not change, and flags are used unmodified. Raises: `SettingsError`.
     """
     assert state.started is not None
     recorded = _flatten(override_settings(state.started.settings, state.overrides).model_dump(mode="json"))
@@ -320,7 +320,7 @@ def settings_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str, where: str) -> Any:
-    """Parse a value as YAML: 4 is a number, true a boolean, [a, b] a list, anything else text."""
+    """Parse a value as YAML: 4 is a number, true a boolean, [a, b] a list, anything else a string."""
     try:
         return load_yaml(text)
     except yaml.YAMLError:
@@ -328,7 +328,9 @@ def parse_value(text: str, where: str) -> Any:
 
 
 def read_credentials() -> CatalogueCredentials:
-    """Read the credentials for literature catalogues from the environment. They are not settings, so never recorded."""
+    """Read the credentials for literature catalogues from the environment. They are not settings and are never
+    recorded.
+    """
     return CatalogueCredentials(
         semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
         mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
@@ -407,7 +409,7 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 
 
 def _find_nearest_key(path: str, known: Sequence[str]) -> str:
-    """Return the most similar known key. The last component counts twice, and more if it is identical."""
+    """Return the most similar known key. The last component has double weight, and more if it is identical."""
 
     def alike(one: str) -> float:
         last, other = path.rpartition(".")[2], one.rpartition(".")[2]

@@ -8,7 +8,7 @@
     levels:
       - {name: high, value: 0.4, words: [--noise, '0.4']}
 
-A file with only hyperparameters needs no heading. Missing defaults, their sources and words are taken from the
+A file with only hyperparameters needs no heading. Missing defaults, sources and words are taken from the
 repository's code, if found there.
 """
 

@@ -1,7 +1,7 @@
 """State machine of a run (LangGraph): determines the next step from the record.
 
-The graph has no state beyond the current phase and no checkpointer: the router asks the state which phase is current,
-so that resuming needs nothing but the log.
+The graph has no state beyond the current phase and no checkpointer: the router derives the current phase from the
+run's state, so resuming needs only the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_STEPS = 200
 
 
 class GraphProgress(TypedDict):
-    """`going` becomes False once a stop is requested."""
+    """`going` becomes False when a stop is requested."""
 
     going: bool
 

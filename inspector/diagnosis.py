@@ -97,7 +97,7 @@ class RunDiagnosis(FrozenModel):
 def diagnose_run(
     run: str, events: Sequence[tuple[Event, float]], process: str | None, *, next_steps: NextSteps, now: float
 ) -> RunDiagnosis:
-    """Diagnose a run. `process` names the process working on it, if any; `now` is seconds since the epoch."""
+    """Diagnose a run. `process` names the process of the run, if any; `now` is in seconds since the epoch."""
     state = fold_events(events)
     condition = find_condition(state, process)
     running = condition == "running"
@@ -138,7 +138,7 @@ def diagnose_run(
 
 
 def describe_slots(state: RunState, next_steps: NextSteps) -> tuple[SlotState, ...]:
-    """Describe what every slot of a running run does or waits for."""
+    """Describe what every slot of a running run is doing or waiting for."""
     busy = sorted(
         (node for node in state.nodes.values() if node.step in ("running", "plotting")),
         key=lambda node: state.step_since[node.id],

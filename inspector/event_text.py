@@ -305,7 +305,7 @@ def format_command(event: run_events.CommandReceived) -> str:
 
 
 def format_judgement(event: paper_events.PaperJudged) -> str:
-    """Format the scores of a paper, or the reason for having none."""
+    """Format the scores of a paper, or the reason why there are none."""
     if event.judgement is None:
         return f"not judged: {shorten(event.why, 200)}"
     return f"judged: {to_plain(event.judgement.score_line)}"

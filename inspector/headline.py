@@ -19,7 +19,7 @@ MAX_DIGITS = 4
 
 
 class ShownEffect(NamedTuple):
-    """An effect of a hypothesis: its decision, its estimand in words, and the number of decimals to show."""
+    """An effect of a hypothesis: its decision, a description of its estimand, and the number of decimals to show."""
 
     part: EffectDecision
     words: str

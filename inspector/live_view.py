@@ -299,5 +299,5 @@ def _format_head(frame: LiveFrame, elapsed: float, now: float, *, roomy: bool) -
 
 
 def is_ascii(console: Console) -> bool:
-    """Check whether the terminal lacks Unicode."""
+    """Return whether the terminal lacks Unicode."""
     return not console.encoding.lower().startswith("utf")

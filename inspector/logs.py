@@ -56,8 +56,8 @@ def read_logs(
 ) -> Iterator[LogLine | None]:
     """Yield the lines of a run or of one node; with `every`, all events, otherwise all except small steps.
 
-    `last` limits the existing lines. With `follow`, continue until no process works on the run. None means that all
-    current lines have been yielded. Raises `RecordError`.
+    `last` limits the existing lines. With `follow`, continue until no process is working on the run. None means that
+    all current lines have been yielded. Raises `RecordError`.
     """
     reader = _LogTail(RunFollower(run), node, every=every)
     yield from deque(reader.read_new(), maxlen=last)
@@ -154,7 +154,7 @@ def describe_small_step(event: Event, state: RunState) -> str | None:
 
 
 class AttemptOutput:
-    """Incremental reader of an attempt's output, also while it runs."""
+    """An incremental reader of an attempt's output, even while the attempt is running."""
 
     def __init__(self, run: Path, node: str, number: int) -> None:
         folder = RunFolder(run)

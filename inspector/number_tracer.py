@@ -45,9 +45,9 @@ def parse_number(text: str) -> str | None:
 
 
 class NumberTracer:
-    """Traces numbers in one state of a record. Claims and sources are read once, the files of values on each trace.
+    """Traces numbers in one state of a record. Claims and sources are read once, files with values on each trace.
 
-    Create a new tracer after the state has grown or the paper was rewritten.
+    Create a new tracer when the state has grown or the paper has been rewritten.
     """
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:

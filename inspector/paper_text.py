@@ -1,6 +1,6 @@
 """Convert a paper's TeX to text whose values keep their keys, to locate them on pages and in source lines.
 
-Limits: this is not a faithful rendering; for one, see the PDF.
+Limits: this is not a faithful rendering; for that, see the PDF.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class ProvenanceLookup:
         )
 
     def _find_read_claims(self, one: HypothesisDecision) -> list[Claim]:
-        """Return the claims with the means that the effects of a hypothesis read, on the split that decided."""
+        """Return the claims with the means that the effects of a hypothesis read, on the deciding split."""
         plan = self._state.data_plan
         split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
         read = [
@@ -333,7 +333,7 @@ def _parse_source(source: str) -> ast.Module | None:
 
 
 def _is_about_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
-    """Check whether the call explicitly concerns another value, or logs a point of a curve."""
+    """Return whether the call explicitly concerns another value or logs a point of a curve."""
     given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False)) | {
         one.arg: one.value for one in call.keywords if one.arg is not None
     }

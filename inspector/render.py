@@ -1,4 +1,4 @@
-"""Format trees and statuses as coloured lines. Each state has a symbol and a word, so colour is never required."""
+"""Format trees and statuses as coloured lines. Each state has a symbol and a word, so colour is never needed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def print_lines(console: Console, lines: list[Text]) -> None:
 
 
 def format_hours(hours: Iterable[PhaseHours]) -> str:
-    """Format the computing time of each phase: spent of planned, summed over slots."""
+    """Format the compute time of each phase, spent of planned, summed over slots."""
     return ", ".join(
         f"{one.phase} {format_duration(one.spent)}"
         + ("" if one.planned is None else f" of {format_duration(one.planned)}")

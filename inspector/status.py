@@ -112,7 +112,7 @@ class RemainingEstimate(FrozenModel):
     phases: tuple[PhaseSpending, ...] = Field(
         default=(), description="planned and spent USD; empty if a price is unknown"
     )
-    hours: tuple[str, ...] = Field(default=(), description="what the hours of the run can decide, in lines")
+    hours: tuple[str, ...] = Field(default=(), description="lines that say what the run can decide in its time")
     design: str = Field(
         default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
     )
@@ -128,13 +128,13 @@ class EventLine(FrozenModel):
 class RunStatus(FrozenModel):
     """Status of a run. Times are ISO 8601 in UTC; `elapsed` is seconds of work, without gaps between processes.
 
-    `paused` states who paused the run and why, or until when no model is called; otherwise it is empty. `steering` has
-    the latest kill, mark and note commands. `answers` lists calls without a valid answer, and answers whose prompts
-    have changed since. `protocol` is the outcome of the plan's review and its open findings; `prior_work` lists the
-    papers read before the plan; `installed` lists the run's own packages. `cost` covers all model calls, `roles` those
-    of each role, and `code_seconds` all experiments. `cells` is None if no node has cells, `tuning` if nothing is
-    tuned. `collected` counts deleted folders of checkpoints and artifacts (`record.retention`), and `freed` is their
-    bytes.
+    `paused` states who paused the run and why, or until when no model is called; empty if the run is not paused.
+    `steering` has the latest kill, mark and note commands. `answers` lists calls without a valid answer, and answers
+    whose prompts have changed since. `protocol` is the outcome of the plan's review and its open findings; `prior_work`
+    lists the papers read before the plan; `installed` lists the run's own packages. `cost` covers all model calls,
+    `roles` those of each role, and `code_seconds` all experiments. `cells` is None if no node has cells, `tuning` if
+    nothing is tuned. `collected` counts deleted folders of checkpoints and artifacts (`record.retention`), and `freed`
+    is their bytes.
     """
 
     run: str
@@ -160,7 +160,7 @@ class RunStatus(FrozenModel):
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
-    hours: tuple[PhaseHours, ...] = Field(default=(), description="planned and spent computing time by phase")
+    hours: tuple[PhaseHours, ...] = Field(default=(), description="planned and spent compute time by phase")
     cells: CellTotals | None = None
     tuning: TuningReport | None = None
     collected: int = 0
@@ -188,7 +188,7 @@ def read_status(
     last: int = 8,
     folder: Path | None = None,
 ) -> RunStatus:
-    """Build the status of a run from its events. `process` names the process working on it, if any; `now` is seconds
+    """Build the status of a run from its events. `process` names the process of the run, if any; `now` is in seconds
     since the epoch."""
     state, latest = RunState(), list[EventLine]()
     for event, at in events:

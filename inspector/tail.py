@@ -2,7 +2,7 @@
 
 It reads in the same way as `record.log_reader`, so readers never block the writer.
 
-Limits: the end of a run is noticed late, since the process is checked every `PROCESS_CHECK_SECONDS` and must be missing
+Limits: the end of a run is noticed late, since the process is checked every `PROCESS_CHECK_SECONDS` and must be absent
 twice (the next command may resume the run).
 """
 
@@ -20,7 +20,7 @@ from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 
 PROCESS_CHECK_SECONDS = 1.0
-"""Seconds between checks for the process that works on the run."""
+"""Seconds between checks for the process that is working on the run."""
 MISSES_BEFORE_ENDED = 2
 """Number of consecutive checks without a process that make the run count as ended."""
 
@@ -53,7 +53,7 @@ class RunFollower:
             yield self.seq, event, at
 
     def is_running(self) -> bool:
-        """Return whether a process works on the run, as of the last check."""
+        """Return whether a process was working on the run at the last check."""
         now = self._clock()
         if now - self._looked >= PROCESS_CHECK_SECONDS:
             self._looked = now
@@ -68,7 +68,7 @@ class RunFollower:
 
 
 def find_process(run: Path) -> str | None:
-    """Return the process that works on a run; None if there is none or the lock cannot be read."""
+    """Return the process of a run; None if there is none or the lock cannot be read."""
     try:
         return find_owner(run)
     except OSError:

@@ -1,4 +1,4 @@
-"""Times of events in a run, in seconds of work: built from the events alongside the state.
+"""Times of events in a run, in seconds of work, built from the events alongside the state.
 
 `RunState` has only the current state; charts over time and cost need its history.
 """

@@ -77,7 +77,7 @@ class CloseCall(FrozenModel):
 
 class StageFacts(FrozenModel):
     """State of a stage. `limited` is the limit that was reached; `pending` is the remaining work of a finished
-    stage during the search of the next one.
+    stage during the search of the next stage.
     """
 
     stage: StageName
@@ -96,7 +96,7 @@ class StageRows(StageFacts):
 
     @property
     def searched_count(self) -> int:
-        """Number of finished nodes that count against the limit."""
+        """Number of finished nodes that count towards the limit."""
         return sum(row.kind in SEARCH_KINDS and row.status not in ("proposed", "running") for row in self.nodes)
 
 
@@ -112,7 +112,7 @@ class TreeMetric(FrozenModel):
 
 
 class BranchPoint(FrozenModel):
-    """A run that this run branched from. Its costs do not count against this run's limits."""
+    """A run from which this run branched. Its costs do not count towards this run's limits."""
 
     run: str
     point: str

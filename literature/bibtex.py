@@ -126,7 +126,7 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
 
 
 def _resolve_value(value: str, texts: Mapping[str, str]) -> str:
-    """Return a value without its delimiters and with string names replaced, as in `short # " of 2020"`."""
+    """Return a value without delimiters and with string names replaced, as in `short # " of 2020"`."""
     pieces = _split_pieces(value)
     return " ".join(
         "".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece) for piece in pieces).split()
@@ -172,7 +172,7 @@ INHERITED_FIELDS = (
 
 
 def _apply_crossrefs(entries: Sequence[BibEntry]) -> tuple[BibEntry, ...]:
-    """Add inherited fields to entries and drop parents that exist only for this purpose, i.e. those without an
+    """Add inherited fields to entries, and drop parents that exist only for this purpose, i.e. have no
     author.
     """
     by_key = {entry.key.lower(): entry for entry in entries}

@@ -3,7 +3,7 @@
 Each request ends within `timeout` seconds, even if the server sends one byte per second; waits between retries are at
 most `MAX_RETRY_WAIT_SECONDS`. A catalogue that fails `MAX_CONSECUTIVE_FAILURES` times in a row, or asks for a longer
 wait, is not queried for `BREAKER_OPEN_SECONDS`: requests fail at once. The caller limits the whole lookup. (tenacity
-also retries, but it has no breaker between tries and would not queue them.)
+retries too, but it has no breaker between tries and does not queue them.)
 
 Answers are cached on disk, each in a file named by the hash of its request, without keys and addresses. Unreadable or
 expired files are ignored. Processes may share the folder. (An HTTP cache such as hishel follows the server's rules
@@ -101,7 +101,7 @@ class _ServerState:
 
 
 class _TransientError(CatalogueAnswerError):
-    """Raised if the request may be retried, after `wait` seconds if the server says so."""
+    """Raised if the request may be retried, after `wait` seconds if the server specifies them."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
@@ -109,7 +109,7 @@ class _TransientError(CatalogueAnswerError):
 
 
 class CatalogueClient:
-    """Gets answers of catalogues from the cache or the network. Use as an async context manager."""
+    """Gets catalogues' answers from the cache or the network. Use as an async context manager."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class CatalogueClient:
         return found
 
     async def _fetch(self, question: CatalogueRequest, address: str) -> str | None:
-        """Fetch the text with rate limit and retries; None for the 404 of a lookup. Raises `CatalogueAnswerError`."""
+        """Fetch the text with rate limit and retries; None if a lookup gets a 404. Raises `CatalogueAnswerError`."""
         server = self._servers.setdefault(question.source, _ServerState())
         async with server.turn_lock:
             for tries in range(MAX_RETRIES + 1):
@@ -232,7 +232,7 @@ class CatalogueClient:
 
 
 def _build_decompressor(source: CatalogueName, encoding: str) -> Callable[[bytes, int], bytes]:
-    """Return a decompressor with an output limit; httpx has no such limit, and a small answer may expand to
+    """Return a decompressor with an output limit, which httpx lacks; a small answer may expand to
     gigabytes. Raises `CatalogueAnswerError` for an encoding that was not requested.
     """
     if encoding.strip().lower() in ("", "identity"):

@@ -65,7 +65,7 @@ class CheckedLibrary(FrozenModel):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Works that were found, the catalogues that answered, and the reasons why others did not."""
+    """Works that were found, the catalogues that answered, and the reasons why others did not answer."""
 
     works: tuple[PublishedWork, ...]
     answered: tuple[str, ...]
@@ -109,8 +109,8 @@ class LiteratureClient:
         return _merge_duplicates(checked)
 
     async def search(self, query: str, limit: int) -> SearchResult:
-        """Search within `LOOKUP_TIMEOUT_SECONDS`: the best result of each catalogue first, then the second ones. Each
-        work appears once, with an abstract if a catalogue has one."""
+        """Search within `LOOKUP_TIMEOUT_SECONDS`: the best result of each catalogue first, then the second best, and so
+        on. Each work appears once, with an abstract if a catalogue has one."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
         answered = tuple(source.name for source in self.sources if source.name in answers.works_by_catalogue)
@@ -159,7 +159,7 @@ async def open_literature(
 
 
 def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEntry:
-    """Add the verification and a missing abstract to an entry, or remove the verification if it failed."""
+    """Add the verification and a missing abstract to an entry, or remove its old verification if the check failed."""
     if outcome.verification is None:
         return entry.with_fields(verified="")
     abstract = entry.fields.get("abstract", "") or outcome.abstract.replace("{", "").replace("}", "").replace("\\", "")
@@ -167,7 +167,7 @@ def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEnt
 
 
 def _merge_duplicates(checked: Sequence[EntryCheck]) -> CheckedLibrary:
-    """Mark every verified entry of a work after the first as a duplicate."""
+    """Mark all verified entries of a work except the first as duplicates."""
     first: dict[str, str] = {}
     found: list[EntryCheck] = []
     for check in checked:

@@ -129,7 +129,8 @@ def parse_authors(field: str) -> tuple[list[str], bool]:
 def split_name(text: str, *, particles: bool = False) -> list[str]:
     """Split `Family, Given`, `Family, Jr, Given` or `Given Family` into words, given names first.
 
-    Suffixes are dropped; particles are dropped unless they are at either end. Umlauts get their shorter spelling.
+    Suffixes are dropped; particles are dropped unless they are at either end. Umlauts are reduced to their shorter
+    spelling.
     """
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
     family, *given = spread.split(",")
@@ -158,7 +159,7 @@ def is_same_person(one: str, other: str) -> bool:
 
 
 def _is_same_given_name(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Return whether given names agree; middle names may be missing, initials and short forms match full names."""
+    """Return whether given names agree; middle names may be missing, and initials and short forms match full names."""
 
     def stands_for(one: str, other: str) -> bool:
         return one.startswith(other) or other.startswith(one)

@@ -111,7 +111,7 @@ async def _find_work(page: str, literature: LiteratureClient) -> PublishedWork |
 
 
 def find_titles(page: str) -> tuple[str, ...]:
-    """Return possible titles: a line near the top, alone or with the next one or two."""
+    """Return possible titles: a line near the top, alone or joined with the next one or two lines."""
     lines = [line.strip() for line in page.splitlines() if len(line.split()) > 1][:TITLE_LINES]
     found = [" ".join(lines[at : at + size]) for at in range(min(2, len(lines))) for size in (1, 2, 3)]
     return tuple(dict.fromkeys(title for title in found if len(title.split()) > 2))

@@ -1,4 +1,4 @@
-"""Settings of the catalogues: which to query, where and for how long, and how long to cache answers."""
+"""Settings of the catalogues: which ones to query, at which address and for how long, and how long to cache answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LiteratureSettings(FrozenModel):
 
 @dataclass(frozen=True)
 class CatalogueCredentials:
-    """Credentials from the environment; never recorded or shown."""
+    """Credentials from the environment, which are never recorded or shown."""
 
     semantic_scholar: str = ""
     """API key (S2_API_KEY), sent only to Semantic Scholar."""

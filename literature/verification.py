@@ -75,7 +75,7 @@ async def verify_entry(
 ) -> VerificationOutcome:
     """Verify an entry within `timeout` seconds.
 
-    Catalogues that list retractions are always queried, the others only if these do not verify the entry.
+    Catalogues that list retractions are always queried, the others only if those do not verify the entry.
     """
     if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
         return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
@@ -179,7 +179,7 @@ def hash_compared(entry: BibEntry) -> str:
 
 
 def read_verification(entry: BibEntry) -> Verification | None:
-    """Return the verification of an entry if it is well-formed and complete and the entry was not edited since."""
+    """Return the verification of an entry if it is well-formed and complete and the entry has not been edited since."""
     parts = {
         match[1]: match[2]
         for part in entry.fields.get("verified", "").split(";")

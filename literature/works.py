@@ -42,7 +42,8 @@ class WorkCatalogue(Protocol):
         ...
 
     async def find(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
-        """Return candidates for one work without duplicates: matching identifiers first, then similar titles.
+        """Return candidates for one work without duplicates: those with matching identifiers first, then those with
+        similar titles.
 
         Raises `CatalogueAnswerError`.
         """
@@ -51,7 +52,7 @@ class WorkCatalogue(Protocol):
 
 @dataclass
 class CatalogueAnswers:
-    """The answers of catalogues within a time limit, and the reasons why others did not answer."""
+    """The catalogues' answers within a time limit, and the reasons why other catalogues did not answer."""
 
     seconds: float
     works_by_catalogue: dict[CatalogueName, tuple[PublishedWork, ...]] = field(

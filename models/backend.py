@@ -1,6 +1,6 @@
 """Interfaces of all backends that answer requests: a provider's model, the offline researcher, a recording or a script.
 
-A backend is asked once per request and has its own bounded retries. It knows nothing about keys, ledgers or runs; the
+A backend is asked once per request and makes its own bounded retries. It knows nothing about keys, ledgers or runs; the
 layers above it do (`models.client`).
 """
 

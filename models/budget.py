@@ -1,11 +1,11 @@
 """The budget layer: decide which work may start in a run, so that all work in progress together never exceeds a cap.
 
 Before a call or an attempt starts, its maximum cost is reserved, as an event; it is settled with the actual cost.
-Guarantee: what is spent and reserved stays within the cap. A call or attempt that does not fit beside others in
+Guarantee: what is spent and reserved stays within the cap. A call or attempt that does not fit next to others in
 progress waits for them. A call is a single request if there is little room for its retries.
 
-Of the rest of the run, only the likely cost is set aside (`CostEstimates`), for what is left out later than the call;
-a call that is needed (an outline, say) may take what is set aside. What finds no room is refused (`BudgetSpent`).
+For the rest of the run, only the likely cost of higher-ranked work is set aside (`CostEstimates`); a required
+call (such as an outline) may use what is set aside. Work without room is refused (`BudgetSpent`).
 
 Limits: a provider may bill more than it reports (a request that was interrupted and answered by a second one), or count
 more tokens than the upper estimate (`models.prices.estimate_prompt_tokens`).
@@ -47,7 +47,7 @@ class BudgetSettings(FrozenModel):
     )
     tokens: int | None = Field(default=None, gt=0, description="prompt and answer tokens; flag --budget-tokens")
     gpu_hours: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="GPU-hours of experiments; flag --gpu-hours"
+        default=None, gt=0, allow_inf_nan=False, description="GPU-hours for experiments; flag --gpu-hours"
     )
 
     subject_usd: float | None = Field(
@@ -61,7 +61,7 @@ class BudgetSettings(FrozenModel):
     )
 
     def find_exceeded_cap(self, wanted: Cost, more: Cost) -> str | None:
-        """Return the cap that `wanted` exceeds, among those that `more` counts against: `$5.00`; None if it fits."""
+        """Return the cap that `wanted` exceeds, among those to which `more` counts: `$5.00`; None if it fits."""
         if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING_TOLERANCE:
             return f"${self.usd:.2f}"
         if self.tokens is not None and more.tokens and wanted.tokens > self.tokens:
@@ -75,7 +75,7 @@ class BudgetSettings(FrozenModel):
         return None
 
     def format_amount(self, amount: Cost) -> str:
-        """Format an amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
+        """Format an amount in the capped units: `$1.20 and 0.5 GPU-hours`."""
         parts = [f"${amount.usd:.2f}"] * (self.usd is not None)
         parts += [f"{amount.tokens} tokens"] * (self.tokens is not None)
         parts += [f"{amount.gpu_seconds / 3600:.2f} GPU-hours"] * (self.gpu_hours is not None)
@@ -109,7 +109,7 @@ class CostEstimates(Protocol):
 
 
 class Budget:
-    """Reserves costs, or refuses. Without caps it does nothing."""
+    """Reserves costs, or refuses. Without caps this layer does nothing."""
 
     def __init__(
         self, caps: BudgetSettings, recorder: Recorder, models: ModelSettings, estimates: CostEstimates | None = None
@@ -123,11 +123,11 @@ class Budget:
         """Names of calls that a model is answering."""
 
     async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
-        """Return the backend's reply; its maximum cost is reserved first, and stays reserved if the request may be
+        """Return the backend's reply; the maximum cost is reserved first, and stays reserved if the request may be
         billed.
 
-        Raises: `BudgetSpent`, which limits the run unless the call is optional or for a longer answer; what the
-        backend raises.
+        Raises: `BudgetSpent`, which limits the run unless the call is optional or for a longer answer; and the errors
+        of the backend.
         """
         if self._caps.usd is None and self._caps.tokens is None:
             return await backend.answer(request)
@@ -165,13 +165,13 @@ class Budget:
         self._recorder.append(more)
 
     def release(self, name: str) -> None:
-        """Record that no part of the reservation under a name was spent."""
+        """Record that nothing of the reservation under a name was spent."""
         if name in self._recorder.state.reservations:
             self._recorder.append(ReservationReturned(name=name))
 
     def find_shortage(self, *actions: SearchAction, settled: bool = False) -> str | None:
-        """Return why there is no room for actions, by their likely cost; None if there is. `settled`: assume that
-        nothing in progress costs more."""
+        """Return the reason why there is no room for actions, by their likely cost; None if there is room. `settled`:
+        assume that nothing in progress costs more."""
         state, estimates = self._recorder.state, self._estimates
         if estimates is None or not (self._caps.usd or self._caps.tokens or self._caps.gpu_hours):
             return None
@@ -232,7 +232,7 @@ class Budget:
     def _make_refusal(
         self, more: CostReserved, aside: Cost, *, limits: bool = True, optional: bool = False
     ) -> BudgetSpent:
-        """Return the error of a call or attempt without room; record that the run reached a limit, if it did."""
+        """Return the error of a call or attempt without room, and record if the run reached a limit."""
         state, form, cap = self._recorder.state, self._caps.format_amount, self._find_exceeded_cap(more, aside)
         later = f", {form(aside)} are set aside for the paper" if aside != Cost() else ""
         reason = (
@@ -254,8 +254,8 @@ def compute_max_call_cost(
 ) -> Cost:
     """Return the maximum cost of one call with all models that may be asked; `prompt` in tokens.
 
-    Every try may write `max_tokens`, and the next one reads them. Of the requests that fail in transport, those that
-    ran into their time limit may be billed: at most one per try, and no more than `retries`. `single`: one request.
+    Every try may write `max_tokens`, and the next try reads them. Among requests that fail in transport, those that
+    reached their time limit may be billed: at most one per try, and no more than `retries`. `single`: one request.
     """
     answer = max_tokens or settings.get_max_tokens(role)
     tries = 1 if single else 1 + settings.output_retries

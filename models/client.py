@@ -49,7 +49,7 @@ class Models:
 
     @property
     def accepts_images(self) -> bool:
-        """Whether a model accepts images. A model that refused images gets none for the rest of the process."""
+        """Whether a model accepts images. A model that refused images gets no more images from this process."""
         return self._backend.accepts_images
 
     def get_model_name(self, role: AnyRole) -> str:
@@ -71,7 +71,9 @@ class Models:
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
-        """Return a client for one attempt at one decision. Make only one per attempt: it counts calls from zero."""
+        """Return a client for one attempt at one decision. Make only one client per attempt, since it counts calls from
+        zero.
+        """
         return ModelClient(self, decision, attempt)
 
     def make_request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
@@ -87,7 +89,7 @@ class Models:
         )
 
     async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
-        """Return the answer under `key`. Use `make_client(...).ask(...)`, which makes the key. Raises `ModelError`."""
+        """Return the answer under `key`. Use `make_client(...).ask(...)`, which builds the key. Raises `ModelError`."""
         request = self.make_request(role, inputs, images)
         asked = f"{self._backend.get_model_name(role)} at temperature {request.temperature:g}"
 
@@ -103,8 +105,8 @@ class Models:
 class ModelClient:
     """Asks questions for one attempt at one decision, and counts its calls by role.
 
-    Calls of the same role are numbered in the order in which `ask` is called: make the calls in an order that a resumed
-    run repeats, and `skip` those whose outcome is recorded.
+    Calls of the same role are numbered in the order in which `ask` is called: make them in an order that a resumed
+    run repeats, and `skip` calls whose outcome is recorded.
     """
 
     def __init__(self, models: Models, decision: int, attempt: int) -> None:
@@ -130,8 +132,8 @@ class ModelClient:
         instead: str,
         fatal: type[ModelError] = ImagesRefused,
     ) -> Out | None:
-        """Return the answer; None if the model gave no usable one or the budget leaves the call out, which is recorded
-        with what is done instead.
+        """Return the answer; None if the model gave no usable one or the budget left the call out, which is
+        recorded together with the consequence.
 
         Raises: `fatal`, and every `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """

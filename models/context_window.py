@@ -4,7 +4,7 @@ The length is set by the user, queried from the user's own server, or taken from
 requests are sent unchanged. Ollama truncates long prompts silently, and its OpenAI-compatible endpoint accepts no
 context length in a request; so the length of the loaded model is queried.
 
-Limits: tokens are estimated from characters, which is high for prose and about right for code.
+Limits: tokens are estimated from characters; the estimate is high for prose and about right for code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def estimate_tokens(request: ModelRequest) -> int:
 
 
 def fit_to_window(request: ModelRequest, window: int | None, *, model: str) -> ModelRequest:
-    """Return the request with a smaller limit for its answer if prompt and answer would exceed the window.
+    """Return the request, with a smaller limit for its answer if prompt and answer would exceed the window.
 
     Raises: `ContextTooLong`: too little room is left for any answer.
     """
@@ -102,7 +102,7 @@ async def query_context_tokens(client: AsyncOpenAI, address: ModelAddress, *, ti
 
 
 async def _query_ollama_tokens(client: AsyncOpenAI, address: ModelAddress, timeout: float) -> int | None:
-    """Return the context length of the model as loaded by Ollama, which requests without a length use."""
+    """Return the context length of the model as loaded by Ollama, which applies to requests without a length."""
     parts = urlsplit(address.base_url or "")
     root = f"{parts.scheme}://{parts.netloc}"
     await _query_listing(client, f"{root}/api/generate", {"model": address.model, "stream": False}, timeout=timeout)
@@ -118,7 +118,7 @@ async def _query_ollama_tokens(client: AsyncOpenAI, address: ModelAddress, timeo
 async def _query_listing(
     client: AsyncOpenAI, path: str, body: dict[str, Any] | None = None, *, timeout: float = QUERY_TIMEOUT_SECONDS
 ) -> _Listing:
-    """Return what a server lists at an address, queried with GET if there is no body."""
+    """Return the list that a server gives at an address, queried with GET if there is no body."""
     client = client.with_options(timeout=timeout, max_retries=0)
     try:
         async with asyncio.timeout(timeout):  # the client's own timeout applies to each part of an answer

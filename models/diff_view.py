@@ -1,8 +1,8 @@
-"""Show a program as a diff against one that the reader may assume to be sound; used for judging the child of a sound
+"""Show a program as a diff against one that the reader may assume to be sound; used to judge the child of a sound
 parent.
 
-The view has the changed lines, their context, every other line that uses the same names, and the heads of the functions
-around these; it counts the lines left out. A file that is mostly new is shown whole.
+The view contains the changed lines, their context, every other line that uses the same names, and the heads of the
+enclosing functions; it states how many lines are left out. A mostly new file is shown whole.
 """
 
 from __future__ import annotations

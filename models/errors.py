@@ -1,14 +1,14 @@
-"""Errors of model calls, classified by who has to act next.
+"""Errors of model calls, classified by who must act next.
 
     ModelError
         ModelConfigError      you: a model name, key, address or setting is wrong; nothing was asked
         ModelUnavailable      wait, or check the provider: it is down, too slow or over its limits
-          QuotaSpent          wait: a quota is used up, until a time that the provider may have reported
-          AccessLost          renew the key or choose a model at the provider: one that worked no longer does
-          ProviderDown        wait: the run has waited as long as it may, and can be resumed
+          QuotaSpent wait: a quota is used up until a time that the provider may have reported
+          AccessLost renew the key or choose another model: one that worked no longer does
+          ProviderDown wait: the run has waited for the maximum time, and can be resumed
         ModelRefused          you: the provider will not answer this request (key, rights, policy)
           ContextTooLong      you: the prompt exceeds the model's context; choose another model or a larger context
-          ImagesRefused       nobody: the model accepts no images; figures are then checked only by the program
+          ImagesRefused nobody: the model accepts no images; figures are then checked only by the program
         ModelOutputInvalid    you: the model does not follow the answer's schema; choose another
           AnswerCut           the retry layer, which allows more tokens; then you: the answer exceeds the limit
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
@@ -24,7 +24,7 @@ from labwright.record.schema.decisions import TokenUsage
 
 
 class ModelError(UserError):
-    """A model call failed. `billed`: whether it may be billed anyway."""
+    """A model call failed. `billed`: whether the request may be billed anyway."""
 
     billed = True
 
@@ -43,7 +43,9 @@ class ModelUnavailable(ModelError):
 
 
 class QuotaSpent(ModelUnavailable):
-    """A quota or the account's credit is used up; `seconds` until the provider accepts requests again, if reported."""
+    """A quota or the account's credit is used up; `seconds` is the time until the provider accepts requests again, if
+    reported.
+    """
 
     def __init__(self, message: str, seconds: float | None = None) -> None:
         super().__init__(message)
@@ -51,7 +53,7 @@ class QuotaSpent(ModelUnavailable):
 
 
 class AccessLost(ModelUnavailable):
-    """A key is no longer accepted, or a model or its address is gone, after it had answered in this process."""
+    """A key, model or address that worked earlier in this process is no longer accepted or available."""
 
 
 class ProviderDown(ModelUnavailable):
@@ -95,7 +97,7 @@ UNUSABLE_ANSWER_ERRORS = (ModelOutputInvalid, ModelRefused)
 class BudgetSpent(ModelError):
     """The budget has no room for the maximum cost of the call; nothing was asked.
 
-    `optional`: the call is left out, and the run goes on.
+    `optional`: the call is left out, and the run continues.
     """
 
     billed = False

@@ -1,8 +1,9 @@
-"""The failover layer: each role's own model, and substitutes while it is unavailable.
+"""The failover layer: each role's own model, and substitutes while that model is unavailable.
 
-A model that was unavailable is not asked for `REST_SECONDS` if another one can substitute. Only unavailability passes
-a request on: a refusal, a wrong key or an invalid answer concerns the request or the user, not the connection.
-pydantic-ai's `FallbackModel` supports neither such pauses, nor models without images, nor other kinds of backends.
+An unavailable model is not asked for `REST_SECONDS` if another one can substitute for it. A request is
+passed on only if the model is unavailable: a refusal, a wrong key or an invalid answer concerns the request or the
+user, not the connection. pydantic-ai's `FallbackModel` does not support such pauses, models without images, or other
+kinds of backends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Failover:
     def __init__(
         self, name: str, models: Mapping[str, Sequence[Backend]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`name` describes all models; `models` are by role. A role without models is not answered."""
+        """`name` describes all models; `models` maps roles to models. Roles without models are not answered."""
         self._name = name
         self._models = models
         self._clock = clock
@@ -52,7 +53,9 @@ class Failover:
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if no model is."""
+        """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if no model is
+        available.
+        """
         if not (models := self._models.get(request.role.name)):
             raise ModelConfigError(f"no model is configured for role '{request.role}'; set models.roles.{request.role}")
         # the role's own model comes first, paused ones last; models without images are never asked about images

@@ -1,11 +1,11 @@
 """The ledger layer: an answered question is not asked again, and every answer is committed before it is used.
 
-A call is identified by (decision, attempt, role, ordinal). If the ledger has an answer to the same question under that
+A call is identified by (decision, attempt, role, ordinal). If the ledger has an answer to the same question under this
 key, the answer is reused. Questions are the same if they agree in all fields except those about machine and limits
-(`models.roles.role.EnvironmentField`): a change of these is recorded, and the answer kept. A different question under
-the key is a new call, whose answer replaces the old one; both were paid for. Therefore everything that depends on an
-answer can be repeated from the ledger alone. In a run a question is stored before it is sent (`record.prompt_store`);
-if that fails, nothing is asked and nothing is billed.
+(`models.roles.role.EnvironmentField`): a change in these is recorded, and the answer is kept. A different question
+under the key is a new call, whose answer replaces the old one; both are paid for. Therefore everything that depends on
+an answer can be repeated from the ledger alone. In a run a question is stored before it is sent
+(`record.prompt_store`); if that fails, nothing is asked and nothing is billed.
 
 Limits: a kill between a provider's answer and its commit loses that answer, and the call is made again.
 """
@@ -34,7 +34,7 @@ KeepPrompt = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AnswerLedger:
-    """Answers from the record, or by asking. `keep` receives each question before it is asked."""
+    """Answers questions from the record or by asking a model. `keep` receives each question before it is asked."""
 
     recorder: Recorder
     clock: Callable[[], float]
@@ -68,7 +68,7 @@ class AnswerLedger:
     def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
         """Return the committed answer to this question, even if another model or temperature answered it.
 
-        If the question would now be sent with a different text, that is recorded once.
+        If the question would now be sent with a different text, this is recorded once.
         """
         stored = self.recorder.state.answers.get(key)
         if stored is None:
@@ -109,7 +109,7 @@ def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
 def format_request(request: ModelRequest, model_label: str) -> str:
     """Return the question that a model gets, as one JSON document; `record.prompt_store.PromptRecord` reads it.
 
-    Limits (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
+    Limits (time, tokens, retries) and addresses are not included, since they may change when a run is resumed.
     """
     content = {
         "asked": model_label,

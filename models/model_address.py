@@ -1,4 +1,4 @@
-"""Parse model names: the address to open, with all errors in it reported here, and the model's family."""
+"""Parse model names into the address to open (reporting all errors in it) and the model's family."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ModelAddress:
 
     @property
     def has_public_prices(self) -> bool:
-        """Whether the provider's public price list applies: it does not if the user gave the address."""
+        """Whether the provider's public price list applies: not if the user gave the address."""
         return self.base_url is None or urlsplit(self.base_url).hostname == "api.openai.com"
 
     @property
@@ -96,7 +96,8 @@ def locate_model(name: str, base_url: str | None, environ: Mapping[str, str]) ->
     given = base_url or _read_base_url(prefix, environ)
     if given is not None and not _is_address(given):
         raise ModelConfigError(
-            f"models.base_url is not the address of a server: {_strip_user(given)!r}; write e.g. http://localhost:8000/v1"
+            f"models.base_url is not the address of a server: {_strip_user(given)!r}; write e.g. "
+            f"http://localhost:8000/v1"
         )
     if given is not None and prefix not in PROVIDERS_WITH_BASE_URL:
         raise ModelConfigError(
@@ -132,7 +133,7 @@ def _is_address(url: str) -> bool:
 def find_family(name: str) -> str | None:
     """Return the family of a model, e.g. 'anthropic:claude-x' -> 'claude'; None if the name does not reveal it.
 
-    Judges of one family share preferences with each other, and with texts that the family wrote.
+    Judges of one family share preferences with each other, and prefer texts written by that family.
     """
     model = name.lower().partition(":")[2] or name.lower()
     for word in re.split(r"[-/_.:]", model):
@@ -143,6 +144,6 @@ def find_family(name: str) -> str | None:
 
 
 def is_same_family(first: str, second: str) -> bool:
-    """Return whether two model names are of one family, or equal."""
+    """Return whether two model names are equal or of one family."""
     known = find_family(first)
     return first == second or (known is not None and known == find_family(second))

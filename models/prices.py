@@ -1,6 +1,6 @@
 """Usage of responses, prices of tokens and context lengths of models, from genai-prices' public list.
 
-The list is extended only by configured prices (`models.prices`); the user's own servers cost nothing.
+Only configured prices (`models.prices`) extend the list; the user's own servers cost nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def compute_max_usd(
 
 
 def format_price(settings: ModelSettings) -> str:
-    """Return a model's price in words; 'unknown' if it is not known."""
+    """Describe a model's price; 'unknown' if it is not known."""
     each = [compute_max_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
     return (
         "unknown"
@@ -95,7 +95,7 @@ def compute_usage(responses: Sequence[ModelResponse], request: ModelRequest, set
 def compute_billed_usage(
     response: ModelResponse, max_input_tokens: int, max_output_tokens: int, settings: ModelSettings
 ) -> TokenUsage:
-    """Return the usage that the server reports, or the reserved maximum if it reports none or impossible counts."""
+    """Return the usage that the server reports, or the reserved maximum if it reports no counts or impossible ones."""
     counted = response.usage
     counts: tuple[object, ...] = (
         counted.input_tokens,

@@ -1,7 +1,7 @@
-"""Filters that decide how much of a string or a list a prompt shows.
+"""Filters that determine how much of a string or a list a prompt shows.
 
-Binding text is shown whole: the idea's claim, the data plan, the required measurements of a node, code. A model's text
-in a field with a stated length (`FIELD_LENGTHS`) is also shown whole. Other prose is cut at the end of a sentence, and
+Binding text is shown whole: the idea's claim, the data plan, the required measurements of a node, code. So is a
+model's text in a field with a stated length (`FIELD_LENGTHS`). Other prose is cut at the end of a sentence, and
 program output in its middle, each with a mark. Items of a list that belong together share one line, and omitted items
 are counted.
 """
@@ -62,8 +62,8 @@ def strip_marks(text: str) -> str:
 
 
 def cut_middle(text: str, limit: int, *, min_saved_share: float = MIN_CUT_SHARE) -> str:
-    """Return the text, or its head and tail with a mark that states how much was left out; it has about `limit`
-    characters.
+    """Return the text, or about `limit` characters of its head and tail with a mark that states how much was left
+    out.
 
     The text stays whole if the cut would save less than the share `min_saved_share`.
     """
@@ -102,17 +102,17 @@ def cut_sentences(text: str, limit: int) -> str:
 
 
 def join_findings(findings: Iterable[str]) -> str:
-    """Join findings into one text, each as a sentence of its own."""
+    """Join findings into one text, each as a separate sentence."""
     return " ".join(one if one.rstrip().endswith((".", "!", "?")) else f"{one.rstrip()}." for one in findings)
 
 
 def cut_field(text: str, field: str) -> str:
-    """Return the text of a field on one line: whole, unless it is far beyond the requested length."""
+    """Return the text of a field on one line, whole unless it far exceeds the requested length."""
     return cut_sentences(text, round(FIELD_LEEWAY * FIELD_LENGTHS[field]))
 
 
 def fence(text: str, limit: int | None = None, language: str = "") -> str:
-    """Return the text as a fenced block, cut in the middle if there is a limit; the fence is longer than any fence
+    """Return the text as a fenced block, cut in the middle if there is a limit; its fence is longer than any fence
     in the text.
     """
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
@@ -146,7 +146,7 @@ def cap_lines(lines: Sequence[str], limit: int, what: str = "lines") -> str:
 
 
 def list_conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
-    """Return the plan's conditions that only ablation nodes measure, or those that every experiment measures."""
+    """Return the plan's conditions measured only by ablation nodes, or those measured by every experiment."""
     main = list_main_arms(plan)
     return tuple(condition for condition in plan.conditions if (parse_arm(condition) in main) != ablations)
 
@@ -161,7 +161,7 @@ def format_effect(spec: Effect, plan: DataPlan) -> str:
 
 
 def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
-    """List the effects that a plan asks for in the validation values of one run, if measured, one line each."""
+    """List a plan's effects in the validation values of one run, if measured, one line each."""
     values = {
         (one.dataset, one.condition, one.name): one.value
         for one in measurements
@@ -199,9 +199,9 @@ def format_measurements(
 ) -> str:
     """Format one line per (dataset, condition, split): every value by name, in the order of recording.
 
-    With a plan, scores that it does not name are left out: a submission is scored by all applicable metrics. Values of
-    several runs are listed by name. With `before`, each value has its previous value and the difference; rows measured
-    only before follow.
+    With a plan, scores of metrics that it does not name are left out, since a submission is scored by all applicable
+    metrics. Values of several runs are listed by name. With `before`, each value has its previous value and the
+    difference; rows measured only before follow.
     """
     shown, old = _group_by_row(measurements, plan), _group_by_row(before, plan)
     lines = [_format_row(row, values, old.get(row, ())) for row, values in shown.items()]
@@ -245,7 +245,7 @@ def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measur
 
 
 def format_claims(lines: Sequence[ClaimLine]) -> str:
-    """Format one line per claim: its key without ending, its subject, and the text that each ending prints. `.mean` is
+    """Format one line per claim: its key without ending, its subject, and the text printed by each ending. `.mean` is
     left out if `.pm` is present, since `.pm` begins with the mean.
     """
     forms: dict[str, list[ClaimLine]] = {}

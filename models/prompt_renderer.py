@@ -2,9 +2,9 @@
 run, and a block `user`. Partials begin with an underscore.
 
 Providers cache the common prefix of requests, so shared text comes first. The prompts of all roles that know the study
-begin alike (`_study.md`), as do those that see only its figures (`_drawn.md`). Then comes the text of the role, then
-that of the call, with the most stable part first. Nothing that may change during a run (limits, devices, packages,
-notes) is in `system`.
+begin alike (`_study.md`), and so do those of roles that see only its figures (`_drawn.md`). Then comes the text of the
+role, then the text of the call, most stable part first. `system` contains nothing that may change during a run (limits,
+devices, packages, notes).
 
 Templates see the fields of the inputs by name, and `images`, the number of images attached to the prompt. Values
 are never interpreted as templates. `models.prompt_filters` decides how much of a value is shown.

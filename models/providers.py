@@ -1,8 +1,8 @@
 """Any model that pydantic-ai supports, as a `Backend`.
 
-Answers come through an output tool with the schema of the output type, by the provider's own JSON schema, or as JSON
-requested in the prompt: the first of these that the server supports, remembered for the life of the process. A setting
-that it does not support (temperature, token limit, cache marks) is left out. There are two kinds of retries, both
+Answers come through an output tool with the schema of the output type, by the provider's own JSON schema, or as
+JSON requested in the prompt: the first of these that the server supports, which this process remembers. An
+unsupported setting (temperature, token limit, cache marks) is left out. There are two kinds of retries, both
 bounded and both made here (the SDK's are off): a request that failed in transport is sent again, and an answer that
 does not fit is returned with its error. A request that timed out, or whose response was not an answer, is sent only
 once more, since the first one may also be billed.
@@ -136,7 +136,7 @@ def _missing_key_errors() -> tuple[type[Exception], ...]:
 
 
 class ProviderModel(SingleModelBackend):
-    """A language model at a provider. Features that it turns out not to support are not requested again."""
+    """A language model at a provider. Features that turn out to be unsupported are not requested again."""
 
     def __init__(
         self, model: Model, address: ModelAddress, settings: ModelSettings, sleep: Sleep = asyncio.sleep
@@ -195,7 +195,7 @@ class ProviderModel(SingleModelBackend):
         )
 
     def _count_usage(self, patient: RetryingModel, request: ModelRequest) -> TokenUsage:
-        """Return the usage of all responses, and the maximum of requests that may be billed without one."""
+        """Return the usage of all responses, and the maximum for requests that may be billed without a response."""
         used = compute_usage(patient.responses, request, self._settings)
         if not patient.lost:
             return used
@@ -255,7 +255,7 @@ class ProviderModel(SingleModelBackend):
         )
 
     def _adapt_to(self, error: UnsupportedFeature, mode: Mode) -> None:
-        """Leave out a setting, or switch to the next mode. Raises `ModelRefused`: no mode is left."""
+        """Leave out a setting or switch to the next mode. Raises `ModelRefused` if no mode is left."""
         if error.feature in (*OPTIONAL_SETTINGS, "json"):
             self._left_out.append(error.feature)
             if error.feature == "json":  # in that case, only the prompt asks for it
@@ -330,7 +330,9 @@ class ProviderModel(SingleModelBackend):
 
 
 def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
-    """Return the check of an answer beyond its schema; on failure the model is shown the error and asked again."""
+    """Return the function that checks an answer beyond its schema; if the check fails, the model is shown the error and
+    asked again.
+    """
 
     def check(output: BaseModel) -> BaseModel:
         try:

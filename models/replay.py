@@ -1,14 +1,14 @@
-"""A model that returns recorded answers: repeat a whole run without the model that answered it.
+"""A model that returns recorded answers, to repeat a whole run without the original model.
 
     scientist run --idea idea.json --config config.yaml --model replay:exchange.jsonl
 
 The file has one answer per line, `{"role": ..., "ordinal": ..., "answer": {...}}`; `ordinal` counts the requests of a
-role from 0. Answers are chosen only by role and ordinal and prompts are not compared, so that a recording survives
+role from 0. Answers are chosen by role and ordinal only; prompts are not compared, so that a recording survives
 changes of prompts; each answer is validated against the current output type. `scientist export RUN --exchange FILE`
 extracts the file from the record of a run.
 
 Limits: a run whose order of requests differs from the recorded one may get wrong answers. Record and replay with
-`search.order=ticket`, and with little concurrency. A resumed run continues counting after the answers that it has
+`search.order=ticket`, and with little concurrency. A resumed run continues counting after its existing answers
 (`resume_after`).
 """
 
@@ -58,7 +58,7 @@ class ReplayModel(SingleModelBackend):
             self.recorded_answers[one.role] += 1
 
     def resume_after(self, answered: Iterable[str]) -> None:
-        """Continue counting after the answers that a run has, given by their roles."""
+        """Continue counting after the existing answers of a run, given by their roles."""
         self.request_counts.update(answered)
 
     async def answer(self, request: ModelRequest) -> Reply:
@@ -114,7 +114,7 @@ def open_replay(name: str) -> ReplayModel:
 def extract_exchange(events: Iterable[Event]) -> tuple[RecordedAnswer, ...]:
     """Return the answers of a run in the order in which they were committed, numbered by role.
 
-    Of two answers under one key, the later one replaces the first, since a replay asks only once.
+    If there are two answers under one key, the later one replaces the first, since a replay asks only once.
     """
     counted: Counter[str] = Counter()
     exchange: list[RecordedAnswer] = []

@@ -1,10 +1,11 @@
 """The retry layer: a question is asked again after an outage, and with a higher limit if its answer was truncated.
 
-Calls reach this layer when the provider's own retries are used up. While a provider is down the circuit is open: one
-call at a time probes it, others wait, and experiments continue. Each wait is an event (`ProviderOutage`, with the time
-of the next try), and so is the recovery. An outage is probed at growing intervals, for up to `models.outage_timeout` in
-total (a key that is no longer accepted and a model that is gone count as outages: they may be fixed at the provider).
-If a quota is renewed within that time or before the run's time limit, the layer waits for it once.
+Calls reach this layer when the provider's own retries are used up. While a provider is down, the circuit is open: one
+call at a time probes it, other calls wait, and experiments continue. Each wait is an event (`ProviderOutage`, with the
+time of the next try), and so is the recovery. An outage is probed at growing intervals, for up to
+`models.outage_timeout` in total (a key that is no longer accepted and a model that is gone count as outages: they may
+be fixed at the provider). If a quota is renewed within that time or before the run's time limit, the layer waits for it
+once.
 
 Limits: one circuit serves all models of a run; if one of several providers is down, all wait.
 """
@@ -158,7 +159,7 @@ class Retry:
         return self._outage_since is not None
 
     async def _is_probe(self) -> bool:
-        """Return whether this request is the one that probes the provider; if so it holds the lock."""
+        """Return whether this request is the one that probes the provider; if so, it holds the lock."""
         while self._is_open:
             await self._turn.acquire()
             if self._is_open:

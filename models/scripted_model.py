@@ -1,4 +1,4 @@
-"""A model whose answers come from a function: for tests and tools.
+"""A model whose answers come from a function, for tests and tools.
 
 backend = ScriptedModel(lambda request: Program(...))
 backend = ScriptedModel.from_role_functions(code=lambda inputs: Program(...), vision=lambda inputs: ...)
@@ -19,7 +19,7 @@ Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
 class ScriptedModel(SingleModelBackend):
-    """Answers by calling a function, whose errors it passes on; `requests` lists the requests in order."""
+    """Answers by calling a function and passes on its errors; `requests` lists the requests in order."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script

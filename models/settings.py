@@ -32,7 +32,7 @@ BaseUrl = Annotated[str | None, AfterValidator(_strip_credentials)]
 
 
 class Alternative(FrozenModel):
-    """A model that substitutes for the previous model while that is unavailable."""
+    """A model that substitutes for the previous one while that is unavailable."""
 
     name: str = Field(description="as models.name")
     base_url: BaseUrl = Field(
@@ -178,7 +178,9 @@ class ModelSettings(FrozenModel):
         return self.get_role_settings(role).max_tokens or role.max_tokens
 
     def list_candidates(self, role: AnyRole) -> tuple[ModelSettings, ...]:
-        """Return the settings of each model of a role: its own, then substitutes. Empty if no model has the role."""
+        """Return the settings of each model of a role: its own model, then substitutes. Empty if no model is assigned
+        to the role.
+        """
         own = self.get_role_settings(role)
         if own.name is False:
             return ()
@@ -249,7 +251,7 @@ class SubjectSettings(FrozenModel):
 
     @property
     def model_settings(self) -> ModelSettings:
-        """Its settings in the form of model settings, for prices and addresses."""
+        """Its settings as model settings, for prices and addresses."""
         return ModelSettings(
             name=self.model, base_url=self.base_url, prices={} if self.price is None else {self.model: self.price}
         )

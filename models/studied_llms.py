@@ -1,10 +1,10 @@
 """Subjects: language models that experiments query, called by the host (docs/studied-models.md).
 
-Every call passes through one place. Its maximum cost is committed before the call, and its answer before the code sees
-it; limits on rate, concurrency and spending are shared by all cells. Committed answers are replayed, never requested
-again.
+All calls pass through this module. The maximum cost of a call is committed before the call, and its answer before the
+code sees it; limits on rate, concurrency and spending are shared by all cells. Committed answers are replayed, never
+requested again.
 
-Limits: for a request that it never answered, a provider may bill more than was reserved.
+Limits: a provider may bill more than was reserved for a request that it never answered.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class StudiedLlms:
                     self._request_done.set()
 
     async def _wait_for_room(self, name: str, most: Cost) -> None:
-        """Wait for room in the budget, as long as calls in progress may free some. Raises an error if there will be
+        """Wait for room in the budget as long as calls in progress may free some. Raises an error if there will be
         no room.
         """
         while (why := self._find_shortage(name, most)) is not None:
@@ -176,7 +176,7 @@ class StudiedLlms:
             await self._request_done.wait()
 
     def _find_shortage(self, name: str, most: Cost) -> str | None:
-        """Return why a call does not fit into the remaining budget; None if it does."""
+        """Return the reason why a call does not fit into the remaining budget; None if it fits."""
         spent, usd, tokens = self._exchanges.spent, self._caps.subject_usd, self._caps.subject_tokens
         if usd is not None and most.usd and spent.usd + most.usd > usd + ROUNDING_TOLERANCE:
             words = f"${spent.usd:.2f} of ${usd:.2f}, and one call to {name!r} may cost ${most.usd:.4f}", "subject_usd"
@@ -211,7 +211,7 @@ class _LlmRequestFailed(Exception):
 
 @dataclass
 class _StudiedLlm:
-    """One subject in this process: its limits, and whether it is down."""
+    """One subject in this process: its limits and whether it is down."""
 
     name: str
     settings: SubjectSettings
@@ -342,7 +342,7 @@ class _StudiedLlm:
 
 
 def _is_shallow(value: Any, depth: int) -> bool:
-    """Return whether lists and dicts are nested at most that deep."""
+    """Return whether lists and dicts are nested at most `depth` deep."""
     inner: Iterable[Any] = ()
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value).values()

@@ -1,7 +1,8 @@
-"""The requests of one answer to a model: retried after transport failures, abandoned if a retry cannot help.
+"""The requests to a model for one answer: retried after transport failures, abandoned if a retry cannot help.
 
-Features that a server does not support (images, tools, a JSON schema, a setting, a token limit) are distinguished from
-faults, and so are truncated answers. There is no common error code for these features; servers describe them in words.
+Unsupported features of a server (images, tools, a JSON schema, a setting, a token limit) and truncated
+answers are distinguished from faults. There is no common error code for these features; servers describe them in free
+text.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class TokenLimitTooHigh(Exception):
 
 
 class ResponseTruncated(Exception):
-    """An answer was truncated. It is not parsed: a truncated tool call may even fit its schema."""
+    """An answer was truncated. It is not parsed, since a truncated tool call may still fit its schema."""
 
 
 class RetryingModel(WrapperModel):
@@ -189,7 +190,7 @@ class RetryingModel(WrapperModel):
         return response
 
     async def _wait_before_retry(self, error: ai.AgentRunError, attempt: int, doubtful: int) -> None:
-        """Wait; raises `ModelError` if no retry makes sense. `doubtful` tries may have to be paid."""
+        """Wait; raises `ModelError` if no retry makes sense. `doubtful` tries may be billed."""
         name = self.limits.name
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         if asked is not None and asked > MAX_RETRY_WAIT_SECONDS and is_transient(error):
@@ -216,7 +217,7 @@ class RetryingModel(WrapperModel):
 def is_unsupported(error: ai.AgentRunError, what: Feature) -> bool:
     """Return whether a server says that this model does not support images, tools, a JSON schema, or a certain setting.
 
-    There is no common error code: servers answer 400, 404, 422, 500 or 501 and describe it in words.
+    There is no common error code: servers answer 400, 404, 422, 500 or 501 with a free-text description.
     """
     if not isinstance(error, ai.ModelHTTPError) or error.status_code in _OTHER_STATUSES:
         return False
@@ -229,7 +230,7 @@ def is_unsupported(error: ai.AgentRunError, what: Feature) -> bool:
 
 
 def parse_max_tokens(error: ai.AgentRunError) -> int | None:
-    """Return the maximum tokens of an answer, if a server refuses a request for more and states its limit."""
+    """Return the maximum tokens of an answer if a server refuses a request for more and states its limit."""
     match = _TOKEN_BOUND.search(describe_error(error)) if isinstance(error, ai.ModelRequestRejectedError) else None
     return int(match[1]) if match else None
 
@@ -247,7 +248,9 @@ def is_transient(error: ai.AgentRunError) -> bool:
 
 
 def find_redirect(error: ai.AgentRunError) -> str:
-    """Return the target of a server's redirect, which no client follows because it would send the key; empty: none."""
+    """Return the target of a server's redirect, which no client follows because that would send the key; empty if there
+    is none.
+    """
     answer: Any = getattr(error.__cause__, "response", None)
     if answer is None or not 300 <= answer.status_code < 400:
         return ""
@@ -266,7 +269,7 @@ def make_encodable(response: ModelResponse) -> None:
 def make_transport_error(
     error: ai.AgentRunError, model: str, *, tries: int, has_answered: bool, address: str = ""
 ) -> ModelError:
-    """Make the error of a request that is not retried. `has_answered`: the model has answered in this process."""
+    """Build the error of a request that is not retried. `has_answered`: the model has answered in this process."""
     message = describe_error(error)
     if place := find_redirect(error):
         return ModelConfigError(

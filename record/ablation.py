@@ -47,7 +47,7 @@ class Ablation(FrozenModel):
 
     @property
     def item_text(self) -> str:
-        """The ablation in one line; it serves as the agenda item of its node, and to look up the ablation."""
+        """The ablation in one line; it is the agenda item of its node and is used to look up the ablation."""
         change = {
             "remove": f"take out {self.part}",
             "replace": f"replace {self.part} by {self.replacement}",
@@ -57,7 +57,7 @@ class Ablation(FrozenModel):
 
     @property
     def change_text(self) -> str:
-        """The change in sentences, for prompts."""
+        """The change as sentences for prompts."""
         part, replacement = (" ".join(text.split()).rstrip(".") for text in (self.part, self.replacement))
         return {
             "remove": f"take out {part}.",
@@ -67,7 +67,7 @@ class Ablation(FrozenModel):
 
     @property
     def summary(self) -> str:
-        """The ablation in sentences, for prompts: name, change and reason."""
+        """The ablation as sentences for prompts: name, change and reason."""
         return f"`{self.name}`: {self.change_text} {' '.join(self.why.split()).rstrip('.')}."
 
 
@@ -82,7 +82,7 @@ class Surprise(FrozenModel):
 
 
 class MissingAblation(FrozenModel):
-    """An ablation that a reviewer of the draft would request, with the reason if it is not run."""
+    """An ablation requested by a reviewer of the draft, with the reason if it is not run."""
 
     ablation: Ablation
     refused: str = ""

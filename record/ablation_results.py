@@ -1,6 +1,6 @@
 """Outcome of every planned ablation according to the record: measured, failed or not run, with the reason.
 
-This module reports which ablation a node was asked to try and whether it ran. It does not check that the code changed
+This module reports which ablation a node had to try and whether it ran. It does not check that the code changed
 only that part; a model and the honesty check do (docs/search.md).
 """
 
@@ -61,7 +61,7 @@ def find_ablation(state: RunState, item: str) -> Ablation | None:
 
 
 def find_item_nodes(state: RunState, item: str) -> list[Node]:
-    """Return the node that works on an ablation item and the nodes that debugged it, in decision order."""
+    """Return the node for an ablation item and the nodes that debugged it, in decision order."""
     found: dict[str, Node] = {}
     for node in state.list_stage_nodes("ablation"):
         action = state.decisions[node.decision].action

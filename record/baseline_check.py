@@ -19,7 +19,7 @@ _EXPECTED_PATTERN = re.compile(rf"({_NUMBER})(%?)(?:(?:±|\+/?-)({_NUMBER})(%?))
 
 
 class ExpectedError(UsageError):
-    """The expected result cannot be parsed. The user has to correct it."""
+    """The expected result cannot be parsed. The user must correct it."""
 
 
 class BaselineComparison(FrozenModel):
@@ -59,7 +59,7 @@ def _explain_ambiguity(text: str, match: re.Match[str]) -> str:
 
 
 def check_baseline(values: Sequence[float | None], expected: ExpectedResult | None) -> BaselineComparison:
-    """Compare the mean over seeds with the expected result; a better result also does not count as reproduced.
+    """Compare the mean over seeds with the expected result; a better result does not count as reproduced either.
 
     Runs without a value (None) are ignored; the verdict is `failed` if no run has a value.
     """

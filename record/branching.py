@@ -1,8 +1,8 @@
-"""Choose the point at which a new run branches off another run's log, and copy the log up to this point with the files
-that it names.
+"""Choose the point at which a new run branches off from another run's log, and copy the log up to this point with the
+files that it names.
 
-A branch point is a prefix of the log, never a selection of events: the state folded from it is the state that the
-writer had at that moment, so unfinished work starts again under its number, as after a kill. The copied events keep
+A branch point is a prefix of the log, never a selection of events: the state folded from it is the writer's
+state at that time, so unfinished work restarts under its number, as after a kill. The copied events keep
 their timestamps; `RunBranched` follows them.
 
 Only files that the record refers to are copied: no cache, lock, command file or unsealed attempt. Data, code, figures
@@ -38,7 +38,7 @@ from labwright.record.schema.nodes import STAGES
 
 
 class BranchPointError(Exception):
-    """No run can branch off at this point. The message gives the reason and the possible points."""
+    """Raised when no run can branch off at this point. The message gives the reason and the possible points."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
 
 
 def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
-    """Write the log of a run that no process works on yet; on a network filesystem it is written as JSON lines.
+    """Write the log of a run that no process is working on yet; on a network filesystem it is written as JSON lines.
 
     Raises `OSError`, `RecordError`.
     """

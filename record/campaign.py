@@ -1,6 +1,6 @@
 """Record of a campaign of many ideas: one synced JSON line per event, from which the state is derived.
 
-Results are in the record of each run. This log has only the queued entries, the budget share of each run, and its
+Results are in the record of each run. This log contains only the queued entries, the budget share of each run, and its
 outcome. An incomplete last line (after a kill) is ignored.
 
   FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
@@ -40,7 +40,7 @@ class CampaignTerms(FrozenModel):
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
     seconds: float | None = Field(
-        default=None, description="wall-clock limit of the campaign, counted while a process works on it"
+        default=None, description="wall-clock limit of the campaign, counted while a process is working on it"
     )
     keep: int | None = Field(
         default=None, ge=1, description="number of runs that continue after the preliminary stage; None: all"
@@ -48,14 +48,14 @@ class CampaignTerms(FrozenModel):
 
 
 class RunAllowance(FrozenModel):
-    """Limits of one run, including the amount that it used before."""
+    """Limits of one run, including the amounts that it has already used."""
 
     caps: SpendingCaps = Field(default_factory=dict)
     seconds: float | None = None
 
 
 class DecisionForecast(FrozenModel):
-    """An estimate of how soon a study could decide its claim, based only on spread and run times in the preliminary
+    """An estimate of how soon a study could decide its claim, based only on the spread and run times in the preliminary
     stage.
     """
 
@@ -94,7 +94,7 @@ class CampaignStarted(FrozenModel):
 
 
 class CampaignResumed(FrozenModel):
-    """A process resumes the campaign after the previous one ended or died; failed entries are tried again."""
+    """A process resumes the campaign after the previous process ended or died; failed entries are tried again."""
 
     type: Literal["taken_up"] = "taken_up"
 
@@ -124,7 +124,7 @@ class RunLaunched(FrozenModel):
 
 
 class RunEnded(FrozenModel):
-    """`code`: exit code of `scientist run`; None: it was killed or died. `spent`: total so far."""
+    """`code`: exit code of `scientist run`; None if it was killed or died. `spent`: total so far."""
 
     type: Literal["ended"] = "ended"
     name: str
@@ -237,7 +237,7 @@ class CampaignState:
             and self._last is not None
         ):
             self.active_seconds += max(0.0, at - self._last)
-        # these three events may be written while no process works on the campaign
+        # these three events may be written while no process is working on the campaign
         if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
             self._last, self.ended = at, None
         match event:
@@ -273,7 +273,7 @@ class CampaignState:
                 self.ended = event
 
     def _raise_spent(self, name: str, spent: SpendingCaps) -> SpendingCaps:
-        """Return the total spent by an entry: never less than recorded before, even if its folder is gone."""
+        """Return the total spent by an entry: never less than previously recorded, even if its folder is gone."""
         known = self.entries[name].spent if name in self.entries else {}
         return {what: max(known.get(what, 0.0), spent.get(what, 0.0)) for what in {**known, **spent}}
 
@@ -291,7 +291,7 @@ class CampaignState:
 
     @property
     def study_entries(self) -> list[CampaignEntry]:
-        """The ideas, without the topics that they come from."""
+        """The ideas, without the topics from which they were generated."""
         return [one for one in self.entries.values() if not one.ideas]
 
     def count_committed(self, kind: str) -> float:
@@ -401,9 +401,10 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
 
 
 def select_studies(prospects: Iterable[DecisionForecast], keep: int) -> StudiesSelected:
-    """Select the studies that continue: most of the claim decided per compute hour, then fewest seeds needed.
+    """Select the studies that continue: those that decide the most of their claim per compute hour, then those that
+    need the fewest seeds.
 
-    Measured values do not matter, only their spread and the run time.
+    Measured values do not matter; only their spread and the run time do.
     """
 
     def rank(one: DecisionForecast) -> tuple[float, float, str]:

@@ -1,4 +1,4 @@
-"""Status of each cell that nodes have to run, and the cells' compute time, derived from the log for display.
+"""Status of each cell that nodes must run, and the cells' compute time, derived from the log for display.
 
 A program that runs all conditions at once has no cells.
 """
@@ -24,7 +24,7 @@ CellStatusKind = Literal["waiting", "measured", "taken over", "failed", "left ou
 
 
 class CellStatus(NamedTuple):
-    """A cell that a node has to run, and its status so far."""
+    """A cell that a node must run, and its status so far."""
 
     cell: Cell
     key: str
@@ -70,7 +70,7 @@ class CellCounts(FrozenModel):
 
 
 class CellTotals(CellCounts):
-    """Cell counts of all nodes of a run, including cells reused from the run it branched off."""
+    """Cell counts of all nodes of a run, including cells reused from the run from which it branched."""
 
     diverged: int
     executions: int = Field(description="executions of cells, including failed and repeated ones")
@@ -83,7 +83,7 @@ class CellTotals(CellCounts):
 
 
 def compute_node_cells(state: RunState, node: str) -> tuple[CellStatus, ...]:
-    """Return the status of each cell that a node has to run, in order; empty for a program without cells."""
+    """Return the status of each cell that a node must run, in order; empty for a program without cells."""
     if node not in state.required_cells:
         return ()
     owed, known = state.required_cells[node], state.nodes[node]
@@ -97,7 +97,7 @@ _STATUS_MEMO = Memo[tuple[CellStatus, ...]]()
 
 
 def compute_all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
-    """Return the same for every node with cells, in the order in which their cells were recorded."""
+    """Return this for every node with cells, in the order in which their cells were recorded."""
     return {name: compute_node_cells(state, name) for name in state.required_cells}
 
 

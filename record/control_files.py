@@ -44,7 +44,7 @@ REFUSAL_ADVICE = {
 }
 """Hints for commands to a run that has finished."""
 PERSISTENT_VERBS = ("note", "mark", "amend")
-"""Commands that are kept for the next resume if no process works on the run."""
+"""Commands that are kept for the next resume if no process is working on the run."""
 
 
 class PendingCommands(NamedTuple):
@@ -57,7 +57,7 @@ class PendingCommands(NamedTuple):
 
 
 def send_command(run: Path, command: CommandReceived) -> Path:
-    """Write a command for the process that works on a run. Returns the file, which disappears once it is received."""
+    """Write a command for the process of a run. Returns the file, which disappears when it is received."""
     path = RunFolder(run).control / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
     write_file(path, CommandReceived(**replace_unencodable(command.model_dump())).model_dump_json())
     return path
@@ -105,7 +105,7 @@ def read_user_name() -> str:
 def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool) -> str | None:
     """Return the reason why a command would have no effect on a run in this state; None if it would have one.
 
-    `is_running`: a process works on the run.
+    `is_running`: a process is working on the run.
     """
     verb = command.verb
     if state.started is None:
@@ -113,7 +113,7 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
     if state.phase == "done" or (state.process_end is not None and state.process_end.exit_code == 0):
         return "the run has finished" + REFUSAL_ADVICE.get(verb, "")
     if not is_running and verb not in PERSISTENT_VERBS:
-        return f"no process works on the run, so it cannot be changed by '{verb}'; continue it with 'scientist resume'"
+        return f"no process is working on the run, so '{verb}' cannot change it; continue it with 'scientist resume'"
     if verb == "resume":
         return None if state.is_paused else "the run is not paused"
     if verb in ("stop", "pause"):

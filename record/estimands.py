@@ -52,8 +52,8 @@ _NUMBER_PATTERN = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
 class EstimandError(ValueError):
-    """An expression cannot be parsed, or does not fit the plan. The message states the fault, which the author of
-    the expression has to fix.
+    """An expression cannot be parsed, or does not fit the plan. The message states the fault, which the author
+    of the expression must fix.
     """
 
 
@@ -82,7 +82,7 @@ ReadCell = Callable[[CellRef], EstimandValue]
 
 
 class MissingCell(Exception):
-    """A cell that an estimand reads has no value, or the estimand is undefined because of a zero divisor."""
+    """Raised when a cell of an estimand has no value, or a zero divisor makes the estimand undefined."""
 
     def __init__(self, place: CellRef, of: str = "") -> None:
         super().__init__(f"{place}{of}")
@@ -245,7 +245,7 @@ def _parse_word(tree: ast.expr) -> str:
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """The context that an expression is evaluated in."""
+    """The context in which an expression is evaluated."""
 
     plan: DataPlan
     metric: MetricSpec
@@ -307,13 +307,13 @@ def split_quotient(text: str) -> tuple[Expression, Expression] | None:
 
 
 def is_change(text: str) -> bool:
-    """Return whether an estimand is a relative change, whose divisor counts without its sign."""
+    """Return whether an estimand is a relative change, where the sign of the divisor is ignored."""
     whole = parse_estimand(text)
     return isinstance(whole, BinaryOperation) and whole.operator == "/" and _is_size(whole.right)
 
 
 def is_contrast(text: str) -> bool:
-    """Return whether zero means "no effect": a difference, slope or change without numbers other than a sign."""
+    """Return whether zero means "no effect", as in a difference, slope or change without numbers other than a sign."""
     whole = parse_estimand(text)
     return not _has_number(whole) and _is_contrast(whole)
 
@@ -472,8 +472,8 @@ def _build_cell_ref(arm: str, level: str, at: EvaluationContext, by: str = "") -
 def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
     """Resolve the name of a dataset or level.
 
-    A level of one factor is combined with the current level; while other factors are open, this returns the levels of
-    some factors joined by +.
+    A level of one factor is combined with the current level; if other factors are still open, the result is the levels
+    of the known factors joined by +.
     """
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
     if name in names:
@@ -628,7 +628,7 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
 
 
 def _find_order_faults(plan: DataPlan) -> Iterator[str]:
-    """Yield the faults of `presupposes`, by which hypotheses are tested one after the other."""
+    """Yield the faults of `presupposes`, which determines hypotheses that are tested one after another."""
     by_id = {one.id: one for one in plan.hypotheses}
     for one in plan.hypotheses:
         if not one.presupposes:
@@ -709,7 +709,7 @@ def _find_claim_fault(effect: Effect, metric: MetricSpec, possible: Sequence[flo
 
 
 def is_ratio(one: Expression) -> bool:
-    """Return whether an expression is a quotient whose value without any effect is not zero; `change` is not."""
+    """Return whether an expression is a quotient whose value without any effect is not zero; `change` is not one."""
     if isinstance(one, Aggregate | DropLevel | OnDataset):
         return is_ratio(one.operand)
     return (
@@ -760,7 +760,7 @@ def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[floa
 
 
 def describe_estimand(text: str, plan: DataPlan) -> str:
-    """Describe an estimand in words, with the titles of the plan."""
+    """Describe an estimand with the titles of the plan."""
     return _describe_expression(parse_estimand(text), plan)
 
 

@@ -1,7 +1,7 @@
-"""The event log of a run: an append-only SQLite table, and its only writer, which maintains the state folded from it.
+"""The event log of a run: an append-only SQLite table and its only writer, which maintains the state folded from it.
 
-`EventLog.append` commits with `synchronous=FULL` before it returns, so everything in the state is on disk; each event
-is first checked to be readable, and refused if it is not.
+`EventLog.append` commits with `synchronous=FULL` before it returns, so everything in the state is on disk; an event
+is first checked, and refused if it cannot be read back.
 
 On a network filesystem, where WAL does not work, the log is `events.jsonl` instead (`record.jsonl_log`).
 
@@ -148,7 +148,7 @@ class MemoryLog(Recorder):
 
 
 def _round_trip(event: Event) -> tuple[str, Event]:
-    """Return an event as JSON, and as a resume will read it; only the latter is folded. Raises `RecordError`."""
+    """Return an event as JSON, and as it will be read on resume; only the latter is folded. Raises `RecordError`."""
     try:
         try:
             body = event.model_dump_json()

@@ -1,8 +1,8 @@
 """Work by descriptor on folders to which untrusted code can write: no name is resolved twice, and no link is followed.
 
-Guarantees: all that is opened, unlocked or removed lies below the start folder, no matter what the code renames or
-links at the same time and how deep it nests folders. Limits: code that already has its own descriptor can keep changing
-files until it is killed.
+Guarantees: everything that is opened, unlocked or removed lies inside the start folder, no matter what the code renames
+or links at the same time and how deeply it nests folders. Limits: code that already has its own descriptor can keep
+changing files until it is killed.
 
 Source: openat(2), "Rationale for openat() and other directory file descriptor APIs".
 """
@@ -23,8 +23,8 @@ _MAX_REMOVAL_PASSES = 100_000
 
 
 def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool = False) -> int:
-    """Open a folder that is not a link and return its descriptor. With `unlock` its owner may read and change it
-    afterwards.
+    """Open a folder that is not a link and return its descriptor. With `unlock`, its owner may then read and change
+    it.
 
     Raises `OSError`.
     """
@@ -41,7 +41,7 @@ def open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool 
 
 
 def unlock_folder(folder_fd: int) -> None:
-    """Let the owner read and change an open folder and all that is created in it from now on."""
+    """Let the owner read and change an open folder and everything that is created in it from now on."""
     with suppress(OSError):  # no default ACL
         os.removexattr(folder_fd, _DEFAULT_ACL_ATTRIBUTE)
     mode = stat.S_IMODE(os.fstat(folder_fd).st_mode)

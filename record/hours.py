@@ -1,4 +1,4 @@
-"""Planned against spent computing time by phase, in slot-seconds: seconds times the slots that were taken."""
+"""Planned and spent compute time by phase, in slot-seconds: seconds times the slots in use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from labwright.record.schema.nodes import Node
 
 
 class PhaseHours(FrozenModel):
-    """The computing time of one phase of a run."""
+    """The compute time of one phase of a run."""
 
     phase: str
     planned: float | None
@@ -17,9 +17,9 @@ class PhaseHours(FrozenModel):
 
 
 def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
-    """Return the phases of a run in order of their claim on its time; exploration has what the others leave.
+    """Return the phases of a run in order of their priority for its time; exploration gets the rest.
 
-    While the paper is written the slots are idle, and all of them count as taken.
+    While the paper is being written, the slots are idle, but all of them count as in use.
     """
     slots = int(state.read_setting("search.num_workers") or 1)
     spent = {"confirmation": 0.0, "exploration": 0.0}

@@ -19,7 +19,7 @@ class DocumentStatement(FrozenModel):
     quote: str = Field(
         default="",
         max_length=400,
-        description="up to thirty words of that page, copied word for word; empty where none says it in short",
+        description="up to thirty words of that page, copied word for word; empty if no short passage says it",
     )
 
 
@@ -34,7 +34,9 @@ class DocumentDigest(FrozenModel):
     subject: str = Field(default="", description="topic of the document, in one sentence")
     statements: tuple[DocumentStatement, ...] = ()
     dropped: int = Field(default=0, description="statements whose page or quote does not exist")
-    unread: int = Field(default=0, description="upper bound of characters left out because the document is long")
+    unread: int = Field(
+        default=0, description="upper bound on the number of characters left out because the document is long"
+    )
 
     def format_place(self, page: int) -> str:
         """Return a location in the document in the form used by prompts and reports: `[name.pdf p. 3]`."""
@@ -97,7 +99,7 @@ class ResourceEstimate(FrozenModel):
     packages: tuple[str, ...] = Field(default=(), max_length=30, description="importable names, without versions")
     pretrained: tuple[str, ...] = Field(default=(), max_length=12, description="models, as OWNER/NAME")
     network: bool = Field(default=False, description="whether the experiments themselves need a network")
-    reason: str = Field(min_length=1, max_length=1500, description="how the hours were counted")
+    reason: str = Field(min_length=1, max_length=1500, description="how the hours were calculated")
 
 
 class Feasibility(FrozenModel):
@@ -120,7 +122,7 @@ class FoundPaper(FrozenModel):
 
 
 class LiteratureSearch(FrozenModel):
-    """One executed query. `answered` lists the sources that answered, `silent` those that did not, with reasons."""
+    """One executed query. `answered` lists the sources that answered, `silent` the others with reasons."""
 
     query: str
     answered: tuple[str, ...] = ()

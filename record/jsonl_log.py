@@ -89,7 +89,7 @@ def format_row(at: float, body: str) -> bytes:
 
 
 class JsonlLog:
-    """Appends to an `events.jsonl`; only one writer at a time, under the run's lock."""
+    """Appends to an `events.jsonl`; there is only one writer at a time, under the run's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,9 +1,9 @@
 """Exchanges of a run's experiments with studied language models, in `exchanges.db` next to the log, never kept in
 memory.
 
-An exchange is identified by the key of the asking cell, the hash of the question, and the ordinal of that question in
-the cell's execution. Rows are only added. The maximum cost is committed before a call, and its answer before the code
-sees it; concurrent commits are batched. The reservation of a killed call stays spent, since it may be billed.
+An exchange is identified by the key of the cell that asked, the hash of the question, and the ordinal of that question
+in the cell's execution. Rows are only added. The maximum cost is committed before a call, and its answer before the
+code sees it; concurrent commits are batched. The reservation of a killed call stays spent, since it may be billed.
 
 Limits: an answer that was received but not committed before a kill is lost, and the call is made again.
 """
@@ -48,11 +48,11 @@ _SELECT_ANSWER = """SELECT answer FROM asked JOIN answered USING (id)
 
 
 class LLMQuestionRefused(UserError):
-    """A question was refused permanently. The asking code has to change it."""
+    """A question was refused permanently. The code that asked must change it."""
 
 
 class LLMBudgetSpent(UserError):
-    """The budget of studied models is exhausted, so the question was not asked. The user has to raise it."""
+    """The budget for studied models is exhausted, so the question was not asked. The user has to raise it."""
 
 
 class LLMUnavailable(UserError):
@@ -115,7 +115,7 @@ class LLMCallStore:
     async def settle(
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
-        """Commit the answer to a call that `max_cost` was reserved for."""
+        """Commit the answer to a call for which `max_cost` was reserved."""
         taken = Cost(usd=usd, tokens=sum(tokens))
         await self._commit(
             _INSERT_ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds, self._clock(), ""

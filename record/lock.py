@@ -2,10 +2,10 @@
 
 The lock is an `flock`: it ends with its process, even on `kill -9`, so it never has to be cleaned up. On a network
 filesystem, where such a lock may apply to one host only, the owner also sends a heartbeat: it rewrites the file every
-`HEARTBEAT_SECONDS`. Another host takes the run over only after `MAX_SILENT_SECONDS` without a heartbeat, by the clock
+`HEARTBEAT_SECONDS`. Another host takes over the run only after `MAX_SILENT_SECONDS` without a heartbeat, by the clock
 of the file server.
 
-`find_owner` writes nothing: it tries a shared lock for an instant, which `acquire_lock` waits out.
+`find_owner` writes nothing: it briefly tries a shared lock, which `acquire_lock` tolerates by waiting.
 
 Limits: if an owner is cut off from the server for `MAX_SILENT_SECONDS`, another process may also own the run.
 `find_owner` on another host uses that host's clock; if that clock is wrong by more than this time, the reported owner
@@ -47,7 +47,7 @@ class LockOwner(FrozenModel):
 
 
 class RunLockedError(UsageError):
-    """Another process works on this run."""
+    """Raised when another process is already working on this run."""
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def acquire_lock(
 
 
 def find_owner(run: Path) -> str | None:
-    """Describe the process that works on a run; None if there is none. Raises `OSError` if the lock cannot be read."""
+    """Describe the process of a run; None if there is none. Raises `OSError` if the lock cannot be read."""
     path = run / "lock"
     try:
         if not path.stat().st_size:  # emptied by the last owner
@@ -113,7 +113,7 @@ def find_owner(run: Path) -> str | None:
 
 
 def is_unused(folder: Path) -> bool:
-    """Return whether a folder is empty except for a lock file, as left by a process that ended before creating
+    """Return whether a folder is empty except for a lock file, which a process leaves if it ends before creating
     its log."""
     if not folder.is_dir():
         return False
@@ -124,7 +124,7 @@ def is_unused(folder: Path) -> bool:
 
 
 def describe_owner(path: Path) -> str:
-    """Return the host and process id from a lock file, in words."""
+    """Describe the host and process id in a lock file."""
     owner = _read_owner(path)
     return f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
 

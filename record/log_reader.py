@@ -31,7 +31,7 @@ class RecordError(UserError):
 
 
 class RecordVersionError(RecordError, UsageError):
-    """A record was written by another version of the program. The user has to use that version or another run."""
+    """A record was written by another version of the program. The user must use that version or another run."""
 
 
 LOG_SCHEMA = """
@@ -64,7 +64,7 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 def drop_unreleased_rewrite(events: Sequence[tuple[Event, float]]) -> Sequence[tuple[Event, float]]:
-    """Return the events up to the current paper: without a later rewrite that was not released."""
+    """Return the events up to the current paper, without a later rewrite that was not released."""
     released = [at for at, (event, _) in enumerate(events) if isinstance(event, PaperReleased) and event.released]
     again = [at for at, (event, _) in enumerate(events) if isinstance(event, RewriteStarted)]
     return events[: next((at for at in again if released and at > released[-1]), len(events))]
@@ -156,7 +156,7 @@ class EventLogTail:
         self._changed = 0.0
 
     def read(self) -> list[tuple[Event, float]]:
-        """Return the events since the last call. Raises `RecordError`, also if the run no longer exists."""
+        """Return the events since the last call. Raises `RecordError`, including when the run no longer exists."""
         now = read_log_stamps(self.run)
         if now != self._stamps:
             self._changed = time.monotonic()
@@ -189,7 +189,7 @@ def write_snapshot(run: Path, target: Path) -> float:
 
 
 def write_database(path: Path, rows: Iterable[LogRow]) -> None:
-    """Create the log of a run that no process works on yet. Raises `RecordError`."""
+    """Create the log of a run that no process is working on yet. Raises `RecordError`."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA page_size=4096")

@@ -1,4 +1,4 @@
-"""The machine that experiments ran on: the properties that their numbers may depend on."""
+"""The machine on which experiments ran: the properties on which their numbers may depend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BENCHMARK_NETWORK = "784 inputs, one hidden layer of 256, 10 classes; 4096 examp
 class ComputeRate(FrozenModel):
     """Speed of experiments: the resources of one experiment, and two times measured with these resources.
 
-    The number of processes timed in parallel equals the number of experiments that may run in parallel. None: not
+    As many processes are timed in parallel as experiments may run in parallel. None: not
     measurable.
     """
 

@@ -1,6 +1,6 @@
 """Edits of a data plan: set, add to or remove from a field, named by its path.
 
-A plan has thousands of characters; a model that writes all of them again to change one may change others by accident.
+A plan has thousands of characters; a model that rewrites all of them to change one field may change others by accident.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _find_name(item: Any) -> str | None:
 
 
 def apply_plan_edits(plan: P, edits: Sequence[PlanEdit]) -> P:
-    """Return the plan with the edits, one after the other. Raises `ValueError` with one line for their author."""
+    """Return the plan with the edits applied in order. Raises `ValueError` with one line for their author."""
     content: dict[str, Any] = plan.model_dump(mode="json")
     for number, edit in enumerate(edits, 1):
         try:
@@ -120,7 +120,9 @@ def _find_place(of: Any, name: str) -> str | int:
 
 
 def _read_value(text: str, now: Any) -> Any:
-    """Read a value: JSON, or words where the current value is a text (also without quotes where it has none yet)."""
+    """Read a value: JSON, or plain text if the current value is a string (unquoted text is accepted even if there is no
+    value yet).
+    """
     try:
         value = json.loads(text)
     except ValueError:

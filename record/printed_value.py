@@ -2,7 +2,7 @@ r"""Values as a paper prints them. Only the functions of this module create a `P
 only from such values (`record.result_macros`).
 
   print_value, print_signed, print_significant, print_spread, print_interval, print_count
-                 a number of the record
+                 a number in the record
   print_setting  a constant or setting of the code: a number, or a short text that makes no statement
   print_name     a name from the plan, the data or the user
   print_clause   TeX composed by the program (`record.claims.sentences`) from names and numbers, with a few commands
@@ -96,7 +96,7 @@ def print_significant(value: float, digits: int) -> PrintedValue:
 def print_setting(value: Scalar) -> PrintedValue | None:
     """Print a constant of the code or a setting; None if it must not be printed.
 
-    A string is printed if it is short, contains no digit or number word, and compares nothing. A list of numbers is
+    A string is printed if it is short and contains no digit, number word or comparison. A list of numbers is
     printed unchanged, since the record stores tuples in this form; `record.python_syntax.collect_constants` accepts no
     such string from code.
     """

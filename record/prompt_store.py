@@ -38,7 +38,7 @@ class PromptRecord(FrozenModel):
 
     asked: str = Field(description="model and temperature as configured")
     role: str
-    system: str = Field(description="instructions, constant during a run if the role allows it")
+    system: str = Field(description="instructions; they stay the same during a run if the role allows it")
     user: str
     images: tuple[str, ...] = Field(description="sha256 of each attached image")
     answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
@@ -71,7 +71,7 @@ def store_prompt(run: Path, text: str) -> None:
 
 
 def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup | None:
-    """Look up a question as asked, or as it would be asked now; None if it was not stored
+    """Look up a question as it was asked, or as it would be asked now; None if it was not stored
     (`models.keep_prompts=false`).
 
     Reads at most 16 MiB and follows no link within the run's folder.

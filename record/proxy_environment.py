@@ -21,7 +21,7 @@ def normalise_no_proxy(environ: MutableMapping[str, str]) -> None:
 
 
 def format_connection_advice(error: Exception, environ: Mapping[str, str] = os.environ) -> str:
-    """Return advice for an environment with which no client could be created; it starts with a semicolon."""
+    """Return advice for an environment in which no client could be created; it starts with a semicolon."""
     names = _CERTIFICATE_VARIABLES if isinstance(error, OSError) else _PROXY_VARIABLES
     named = [name for name in environ if name.upper() in names and environ[name]]
     if isinstance(error, ImportError) and "socks" in str(error).lower():

@@ -80,12 +80,12 @@ RANKING_PATTERN, EQUATING_PATTERN, COMPARING_PATTERN = (
 
 
 def has_number_word(text: str) -> bool:
-    """Return whether a string contains a number in words or in Roman numerals."""
+    """Return whether a string contains a number word or a Roman numeral."""
     return bool(NUMBER_WORDS_PATTERN.search(text) or ROMAN_NUMERAL_PATTERN.search(text))
 
 
 def has_ratio(text: str) -> bool:
-    """Return whether a string states a ratio or difference in words."""
+    """Return whether a string states a ratio or a difference in words."""
     return bool(RATIO_PATTERN.search(text))
 
 

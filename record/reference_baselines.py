@@ -1,7 +1,7 @@
 """Reference models: two arms that the program itself adds for each dataset with known labels.
 
 `trivial` uses no features; `off-the-shelf` is boosted trees or a linear model, tuned with as many trials as an arm of
-the plan: all settings are drawn at random in advance, and for each dataset the one best on validation data is selected.
+the plan: all settings are drawn at random in advance, and for each dataset the best one on validation data is selected.
 Neither uses the plan's levels, so both are compared with every arm at that arm's best level.
 """
 
@@ -108,7 +108,7 @@ def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
 
 
 def list_reference_datasets(state: RunState) -> tuple[str, ...]:
-    """Return the plan's datasets with reference models: without unlabelled folders and datasets whose scorer takes
+    """Return the plan's datasets with reference models: all except unlabelled folders and datasets whose scorer takes
     artifacts.
     """
     artifacts = {one.dataset for one in state.scorers if one.takes == "artifact"}
@@ -135,7 +135,7 @@ def count_reference_trials(tuning: TuningPlan) -> int:
 
 
 def find_reference_tuning_node(state: RunState) -> Node | None:
-    """Return the node that tries settings; None before it was decided on."""
+    """Return the node that tries settings; None before it is decided on."""
     return next((one for one in state.nodes.values() if one.kind == "rung" and one.parent is None), None)
 
 
@@ -205,7 +205,7 @@ def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
     """Return, for each dataset, the reference model whose mean of the primary metric beats that of every arm, if there
     is one.
 
-    Means are compared without a test, since a win of the reference model counts against the study.
+    Means are compared without a test, since a better reference model counts against the study.
     """
     plan = state.data_plan
     assert plan is not None

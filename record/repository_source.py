@@ -49,7 +49,9 @@ class RepositoryProgram(FrozenModel):
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
-    dimensions: dict[str, str] = Field(default_factory=dict, description="hyperparameter -> its word, with {value}")
+    dimensions: dict[str, str] = Field(
+        default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"
+    )
 
     def build_words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
         """Return the words of a cell's arm, level and setting, in that order."""

@@ -1,4 +1,4 @@
-r"""The only module that reads and writes `results.tex` and the macros that print from it.
+r"""The only module that reads and writes `results.tex` and the macros that print values from it.
 
   \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
   \verdict{KEY}                                     prints a clause: a comparison with its verdict
@@ -53,7 +53,7 @@ class ClaimKey(NamedTuple):
 
     @classmethod
     def parse_key(cls, key: str) -> ClaimKey | None:
-        """Parse a key; None if it has another form, such as that of a setting."""
+        """Parse a key; None if it has another form, such as the key of a setting."""
         form = _FORM_PATTERN.search(key)
         parts = key[: form.start() if form else None].split("/")
         if len(parts) != 4:
@@ -87,7 +87,7 @@ def format_key(*parts: str) -> str:
 
 
 def strip_form(key: str) -> str:
-    """Return the key of the claim that a printed form belongs to."""
+    """Return the key of the claim to which a printed form belongs."""
     return _FORM_PATTERN.sub("", key)
 
 
@@ -112,9 +112,9 @@ def _parse_use(match: re.Match[str]) -> ResultMacroUse:
 
 
 def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, untied: bool = False) -> str:
-    """Return the content of results.tex for the values that a paper uses, as `record.claims` prints them.
+    """Return the content of results.tex for the values that a paper uses, as printed by `record.claims`.
 
-    None means that the record does not have the key: TeX stops there, or with `untied` prints a placeholder. Keys with
+    None means that the record does not have the key: TeX stops there or, with `untied`, prints a placeholder. Keys with
     characters that are special in TeX get no line.
     """
     lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]

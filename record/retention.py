@@ -1,7 +1,7 @@
 """Find and delete checkpoints and artifacts that can no longer be needed (docs/control-a-run.md).
 
-A deletion is an event before it happens, and from then on the state no longer has the files, so later decisions cannot
-use them. Arrays, predictions, curves and all other numbers are kept.
+A deletion is recorded as an event before it happens. From then on the files are not in the state, so later decisions
+cannot use them. Arrays, predictions, curves and all other numbers are kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _DELETED_FOLDERS = WeakKeyDictionary[Recorder, set[str]]()
 
 
 def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
-    """Yield the folders below the run's that can be deleted but have not been deleted yet; some of them may not exist.
+    """Yield the folders in the run's folder that can be deleted but have not been deleted yet; some of them may not
+    exist.
 
     In `ticket` order artifacts are kept until the search ends, since reuse must not depend on time.
     """
@@ -88,15 +89,15 @@ def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
 
 
 def find_deletion_setting(state: RunState, node: str) -> str:
-    """Return the `keep` setting that the last artifacts of a node were deleted under; empty if they were not
+    """Return the `keep` setting under which the last artifacts of a node were deleted; empty if they were not
     deleted.
     """
     return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
 
 
 def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:
-    """Yield each attempt, and each cell execution with deletable files: its node, its folder below the run's, and its
-    record."""
+    """Yield each attempt and each cell execution with deletable files: its node, its folder relative to the run's, and
+    its record."""
     for node in state.nodes.values():
         yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
     for one in state.cells.runs_with_leftovers:
@@ -123,8 +124,8 @@ def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
     """Return the nodes whose artifacts must be kept.
 
     These are selected nodes and ablations with their replicates, nodes that a source names, and all nodes of a running
-    stage, or that a pending decision may see or build on. With `keep=cited` and a released paper: only the nodes that
-    the paper relies on, and those that they read.
+    stage, or that a pending decision may see or build on. With `keep=cited` and a released paper, these are only the
+    nodes on which the paper relies and those that they read.
     """
     cited = (
         state.read_setting("keep") == "cited"

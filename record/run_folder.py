@@ -16,7 +16,7 @@ from labwright.record.source_tree import check_source
 
 
 class _RelativePath:
-    """A path below the root of a run's folder, as an attribute."""
+    """A path inside a run's folder, as an attribute."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -106,7 +106,7 @@ class RunFolder:
 
 
 def partial_path(final: Path) -> Path:
-    """Return the path that a folder is written to before `seal_folder`."""
+    """Return the path to which a folder is written before `seal_folder`."""
     return final.with_name(f".{final.name}.part")
 
 
@@ -119,7 +119,7 @@ def create_draft_folder(final: Path) -> Path:
 
 
 def seal_folder(draft: Path, final: Path) -> None:
-    """Rename a finished draft folder to its final name, replacing a leftover of a kill, which has no event."""
+    """Rename a finished draft folder to its final name, replacing what a killed process left there without an event."""
     remove_tree(final)
     os.rename(draft, final)
     folder = os.open(final.parent, os.O_RDONLY)

@@ -61,7 +61,7 @@ def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]
 
 
 def find_edges(setting: HyperparameterSetting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
-    """Return the dimensions that have the setting at an edge of their range."""
+    """Return the dimensions whose chosen value is at an edge of their range."""
     return tuple(
         one.name
         for one in space

@@ -113,7 +113,7 @@ def read_constants(files: Mapping[str, str]) -> dict[str, Scalar]:
 
 
 def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | None:
-    """Return why a file cannot be part of a source, as a phrase that follows its name; None if it can."""
+    """Return why a file cannot be part of a source, as a phrase to follow its name; None if it can."""
     parts = path.split("/")
     if path.startswith("/") or "\\" in path or ".." in parts or ":" in path:
         return "leads out of the tree: use paths relative to its root, with / as separator"

@@ -37,7 +37,8 @@ class ArmTuningReport(FrozenModel):
 
     effort: TuningEffort
     in_trials: float | None = Field(
-        description="trials and code versions, as a multiple of the arm with the fewest; None if that has none"
+        description="trials and code versions, as a multiple of the count of the arm with the fewest; None if that "
+        "count is 0"
     )
     in_seconds: float | None
     space: tuple[Hyperparameter, ...] = Field(description="final ranges, possibly widened")
@@ -65,7 +66,7 @@ class TuningReport(FrozenModel):
 
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
-        """Arms with less than the maximum effort, beyond `MAX_EQUAL_RATIO`, in the plan's currency."""
+        """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`, in the plan's currency."""
         given = {one.arm: compute_spent(one.effort, self.tuning) for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
 
@@ -120,7 +121,7 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
 
 
 def _collect_study_scores(found: Iterable[TrialResult], arm: str, dataset: str) -> list[float]:
-    """Return the scores of an arm's fully measured trials, on the version of its code that has most of them."""
+    """Return the scores of an arm's fully measured trials on the version of its code that has the most of them."""
     by_code: dict[str, list[float]] = {}
     for one in found:
         if one.arm == arm and one.share == 1 and dataset in one.values:
@@ -204,7 +205,9 @@ def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple
 
 
 def _is_unequal(one: ArmCompute, other: ArmCompute, name: str) -> bool:
-    """Return whether a quantity differs; seconds of short cells do not, since starting a process takes most of them."""
+    """Return whether a quantity differs; seconds of short cells never do, since most of their time is the start of a
+    process.
+    """
     a, b = getattr(one, name), getattr(other, name)
     if a is None or b is None or (name == "seconds" and max(a, b) < MIN_COMPARED_SECONDS):
         return False

@@ -54,7 +54,7 @@ class TuningEffort(FrozenModel):
     arm: str
     trials: int = Field(description="settings that were tried, without the defaults")
     versions: int = Field(description="code versions that were measured with an existing setting")
-    seconds: float = Field(description="compute time of both, including failures")
+    seconds: float = Field(description="compute time of trials and code versions, including failures")
     exhausted: bool = Field(description="whether every setting of its space was tried")
 
     @property
@@ -64,13 +64,13 @@ class TuningEffort(FrozenModel):
 
 
 class ChosenSetting(FrozenModel):
-    """The setting that an arm runs with in a node."""
+    """The setting of an arm in a node."""
 
     arm: str
     number: int
     setting: HyperparameterSetting
     code: str
-    study: int = Field(description="fully measured settings on this code")
+    study: int = Field(description="settings fully measured on this code")
     stale: bool = Field(
         description="whether there are fewer trials than planned, and an earlier code version with enough trials gave "
         "other values"
@@ -78,7 +78,7 @@ class ChosenSetting(FrozenModel):
     gaining: bool = Field(
         description="whether it was found so late in its study that more trials may find a better setting"
     )
-    edges: tuple[str, ...] = Field(description="dimensions that have the setting at an edge of their range")
+    edges: tuple[str, ...] = Field(description="dimensions whose chosen value is at an edge of their range")
 
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
@@ -97,7 +97,7 @@ def collect_trial_results(
 ) -> tuple[TrialResult, ...]:
     """Return every setting that was measured on some version of an arm's code, in decision order.
 
-    For decisions not in `visible_decisions` (None: all are visible), only the settings to be tried are known; decisions
+    For decisions not in `visible_decisions` (None: all are visible), only the settings to try are known; decisions
     from `before` on (None: the next one) are ignored.
     """
     assert state.data_plan is not None and state.started is not None
@@ -259,7 +259,7 @@ def find_best(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | Non
 
 
 def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[TuningEffort, ...]:
-    """Return the effort of each tunable arm, in the plan's order; running trials count from the time when they are
+    """Return the effort of each tunable arm in the plan's order; trials count as soon as they are
     decided on.
     """
     assert state.data_plan is not None and state.started is not None
@@ -329,8 +329,8 @@ MIN_TRIALS_FOR_TREND = 8
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
-    """Return whether more trials may find a setting that matters: the last share of the trials found the best, and
-    gained more by it than `find_decisive_gain`, if that is known. Luck of a seed counts as gain."""
+    """Return whether more trials may find a setting that matters: the best setting is in the last share of the
+    trials and gained more than `find_decisive_gain`, if that is known. A gain due to a lucky seed counts as well."""
     best, full, decisive = find_best(study, plan), select_full_trials(study), find_decisive_gain(plan)
     earlier = full[: ceil(len(full) * (1 - LATE_SHARE))]
     if best is None or len(full) < MIN_TRIALS_FOR_TREND or best in earlier:

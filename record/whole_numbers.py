@@ -8,5 +8,5 @@ digits."""
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Parse a string that consists only of the digits 0 to 9; None otherwise (`²` counts as a digit in Python)."""
+    """Parse a string that consists only of the digits 0 to 9; None for others (Python counts `²` as a digit)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None

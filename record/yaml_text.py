@@ -1,6 +1,6 @@
 """Strict YAML reading: user files must not repeat keys, untrusted input is bounded.
 
-By nested aliases, a small untrusted document can expand to more values than fit into memory.
+With nested aliases, a small untrusted document can expand to more values than fit into memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def load_yaml(text: str) -> Any:
 
 
 def load_untrusted_yaml(text: str) -> Any:
-    """Parse an untrusted YAML document. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also if it exceeds
-    the bounds.
+    """Parse an untrusted YAML document. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, including when the
+    document exceeds the bounds.
     """
     return yaml.load(text, _BoundedLoader)

@@ -114,7 +114,7 @@ def _unpack(path: Path) -> Path:
 
 
 def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], root: Path) -> Path:
-    """Write the files of a zip below `root` and return the run's folder. Raises `UsageError`, and zipfile's
+    """Write the files of a zip under `root` and return the run's folder. Raises `UsageError`, and zipfile's
     exceptions."""
     for member in members:
         target = root / member.filename
@@ -129,7 +129,7 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfi
 
 
 def _move_into(root: Path, folder: Path) -> Path:
-    """Move the contents of a folder into a new folder below it."""
+    """Move the contents of a folder into a new subfolder."""
     inside = [*root.iterdir()]
     draft = Path(tempfile.mkdtemp(dir=root))
     for one in inside:
@@ -162,7 +162,7 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
         "/".join(parts[:depth]) for parts in (name.split("/") for name in files) for depth in range(1, len(parts))
     }
     if both := sorted(folders & files.keys()):
-        raise _refused(path, f"{both[0]!r} is in it twice, as a file and as a folder")
+        raise _refused(path, f"{both[0]!r} occurs twice in it, as a file and as a folder")
     return [*files.values()]
 
 

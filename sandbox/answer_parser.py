@@ -104,7 +104,7 @@ def _single_value(values: Iterable[float]) -> float | None:
 def _find_stated_value(
     sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
 ) -> float | None:
-    """Return the value that the sentences state as the answer; None if none is stated or if another value may be
+    """Return the value that the sentences state as the answer; None if there is none, or if another value may be
     stated as well.
     """
     every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
@@ -185,7 +185,9 @@ def _letter_to_class(letter: str, classes: int) -> float | None:
 
 
 def _parse_label(text: str, classes: int, names: Sequence[str]) -> float | None:
-    """Return the class that an answer states. Numbers count if classes have no names or the answer is only a number."""
+    """Return the class that an answer states. Numbers are accepted if classes have no names or the answer is only a
+    number.
+    """
     folded = [name.casefold() for name in names]
     known = {name: float(number) for number, name in enumerate(folded) if folded.count(name) == 1}
     plain = text.strip().strip(".!" + _MARKUP_CHARS + TRUNCATION_MARK).casefold()

@@ -3,11 +3,11 @@
 Pilots come first; they show how long cells of their arm and dataset take. After that, while time is ample, the cell
 with the longest expected time comes first. When time is short, cells are taken in order of importance, up to the first
 that does not fit into the job's remaining seconds, so an overrun costs the least important cells. A worker stays with
-one dataset while it has waiting cells. Another worker is added if the waiting cells would keep each busy worker
-occupied for longer than a kernel takes to start, so a small study stays in one kernel.
+one dataset while it has waiting cells. Another worker is added if the waiting cells would occupy each busy worker
+for longer than a kernel takes to start, so a small study stays in one kernel.
 
-The time limit of a cell is reserved when it starts, so all cells together never compute longer than the job may,
-however many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
+The time limit of a cell is reserved when it starts, so all cells together never exceed the compute time of the job, no
+matter how many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
 left.
 
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
@@ -198,7 +198,7 @@ class CellSchedule:
         return [cell for cell in self.waiting_alone if self._can_start(cell) and limit(cell) > 0]
 
     def compute_seconds_left(self) -> float:
-        """Return the job's compute seconds that are neither spent nor taken by running cells."""
+        """Return the job's compute seconds that are not spent or taken by running cells."""
         now = self.clock()
         return (
             self.job.timeout
@@ -359,8 +359,8 @@ class CellSchedule:
         return CellOutcomeLine(cell=cell, outcome="left out", why=why)
 
     def find_failure(self) -> Failure | None:
-        """Return the failure of the whole job; if its pilots stopped it, only theirs count, since others may not have
-        started."""
+        """Return the failure of the whole job; if the pilots stopped it, only their failures count, since other cells
+        may not have started."""
         lines = [line.model_copy(update={"id": line.cell.name}) for line in self.build_lines()]
         return summarize_failures(
             lines,

@@ -1,7 +1,7 @@
-"""Measure cells, each in its own folder. A worker runs its cells one at a time in one host (`sandbox.kernel_host`).
+"""Measure cells, each in its own folder. A worker runs its cells one at a time on one host (`sandbox.kernel_host`).
 
-A host works in its own subfolder of the job's folder. A cell's folder is there while the cell runs and is moved out of
-the kernel's reach when it ends; only then is it read. Therefore no cell sees the files of another.
+A host works in its own subfolder of the job's folder. A cell's folder is there while the cell runs; when the cell ends,
+the folder is moved out of the kernel's reach and then read. Therefore no cell sees the files of another.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _clear_job_folder(folder: Path) -> None:
 
 @dataclass
 class CellWorker:
-    """Measures cells one after the other, in a host that is reused from cell to cell."""
+    """Measures cells one after another on a host that is reused from cell to cell."""
 
     runner: JobRunner
     job: Job
@@ -116,7 +116,7 @@ class CellWorker:
 
     @property
     def _staging_folder(self) -> Path:
-        """Folder for cells' folders before and after they run; code in the host cannot reach it."""
+        """Holds the folders of cells before and after they run; code on the host cannot reach it."""
         return self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}")
 
     async def _prepare_script(self, cell: Cell, limit: float, schedule: CellSchedule) -> KernelScript:

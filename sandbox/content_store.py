@@ -4,8 +4,8 @@ trees.
 An entry is a folder named by the hash of its contents; it is built under a temporary name and then renamed.
 
 Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning removes
-nothing from a run. Limits: space is only freed by pruning; a run on another filesystem has its own copy; changes made
-to the store later are only found by `find_damaged`.
+nothing from a run. Limits: space is freed only by pruning; a run on another filesystem has its own copy; later
+changes to the store are found only by `find_damaged`.
 """
 
 from __future__ import annotations
@@ -167,8 +167,9 @@ def share_run(run: RunFolder, store: ContentStore) -> None:
 
 
 def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield relative names and paths of all files and links, in order; a single file yields itself with an empty "
-    "name."""
+    """Yield relative names and paths of all files and links, in order; a single file yields itself with an empty
+    name.
+    """
     if not path.is_dir():
         yield "", path
         return
@@ -178,7 +179,7 @@ def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or all files of a folder; copy where hard links are not possible."""
+    """Link a file, or all files of a folder; copy if hard links are impossible."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, copy_function=_link)
     else:

@@ -1,4 +1,4 @@
-"""Datasets of a run, split into a part that a kernel may see and a part that it may not see.
+"""Datasets of a run, split into a part that a kernel may see and a part that it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
 labels of validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the
@@ -86,7 +86,7 @@ class RepositoryDataset:
         return f"the data of the repository {self.name}"
 
     def build_facts(self, seed: int) -> DatasetFacts:
-        """Return the facts that a run records: the files used and the facts derived from their labels. Raises
+        """Return the facts that a run records: the files used, and facts derived from their labels. Raises
         `RepositoryError`.
         """
         facts = DatasetFacts(

@@ -1,4 +1,4 @@
-"""Fingerprint of the conditions besides code, data and seed that an experiment's values depend on."""
+"""Fingerprint of the conditions, besides code, data and seed, on which an experiment's values depend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compute_environment_fingerprint(
 
     It covers interpreter, packages, readable folders, variables, isolation, processor, GPU model and driver, threads
     and determinism. Packages installed for the run are represented by their lock, which lists every file. It leaves out
-    how a package of a given version was built, the processor's microcode, the number of GPUs, PATH, the locale, and
+    the build of a package of a given version, the processor's microcode, the number of GPUs, PATH, the locale, and
     limits (of time, memory, processes, disk), which stop an experiment but should not change its values.
     """
     runs = inspect_interpreter(settings.python)
@@ -58,9 +58,9 @@ def compute_environment_fingerprint(
 
 
 def hash_folders(folders: Iterable[str]) -> dict[str, str]:
-    """Map each folder to a sha256 over the names and contents of all files below it.
+    """Map each folder to a sha256 over the names and contents of all files in it.
 
-    Links are hashed by their target name, links to files also by content. Python's bytecode caches are ignored.
+    Links are hashed by their target name, and links to files by content as well. Python's bytecode caches are ignored.
     """
     digests: dict[str, str] = {}
     for folder in folders:

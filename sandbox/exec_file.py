@@ -1,4 +1,4 @@
-"""Run one file exactly as a node would be run: `scientist exec FILE`."""
+"""Run one file exactly as a node is run: `scientist exec FILE`."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ async def run_file(
 ) -> JobOutcome:
     """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
-    `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary one. Modules in
-    the same folder that it imports are copied along, as are text files there whose paths occur as strings in the
-    source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
+    `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary folder. Modules
+    that it imports from the same folder are copied along, and so are text files there whose paths occur as strings in
+    the source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
     hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
     available if their names occur as strings in the source; datasets are split with `seed`.
     """

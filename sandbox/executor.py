@@ -135,7 +135,7 @@ class LocalExecutor:
 
     @property
     def environment_fingerprint(self) -> str:
-        """Fingerprint of the conditions besides code, data and seed that values depend on. Raises `ExecutorError`."""
+        """Fingerprint of the conditions on which values depend besides code, data and seed. Raises `ExecutorError`."""
         return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
 
     async def run(self, job: Job) -> JobOutcome:

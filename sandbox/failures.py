@@ -82,8 +82,9 @@ _HARNESS_FRAME_PATTERN = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
 
 
 def failure_from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
-    """Return the failure for a kernel that died while running code. A negative exit code is the signal that killed "
-    "it."""
+    """Return the failure for a kernel that died while running code. A negative exit code is the signal that killed
+    it.
+    """
     if exit_code >= 0:
         words = f"the process ended with exit code {exit_code} before the script did"
     else:
@@ -116,7 +117,7 @@ def failure_from_flood(limit: int) -> Failure:
 
 
 def strip_colours(text: str) -> str:
-    """Remove terminal colours and replace what UTF-8 cannot encode with `?`."""
+    """Remove terminal colours and replace characters that UTF-8 cannot encode with `?`."""
     return replace_unencodable(_ANSI_PATTERN.sub("", text))
 
 

@@ -1,6 +1,6 @@
 """An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-It serves for benchmarks of the search, for tests, and for trying GPU settings on a machine without a GPU.
+It is used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class FakeExecutor:
                 self._held_slots -= 1
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """Return nothing: there are no scorers."""
+        """Return nothing, since there are no scorers."""
         if self._closed.is_set():
             raise ExecutorError("the executor was closed")
         return ()

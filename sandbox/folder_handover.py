@@ -43,7 +43,7 @@ def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, 
     """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that the folder still
     exists.
 
-    Return whether it was in its place; if not, it is replaced by an empty folder. Raises `OSError`.
+    Return whether the folder was in its place; if not, it is replaced by an empty one. Raises `OSError`.
     """
     lent.unlock()
     if reach is not None:
@@ -72,7 +72,7 @@ def check_returned(
 ) -> KernelExecution:
     """Take the folder back and return the execution, with a failure if the code moved or replaced its folder.
 
-    In that case an empty folder is left at `folder`. Raises `ExecutorError`.
+    In this case an empty folder is left at `folder`. Raises `ExecutorError`.
     """
     try:
         there = take_back_folder(lent, folder, reach, subfolder)

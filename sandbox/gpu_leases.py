@@ -4,9 +4,9 @@ A lease starts when a slot on the GPU and enough of its memory are free, so othe
 ends when the driver lists none of the attempt's processes any more.
 
 A slot is a `flock` on a file named by the GPU's UUID, which the operating system releases when the process dies.
-Therefore, among one user's runs on a machine, an exclusive GPU is never shared, and a shared GPU never has more users
-than the largest `slots_per_gpu` allows. Other users, and runs in another container, are noticed only by their memory
-use.
+Among one user's runs on a machine, an exclusive GPU is therefore never shared, and a shared GPU never has more users
+than the largest `slots_per_gpu` allows. Other users, and runs in another container, are noticed only through their
+memory use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_RELEASE_SECONDS = 5.0
 def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """Return the locks of a free slot of a GPU, held until closed; None if all are taken. Never waits.
 
-    With one slot per GPU, its holder has the GPU to itself. `folder` must be private. Raises `GpuError`,
+    With one slot per GPU, the holder uses the GPU alone. `folder` must be private. Raises `GpuError`,
     `ExecutorError`.
     """
     with ExitStack() as locks:
@@ -110,7 +110,7 @@ class GpuLeases:
         return len(self.devices) * self._settings.slots_per_gpu // self._settings.gpus_per_node
 
     async def acquire(self, count: int | None = None) -> GpuLease:
-        """Wait for `count` GPUs, by default `sandbox.gpus_per_node`, in order of arrival.
+        """Wait in order of arrival for `count` GPUs, by default `sandbox.gpus_per_node`.
 
         Raises `GpuError` if no GPU became available within `sandbox.gpu_wait` seconds, counted from when this run last
         used one.
@@ -164,14 +164,15 @@ class GpuLeases:
         lease.locks.close()
 
     def _list_remaining_processes(self, lease: GpuLease) -> dict[str, list[int]]:
-        """Map GPUs of an ended lease to its processes that the driver still lists."""
+        """Map the GPUs of an ended lease to those of its processes that the driver still lists."""
         with contextlib.suppress(GpuError):  # an unresponsive driver must not block a GPU forever
             on = {uuid: sorted(self._ending[lease] & self._driver.list_processes(uuid).keys()) for uuid in lease.uuids}
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
 
     def _try_acquire(self, count: int) -> GpuLease | None:
-        """Lease all GPUs of one attempt, or none, so that two runs never wait for each other; None if not available.
+        """Lease all GPUs of one attempt or none, so that two runs never wait for each other; None if they are not
+        available.
 
         GPUs with the fewest attempts of this run come first; those with too little free memory are skipped.
         """

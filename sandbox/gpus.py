@@ -1,6 +1,6 @@
 """The GPUs of this machine, and those that a run may use.
 
-`DriverNvml` queries NVIDIA's management library; `sandbox.fake_executor.FakeNvml` replaces it where there is no driver.
+`DriverNvml` queries NVIDIA's management library; `sandbox.fake_executor.FakeNvml` replaces it if there is no driver.
 """
 
 from __future__ import annotations

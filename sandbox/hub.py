@@ -70,7 +70,7 @@ LOOKUP_TIMEOUT_SECONDS = 20.0
 def look_up(models: Iterable[PretrainedModel], datasets: Iterable[UserDataset]) -> tuple[HubItem, ...]:
     """Return commit, size and licence of each item; without a network, the facts in the local cache.
 
-    Raises `PretrainedError` for an item that neither the hub nor the cache has.
+    Raises `PretrainedError` for an item that is neither on the hub nor in the cache.
     """
     models, datasets = tuple(models), tuple(datasets)
     if not models and not datasets:

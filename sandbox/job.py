@@ -1,7 +1,7 @@
 """Contract between the research loop and an executor: jobs to run and their outcomes.
 
 An executor runs a `Job` and returns a `JobOutcome`. A failure of the code is data (`JobOutcome.failure`), not an
-exception; only a broken executor raises (`ExecutorError`). `Slots` decide which job runs now and which runs next.
+exception; only a broken executor raises (`ExecutorError`). `Slots` determine which job runs now and which runs next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Curve = tuple[str, str, str, str]
 
 
 class LoggedPoint(NamedTuple):
-    """One point of a curve as logged by running code; names are unchecked, and the value may not be finite."""
+    """One point of a curve as logged by running code; names are unchecked, and the value may be non-finite."""
 
     curve: Curve
     step: int
@@ -129,7 +129,7 @@ class Job:
     """One execution: a script in its own folder, or (`cells`) a program that is run once per cell.
 
     `folder` is an empty or new folder that the code may write to. `source` maps file names, possibly with folders, to
-    text that is written first. `inputs` maps names to folders of recorded arrays that are copied to
+    text that is written before the run. `inputs` maps names to folders of recorded arrays that are copied to
     `folder/inputs/<name>/`.
     """
 
@@ -235,7 +235,7 @@ class Executor(Protocol):
 
     @property
     def environment_fingerprint(self) -> str:
-        """The conditions besides code, data and seed that values depend on: interpreter, packages, processor or GPU
+        """The conditions, besides code, data and seed, on which values depend: interpreter, packages, processor or GPU
         model, threads.
 
         Equal strings mean equal environments. May block briefly on first use.
@@ -255,7 +255,7 @@ class Executor(Protocol):
         """Return the values that frozen scorers compute for an attempt's sealed submissions, given as file -> recorded
         sha256.
 
-        To be called after the search. Raises `SubmissionRefused` if a scorer returns no values, `ExecutorError`.
+        Must be called after the search. Raises `SubmissionRefused` if a scorer returns no values, `ExecutorError`.
         """
         ...
 

@@ -153,8 +153,9 @@ class JobRunner:
             self.gpus.release(lease, usage.processes)
 
     async def lease_gpus(self, count: int | None = None) -> GpuLease:
-        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is "
-        "available."""
+        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is
+        available.
+        """
         try:
             return await self.gpus.acquire(count)
         except GpuError as error:

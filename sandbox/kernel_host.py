@@ -1,7 +1,7 @@
-"""Run the cells of a worker one after the other, in a kernel of this machine that is reused from cell to cell.
+"""Run the cells of a worker one after another, in a kernel of this machine that is reused from cell to cell.
 
 Guarantees: a kernel sees at most one large dataset and has the GPUs that its cell needs; if cells cannot be isolated
-from each other, it only serves cells of one arm. Unsuitable or dead kernels are replaced. Limits: the caller must move
+from each other, it serves only cells of one arm. Unsuitable or dead kernels are replaced. Limits: the caller must move
 a cell's files out of the kernel's reach.
 """
 
@@ -30,13 +30,13 @@ from labwright.sandbox.workspace import CELLS_FOLDER, copy_view
 
 
 class ScriptHost(Protocol):
-    """Executes scripts one after the other in a folder below its own."""
+    """Executes scripts one after another in a subfolder of its folder."""
 
     async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Prepare for a cell of this arm and source, which sees these datasets and has `gpus` GPUs (None: the default
+        """Prepare for a cell of this arm and source that sees these datasets and has `gpus` GPUs (None: the default
         number).
 
-        To be called before the cell's folder is created.
+        Must be called before the cell's folder is created.
         """
         ...
 

@@ -77,8 +77,8 @@ class KernelPool:
         """Return a waiting kernel that fits the source and datasets, moved to `folder`; None if there is none.
 
         The folder must be empty or missing. With `exact`, which cells need, the kernel sees no other dataset and has
-        preloaded what the source imports; otherwise each forked cell would import it again. Future kernels are started
-        for such jobs.
+        preloaded the imports of the source, which each forked cell would otherwise import again. Future kernels are
+        started for such jobs.
         """
         if (wanted := frozenset(datasets)) or exact:
             self._last_datasets = wanted
@@ -136,7 +136,7 @@ class KernelPool:
         """Return the available modules to preload: `lab`, the modules that many jobs import, and those that `source`
         imports.
 
-        Packages installed for the run are not available while preloading. In that case imports of other jobs are
+        Packages installed for the run are not available while preloading. In this case imports of other jobs are
         ignored, since a library may use another library if it is present.
         """
         packages = (await asyncio.to_thread(inspect_interpreter, self._config.settings.python)).packages
@@ -197,5 +197,5 @@ def _find_imported_packages(source: Mapping[str, str]) -> set[str]:
 
 
 def find_local_modules(source: Mapping[str, str]) -> frozenset[str]:
-    """Return the module names in a script's folder, no module of the same name may be preloaded."""
+    """Return the module names in a script's folder; modules with these names must not be preloaded."""
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in source)

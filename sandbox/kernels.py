@@ -268,7 +268,7 @@ def _build_kernel_specs(python: str, wrapper: list[str], before: list[str]) -> A
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
 
     class OneSpec(KernelSpecManager):
-        """Only offers the kernel started here; kernels installed on the machine are ignored."""
+        """Offers only the kernel started here; kernels installed on the machine are ignored."""
 
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
             return KernelSpec(

@@ -1,8 +1,8 @@
 """Derive predictions from the language model answers that a submission cites.
 
-Guarantees: an answer only counts as committed for this cell. Other submissions of code that queried models are
-`unattributed`, since their origin is unknown. An answer serves one row only. If answers to one question serve several
-rows (which honest code does only for equal rows), the resulting values are `unattributed` too.
+Guarantees: an answer counts only if it was committed for this cell. Other submissions of code that queried models are
+`unattributed`, since their origin is unknown. Each answer can be used for only one row. If answers to one question are
+used for several rows (which honest code does only for equal rows), the resulting values are `unattributed` too.
 
 Limits: a question need not contain its row, and code can make a model repeat the code's own guess.
 """
@@ -68,7 +68,7 @@ def write_exchange_ids(folder: Path, session: LlmSession) -> str:
 
 
 def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
-    """Turn cited answers into predictions, and mark submissions that cite none; return notes for the log.
+    """Turn cited answers into predictions, mark submissions that cite none, and return notes for the log.
 
     Raises `SubmissionRefused`.
     """
@@ -150,7 +150,9 @@ def _attribute_submission(
 def _find_cited_exchanges(
     submission: Submission, ids: Sequence[Sequence[str]], session: LlmSession
 ) -> list[list[LLMExchange]]:
-    """Return the cited exchanges. Raises `SubmissionRefused` for one of another cell, or one cited twice."""
+    """Return the cited exchanges. Raises `SubmissionRefused` for an answer that belongs to another cell or is cited
+    twice.
+    """
     seen, found = set[str](), list[list[LLMExchange]]()
     for number, draws in enumerate(ids):
         if not draws:

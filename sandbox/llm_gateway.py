@@ -1,7 +1,7 @@
-"""Lets experiment code query language models, over a socket that only one cell's kernel sees; the host answers.
+"""Lets experiment code query language models over a socket that only one cell's kernel sees; the host answers.
 
-The socket identifies the cell, independent of the content that the code sends. It is in a folder that the kernel can
-read but not write, and is removed together with the cell. Messages, connections and queues are bounded.
+The socket identifies the cell, regardless of what the code sends. It is in a folder that the kernel can
+read but not write, and is removed with the cell. Messages, connections and queues are bounded.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LlmSession:
     _open_connections: int = 0
 
     def find_cited(self, exchange: str) -> LLMExchange | None:
-        """Return an exchange of this execution by id; None if it belongs to another."""
+        """Return an exchange of this execution by id; None if it belongs to another execution."""
         digest, _, ordinal = exchange.rpartition("-")
         if (number := parse_whole_number(ordinal)) is None or number >= self._draw_counts.get(digest, 0):
             return None
@@ -90,7 +90,7 @@ class LlmSession:
         ]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the questions of one connection."""
+        """Answer all questions that arrive on one connection."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

@@ -100,8 +100,9 @@ def _build_outcome(job: Job, schedule: CellSchedule, artifact_bytes: int) -> Job
 
 
 def _link_files(source: Path, target: Path, folder: str) -> None:
-    """Link a cell's files into the job's folder. Raises `BadFile`, also if another cell wrote a file of the same "
-    "name."""
+    """Link a cell's files into the job's folder. Raises `BadFile`, including when another cell wrote a file of the
+    same name.
+    """
     for name, status in iterate_entries(source, folder):
         if stat.S_ISREG(status.st_mode) and f"{folder}/{name}" not in _MERGED_LINE_FILES:
             link_file(source, f"{folder}/{name}", target, f"{folder}/{name}")

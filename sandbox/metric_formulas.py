@@ -8,10 +8,10 @@
                                this arm at level a0, arm `to` at this level, or the condition `arm@level`
 
 A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
-scikit-learn, examples are repeated as often as they count, so resampling works for every metric. Groups without a value
-(no example, one class) are skipped. A column belongs to the dataset, or the plan declares that the experiment's code
-submits it; values that depend on a submitted column are graded `computed` at best. Formulas and declared columns of a
-run are stored with its labels.
+scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
+value (no example, one class) are skipped. A column belongs to the dataset, or the plan declares that the experiment's
+code submits it; values that depend on a submitted column are graded `computed` at best. Formulas and declared columns
+of a run are stored with its labels.
 """
 
 from __future__ import annotations
@@ -400,7 +400,7 @@ def find_formula_faults(
             raise FormulaError(
                 f"unknown column {formula.column!r}; available: "
                 + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
-                + "; one that the code makes is declared in the plan's `columns`"
+                + "; a column made by the code must be declared in the plan's `columns`"
             )
         elif formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
             raise FormulaError(
@@ -437,7 +437,7 @@ def find_formula_faults(
 
 
 def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> None:
-    """Raise `FormulaError` if a formula cannot use what a submitted column holds."""
+    """Raise `FormulaError` if a formula cannot use the content of a submitted column."""
     needed = "classes" if formula.rule in SHARE_RULES else "groups"
     if column.holds != needed:
         raise FormulaError(f"{formula.rule} needs a column of {needed}, but {column.name!r} holds {column.holds}")
@@ -547,7 +547,7 @@ def read_formulas(labels: Path) -> dict[str, str]:
 
 
 def read_declared_columns(labels: Path) -> dict[str, Literal["classes", "groups"]]:
-    """Return what each column holds that the run's code has to submit; empty if there are none."""
+    """Return the content of each column that the run's code must submit; empty if there are none."""
     path = labels / _COLUMN_FILE
     return json.loads(path.read_text()) if path.is_file() else {}
 

@@ -60,8 +60,8 @@ class JobMonitor:
         self._check_lock = Lock()  # `check_after_end` may run while a check is still running in another thread
 
     async def watch_until_ended(self, transcript: Transcript) -> str:
-        """Wait for a reason to stop the code, and return it. Cancel this if the code ends by itself, since it returns
-        only if there is a reason.
+        """Wait for a reason to stop the code, and return it. Cancel this task if the code ends by itself, since it
+        returns only if there is a reason.
         """
         began = time.monotonic()
         while True:

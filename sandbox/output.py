@@ -87,7 +87,7 @@ class Transcript:
         return "".join(text for _, text in self.to_chunks())
 
     def read_tail(self, chars: int) -> str:
-        """Return the last whole lines within `chars` characters, as a terminal shows them, e.g. only the last state of
+        """Return the last whole lines within `chars` characters as a terminal shows them, e.g. only the last state of
         a progress bar.
 
         If the last line is longer, return its end.

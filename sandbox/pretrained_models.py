@@ -1,4 +1,4 @@
-"""Fetch pretrained models pinned to a revision, hash them, and copy them to where kernels can read them.
+"""Fetch pretrained models pinned to a revision, hash them, and copy them to a folder that kernels can read.
 
 The hub library's own cache is used, so models from `scientist prefetch` are available without a network. Kernels see a
 copy in the run's folder: plain files that they cannot write to (without isolation, this is only a convention).

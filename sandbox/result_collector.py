@@ -41,7 +41,7 @@ class ResultCollector:
     grade: EvidenceGrade
 
     def collect(self, script: KernelScript, source: str, execution: KernelExecution) -> JobOutcome:
-        """Read the outcome. Blocks: call it in a thread. Raises `ExecutorError`."""
+        """Read the outcome. It blocks, so call it in a thread. Raises `ExecutorError`."""
         job, folder = script.job, script.folder
         make_harmless(folder)
         if execution.kernel_unusable:
@@ -149,7 +149,7 @@ def _check_submissions(folder: Path, cell: Cell) -> None:
 
 
 def _check_names(outcome: JobOutcome, cell: Cell) -> None:
-    """Raise `BadFile` if a file could belong to another cell, since the files of all cells share a folder."""
+    """Raise `BadFile` if a file could belong to another cell, since the files of all cells are in one folder."""
     left = {f"arrays/{name}" for name in outcome.arrays} | {
         f"{ARTIFACTS}/{name.partition('/')[0]}" for name in outcome.artifacts
     }

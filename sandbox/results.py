@@ -123,7 +123,7 @@ def measure_attempt(
 
 
 def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
-    """Return a failure if an experiment ran but measured nothing that selection could use."""
+    """Return a failure if an experiment ran but measured nothing usable for selection."""
     if measured.final:
         return None
     return Failure(
@@ -136,7 +136,7 @@ def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
 def failure_from_error(error: Exception) -> Failure:
     """Return the failure of an experiment whose files cannot be read, or that triggered an internal error.
 
-    Re-raises errors that the experiment did not cause: of disk, kernels, devices or isolation.
+    Re-raises errors that the experiment did not cause, such as those of disk, kernels, devices or isolation.
     """
     if isinstance(error, SubmissionRefused):
         return Failure(kind="other", message=str(error))
@@ -163,8 +163,8 @@ def select_final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...
 
 
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return one validation value per quantity: the value of the host if it scored the quantity, otherwise the last
-    value of the code.
+    """Return one validation value per quantity: that of the host if it scored the quantity, otherwise the last
+    one by the code.
     """
     from_host, from_code = (
         {

@@ -98,7 +98,7 @@ class OpenFolder:
         return False
 
     def unlock(self) -> None:
-        """Restore the host's permissions to read, change and move it."""
+        """Restore the host's permissions to read, change and move a file or folder."""
         unlock_folder(self.descriptor)
 
 
@@ -107,7 +107,7 @@ FolderRef = Path | OpenFolder
 
 @contextmanager
 def open_subfolder(folder: FolderRef, *names: str, make: bool = False, unlock: bool = False) -> Generator[int]:
-    """Open a folder, or the folder below it that `names` specifies, and yield its descriptor. With `make`, create
+    """Open a folder, or the subfolder that `names` specifies, and yield its descriptor. With `make`, create
     missing folders.
 
     Raises `BadFile`, `FileNotFoundError`, and `OSError` for errors of the host.
@@ -240,7 +240,8 @@ def list_folders(folder: FolderRef, relative: str) -> list[str]:
 def iterate_entries(folder: FolderRef, relative: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Yield relative path and status of everything below a folder or subfolder, sorted, parents first.
 
-    Yields nothing if it does not exist. Raises `BadFile`, also beyond `MAX_ENTRIES` and `MAX_DEPTH`.
+    Yields nothing if it does not exist. Raises `BadFile`, including when there are more than `MAX_ENTRIES` entries or
+    `MAX_DEPTH` levels.
     """
     count = 0
 
@@ -294,7 +295,7 @@ def copy_file(folder: FolderRef, relative: str, target: FolderRef, target_name: 
 def link_file(folder: FolderRef, relative: str, target: FolderRef, target_name: str) -> None:
     """Make a plain file available under a second name, by a hard link if possible, otherwise a copy.
 
-    Nothing is replaced. Raises `BadFile`, also if the name is taken; `OSError`.
+    Nothing is replaced. Raises `BadFile`, including when the name is taken; `OSError`.
     """
     *above, name = _split_path(relative)
     with open_subfolder(folder, *above) as source, open_parent(target, target_name) as (place, other):
@@ -326,7 +327,7 @@ def make_harmless(folder: FolderRef, *, only_plain: bool = False) -> None:
 
     Set-user-id and set-group-id bits are removed, since such a file would give others the host user's rights. Locked
     folders are made accessible, and with `only_plain` everything but files and folders is removed. Raises `BadFile` if
-    folders are nested too deep; deeper ones are removed.
+    folders are nested too deeply; deeper ones are removed.
     """
     if isinstance(folder, OpenFolder):
         folder.unlock()
@@ -440,7 +441,7 @@ def _read_mode(name: str, place: int) -> int:
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """Return a path below a folder that no code can write to any more.
+    """Return a path in a folder to which code can no longer write.
 
     Raises `BadFile` if it leads outside, by `..` or by a linked folder.
     """
@@ -452,7 +453,7 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def _split_path(relative: str) -> tuple[str, ...]:
-    """Split a path below a folder into its names. Raises `BadFile` if it leads outside."""
+    """Split a path inside a folder into its names. Raises `BadFile` if it leads outside."""
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:
         raise BadFile(f"{relative!r} is not a path inside the folder")

@@ -1,5 +1,5 @@
-"""Run a frozen scorer in a separate kernel. This source is copied there; the only module of the project that it can
-import is `lab`.
+"""Run a frozen scorer in a separate kernel. This source is copied there; `lab` is the only module of the project that
+it can import.
 
 Reads task.json and writes scores.jsonl: one line per submission, with its values or the scorer's error.
 """

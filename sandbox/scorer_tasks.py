@@ -1,7 +1,7 @@
 """Tasks of frozen scorers: the submissions of one attempt for one dataset and split, in their own folder.
 
 Guarantees: the scorer is the frozen one; it runs in a kernel without the experiment's code, and sees only the labels of
-its split. Artifacts are copied as bytes and only opened there.
+its split. Artifacts are copied as bytes and opened only there.
 
 Limits: an artifact that runs code when opened (a pickle) runs it in the scorer's process and could write its own
 scores. A scorer must only read pure data formats (.npz, safetensors, `torch.load(weights_only=True)`).

@@ -111,8 +111,8 @@ class Submission(BaseModel):
 def read_index(folder: Path, index: str) -> list[Submission]:
     """Read the submissions in an index file.
 
-    Raises `SubmissionRefused`, also if two lines refer to the same file, or to the same condition, dataset, split and
-    step.
+    Raises `SubmissionRefused`, including when two lines refer to the same file, or to the same condition, dataset,
+    split and step.
     """
     lines = read_lines(folder, index, MAX_FILE_BYTES, max_lines=MAX_SUBMISSIONS)
     try:
@@ -167,7 +167,7 @@ def read_values(
     """Return the validated values of a submission, the truth, and the submitted columns that the plan declares.
 
     Error messages and memory use depend only on the submission and its expected shape, never on labels. Raises
-    `SubmissionRefused`, also if a final submission lacks a declared column.
+    `SubmissionRefused`, including when a final submission lacks a declared column.
     """
     truth, classes = read_truth_labels(labels, submission)
     if submission.kind != "predictions" and classes == 0:
@@ -282,7 +282,7 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
-    """Move the test predictions to `folder/sealed/` unscored; return the sha256 of each file by name. Raises
+    """Move the test predictions unscored to `folder/sealed/`; return the sha256 of each file by name. Raises
     `SubmissionRefused`.
 
     Their future grade is sealed with them. Their format is checked now, so that errors do not appear only after the

@@ -1,7 +1,7 @@
 """Slots limit how many experiments run at the same time, in one run or in several runs that share a folder of slot
 files.
 
-A shared slot is a `flock` on its file, which the operating system releases when the process dies. A process that needs
+A shared slot is a `flock` on a file, which the operating system releases when the process dies. A process that needs
 a slot first locks the door file, so only one process waits for slots at a time; processes with fewer slots retry the
 door file more often. If a waiting process has clearly fewer slots, jobs with many parts give up a slot between two
 parts.
@@ -29,8 +29,9 @@ DOOR_FILE = "door"
 class Slots:
     """Lets `count` jobs run at a time, in order of arrival.
 
-    A job that must run alone waits until all slots are free; later jobs wait until it has run, so it never starves. A
-    job must not request a second slot while holding one. With `shared`, the slots of the shared folder are used.
+    A job that must run alone waits until all slots are free; later jobs wait until it has run, so that it never
+    starves. A job must not request a second slot while holding one. With `shared`, the slots of the shared folder are
+    used.
     """
 
     def __init__(self, count: int, shared: Path | None = None) -> None:
@@ -45,7 +46,7 @@ class Slots:
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Hold a slot while inside; with `alone`, all slots."""
+        """Hold a slot (with `alone`, all slots) while inside."""
         taken = 0
         with ExitStack() as locks:
             try:

@@ -34,7 +34,7 @@ class CellMeasurer(Protocol):
 
 
 class SlotHolder(Protocol):
-    """Runs some work while holding a slot; with `alone`, all slots."""
+    """Does some work while holding a slot or, with `alone`, all slots."""
 
     def __call__(
         self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False

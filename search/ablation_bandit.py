@@ -1,5 +1,5 @@
-"""Choose which part of a repository to run next: pure functions of past results, so a replayed record gives the same
-choices.
+"""Choose which part of a repository to run next: pure functions of past results, so that a replayed record gives the
+same choices.
 
 An arm is a part together with one way to ablate it. Its effects are differences to the baseline with the same seed,
 positive if the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then
@@ -47,7 +47,7 @@ class BanditArm:
 
     @property
     def mean_effect(self) -> float:
-        """Mean of the effects; 0 without any."""
+        """Mean of the effects; 0 if there are none."""
         return fmean(self.effects) if self.effects else 0.0
 
     @property
@@ -57,7 +57,7 @@ class BanditArm:
 
 
 class BanditPick(NamedTuple):
-    """`next`: the arm to run, None if nothing is to be run now. `inside`: the weakest of the k best; `outside`: the
+    """`next`: the arm to run; None if there is nothing to run now. `inside`: the weakest of the k best; `outside`: the
     strongest of the rest; `separated`: no further run is needed to distinguish them."""
 
     next: str | None
@@ -78,10 +78,11 @@ def rank_arms(arms: Iterable[BanditArm]) -> list[BanditArm]:
 
 
 def pick_arm(arms: Sequence[BanditArm], *, sigma: float, k: int, tries: int = MAX_TRIES_WITHOUT_VALUE) -> BanditPick:
-    """Pick unmeasured arms in the order of the sweep, with at most `tries` runs each; then the boundary of the k best.
+    """Pick unmeasured arms in the order of the sweep, with at most `tries` runs each; then arms at the boundary of the
+    k best.
 
-    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision before every
-    arm has a value or is given up; while first values are pending, the pick is None.
+    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision until every
+    arm has a value or has been given up; while first values are pending, the pick is None.
     """
     unmeasured = [one for one in arms if not one.effects and not one.is_settled and one.failed_runs < tries]
     free = [one for one in unmeasured if not one.in_flight]
@@ -137,7 +138,7 @@ class BudgetSplit(NamedTuple):
 def split_budget(
     components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
 ) -> BudgetSplit:
-    """Split a budget: at most half of the runs left by the baselines is used for confirmation.
+    """Split a budget: at most half of the runs not used by baselines go to confirmation.
 
     `baseline`: runs of the baseline in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs,
     joint sets and harmful parts.
@@ -156,7 +157,7 @@ def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS
 
 
 def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:
-    """Return the k parts that help most, the strongest first; they are reported once fresh seeds confirm them."""
+    """Return the k parts that help most, the strongest first; they are reported when fresh seeds confirm them."""
     return [one.name for one in rank_arms(arms) if one.mean_effect > 0][:k]
 
 
@@ -201,11 +202,11 @@ ArmSubset = tuple[str, ...]
 
 
 def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset]:
-    """Yield the sets to ablate together, one after another; receive for each whether it has more effect than its parts
-    alone.
+    """Yield the sets to ablate together, one after another, and receive for each whether its effect exceeds that of its
+    parts alone.
 
-    Returns a minimal set that does (both of two redundant parts); empty if all parts together have no effect. This
-    takes one run if there is no such set, and 9 for a pair among 8.
+    Returns a minimal set whose effect does (both of two redundant parts); empty if all parts together have no effect.
+    This takes one run if there is no such set, and 9 for a pair among 8.
     """
     names = tuple(parts)
     if len(names) < 2 or not (yield names):
@@ -250,7 +251,7 @@ def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int
 
 
 def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:
-    """Return the index by which an arm is selected once all arms were explored."""
+    """Return the index by which an arm is selected once all arms have been explored."""
     return mean + beta * sqrt(log(total + 1) / runs)
 
 

@@ -335,8 +335,8 @@ def _forecast_effect(
 
 
 def _assume_floor(plan: DataPlan, effect: Effect, test_sizes: Mapping[str, int]) -> float | None:
-    """Return the half-width from test examples if a tenth of the predictions differs; None for other metrics than
-    shares of examples, and for estimands that are no differences of two cells."""
+    """Return the half-width from test examples if a tenth of the predictions differs; None for metrics other than
+    shares of examples, and for estimands that are not differences of two cells."""
     metric = find_effect_metric(effect, plan)
     cells = list_cells_read(effect.estimand, plan, metric)
     sizes = [test_sizes.get(cell.dataset, 0) for cell in cells]

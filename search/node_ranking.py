@@ -1,4 +1,4 @@
-"""Rank nodes by how much of their stage's panel they measured, then by the primary metric of the method.
+"""Rank nodes by the share of their stage's panel that they measured, then by the primary metric of the method.
 
 A panel is fixed for a stage. Metrics are only compared within one dataset and condition, as a gain relative to a
 reference node; different metrics are never averaged. Only validation data are used. A difference within the noise
@@ -38,7 +38,7 @@ Follows the one-standard-error rule (Breiman et al. 1984, section 3.4.3), which 
 
 @dataclass(frozen=True)
 class ComparisonPanel:
-    """The entries that the nodes of a stage are compared on, regardless of their other measurements."""
+    """The entries on which the nodes of a stage are compared, regardless of their other measurements."""
 
     metric: MetricSpec
     entries: frozenset[PanelEntry]
@@ -52,7 +52,7 @@ class ComparisonPanel:
 
 
 def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
-    """Return the datasets that nodes of a stage measure: the main one in the first stage, two in the second, then
+    """Return the datasets measured by nodes of a stage: the main one in the first stage, two in the second, then
     all.
     """
     counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
@@ -62,8 +62,8 @@ def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
 def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
     """Return the panel of a stage: every arm that all experiments measure, at every level on the stage's datasets.
 
-    With objective `improve`, the methods decide. With `measure`, all compared arms do, each at its best, so neither
-    size nor sign of an effect influences the selection.
+    With objective `improve`, the methods decide. With `measure`, all compared arms decide, each at its best, so neither
+    the size nor the sign of an effect influences the selection.
     """
     return _PANEL_MEMO.get_or_compute(stage, (plan,), lambda: _build_panel(stage, plan))
 
@@ -104,7 +104,7 @@ def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
 
 
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
-    """Return the values that a node is ranked by: panel values, with the worst value for diverged training. These
+    """Return the values by which a node is ranked: panel values, with the worst value for diverged training. These
     values must not be printed.
     """
     return _RANKED_MEMO.get_or_compute(
@@ -121,12 +121,12 @@ def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntr
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
-    """Return the number of panel entries that a node has values for."""
+    """Return the number of panel entries for which a node has values."""
     return len(compute_ranked_values(node, panel))
 
 
 def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
-    """Return the panel restricted to entries that all these nodes have values for."""
+    """Return the panel restricted to entries for which all these nodes have values."""
     if not nodes:
         return panel.restrict(())
     partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
@@ -151,7 +151,7 @@ def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
 
 
 def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[str, float]:
-    """Return, by dataset, the standard deviation over replicates of the deciding values; only measured values count.
+    """Return, by dataset, the standard deviation over replicates of the deciding values; only measured values are used.
 
     Empty with fewer than `MIN_REPLICATES_FOR_NOISE` replicates. Datasets with identical values are left out, since
     their noise is unknown.

@@ -1,4 +1,4 @@
-"""Stop code that cannot succeed: non-finite values, far behind its peers, or silent.
+"""Stop code that cannot succeed because its values are not finite, it is far behind its peers, or it is silent.
 
 These functions are pure: only the logged values and their order matter, not the time of the check, so a repeated check
 gives the same answer at the same line. Silence is the exception, and is only checked if time may influence decisions.
@@ -32,7 +32,7 @@ A step counts if at least three peers have a value at exactly that step, and it 
 
 
 def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
-    """Collect the values logged by each peer; of two values at one step, the later one counts."""
+    """Collect the values logged by each peer; of two values at one step, the later one is used."""
     values: dict[CurveKey, dict[int, list[float]]] = {}
     lengths: dict[CurveKey, list[int]] = {}
     for points in logs:
@@ -95,7 +95,7 @@ def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | 
 
 
 def explain_silence(quiet_seconds: float, limit_seconds: float) -> str | None:
-    """Explain that code without activity for this long is hopeless; None below the limit."""
+    """Return the reason why code without activity for this long is hopeless; None below the limit."""
     if quiet_seconds <= limit_seconds:
         return None
     return (

@@ -1,6 +1,6 @@
 """Schedule the reference models: their settings are tried during tuning, the selected ones run during ablation.
 
-A reference node is not a search node: it counts against no limit, nothing builds on it, and it selects nothing.
+A reference node is not a search node: it counts towards no limit, nothing builds on it, and it influences no selection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def next_reference_run(view: StageSnapshot) -> ExpandTree | None:
 def sample_settings(view: StageSnapshot) -> tuple[Trial, ...]:
     """Return the settings to try: the defaults of both models, then random ones without repetition.
 
-    If no arm of the plan is tuned, only the defaults.
+    If no arm of the plan is tuned, return only the defaults.
     """
     plan = view.plan.model_copy(
         update={"space": view.reference_space, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})}

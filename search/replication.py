@@ -1,18 +1,18 @@
 """Follow-up work of settled stages: replicates of the nodes that the study rests on, looks at the fresh ones, an
 aggregate, a summary.
 
-A stage settles again on its next best node if the best becomes suspect, but only during the search of later stages.
+If its best node becomes suspect, a stage settles on the next best node, but only during the search of later stages.
 
-Replicates run the same code with other seeds. The best draft has none unless asked for, since tuning changes it. The
-tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds that its finalists ran with, so
-that what tuning measured is reused: only their spread, never their results, determines how many fresh seeds decide the
-plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the last stage that may change what is
-confirmed has ended (`find_locking_stage`), node, number and looks are locked, and the node runs with seeds that were
-not used before, ahead of all further search; its ablations run with the first of them. Stopping whenever a result looks
-good would bias it, so the fresh seeds are read at the looks of the lock only (`record.claims.looks`).
+Replicates run the same code with other seeds. The best draft has no replicates unless requested, since tuning changes
+it. The tuned node has a few, in the cells that confirmatory hypotheses read and with the seeds of its finalists, so
+that measurements from tuning are reused. Only their spread, never their results, determines how many fresh seeds decide
+the plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the last stage that may change the
+confirmed program has ended (`find_locking_stage`), node, number of seeds and looks are locked. The node then runs with
+unused seeds, before all further search; its ablations use the first of these seeds. Stopping whenever a result looks
+good would bias it, so the fresh seeds are read only at the looks of the lock (`record.claims.looks`).
 
-A seed that was cancelled because time or budget ran out is run again once there is more. A seed that failed, or that
-the user ended, is replaced by the next fresh one, whatever its results; this applies to at most a quarter of the seeds.
+A seed that was cancelled because time or budget ran out is run again when more is available. A seed that failed, or
+that the user ended, is replaced by the next fresh one, whatever its results, for at most a quarter of the seeds.
 Diverged training is a result, not a failure.
 """
 
@@ -46,7 +46,7 @@ from labwright.search.tuning import FINALIST_SEED_OFFSET
 def view_at_stage_end(
     state: RunState, stage: StageName, settings: SearchSettings, *, by_decision: int | None = None
 ) -> StageSnapshot | None:
-    """Return a stage as it was at the end of its search, with the user marks known when decision `by_decision` settled
+    """Return a stage as of the end of its search, with the user marks known when decision `by_decision` settled
     it (None: now).
 
     None while the search continues.
@@ -60,7 +60,7 @@ def view_at_stage_end(
 
 
 def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnapshot | None:
-    """Return the first stage that must settle again because its best node is now suspect, as it was at the end of
+    """Return the first stage that must settle again because its best node is now suspect, as of the end of
     its search.
     """
     for stage in STAGES[:-1]:
@@ -99,7 +99,9 @@ def _find_tuned_node(view: StageSnapshot) -> Node | None:
 
 
 def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | None:
-    """Return the next missing replicate of the tuned node, before the tuning stage ends; later ones are follow-ups."""
+    """Return the next missing replicate of the tuned node before the tuning stage ends; later replicates are follow-up
+    work.
+    """
     tuned = _find_tuned_node(view) if view.stage == "tuning" else None
     if tuned is None or view.run_limit_reason or "replicate" in view.skipped_kinds:
         return None
@@ -107,7 +109,7 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
 
 
 def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
-    """Return the seeds of replicates that serve to plan the number of fresh seeds.
+    """Return the seeds of replicates that are used to plan the number of fresh seeds.
 
     None where a limit ended the stage: time is so short that the fresh seeds need all of it, whatever their spread.
     """
@@ -156,7 +158,7 @@ def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
 
 
 def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
-    """Return the number of fresh seeds for the winner, as currently known: as many as needed, within limits."""
+    """Return the number of fresh seeds for the winner as currently known: as many as needed, within limits."""
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
@@ -255,8 +257,8 @@ def plan_looks(n: int, most: int) -> tuple[int, ...]:
 def explain_sampling_end(
     lock: ConfirmationLocked, look: int, settings: SearchSettings, *, affordable: float
 ) -> str | None:
-    """Return why no look follows the one at index `look` whatever it shows, or None. `affordable`: seeds that the time
-    set aside for confirmation allows beyond those of this look."""
+    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `affordable`: seeds
+    that the time set aside for confirmation allows beyond those of this look."""
     if look + 1 >= len(lock.looks):
         return "the table of looks ends"
     following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
@@ -268,10 +270,10 @@ def explain_sampling_end(
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
-    """Yield what is replicated, for which stage and with which seeds: the tuned node, the winner, each ablation.
+    """Yield the nodes to replicate, with their stage and seeds: the tuned node, the winner, each ablation.
 
-    Ablations use the seeds of the node they are ablated from, so that differences are paired; the number is what a
-    comparison requires, as far as that node has as many.
+    Ablations use the seeds of the node that they ablate, so that differences are paired; there are as many as
+    a comparison requires, or as many as that node has.
     """
     for stage in PLANNING_STAGES:
         if (best := view.winner_by_stage.get(stage)) is not None:
@@ -320,15 +322,15 @@ def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
 
 
 def is_sampling_ended(view: StageSnapshot) -> bool:
-    """Return whether a look ended the sampling of fresh seeds, or nothing can be claimed about their node any more."""
+    """Return whether a look ended the sampling of fresh seeds, or no claim about their node is possible any more."""
     winner = view.nodes.get(view.lock.winner) if view.lock is not None else None
     return bool(view.looks and view.looks[-1].ends) or winner is None or bool(winner.suspect)
 
 
 def find_due_look(view: StageSnapshot) -> RunTask | None:
-    """Return the look that is due: all of its seeds have finished, in whatever order they did.
+    """Return the look that is due: all of its seeds have finished, in any order.
 
-    If time or budget ran out before the first look, it reads the seeds that are complete, since no value was seen.
+    If time or budget ran out before the first look, it reads the seeds that are complete, since no value has been seen.
     """
     lock = view.lock
     if lock is None or not lock.looks or view.has_pending_look or is_sampling_ended(view):
@@ -363,7 +365,9 @@ def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicate
 
 
 def list_look_replicates(state: RunState, look: int) -> tuple[Node, ...]:
-    """Return the replicates that a look of the current lock reads: the first complete ones, at most its number."""
+    """Return the replicates that a look of the current lock reads: the first complete ones, at most as many as the look
+    needs.
+    """
     assert state.data_plan is not None and state.current_lock is not None
     lock = state.current_lock
     replicates = (one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner)
@@ -376,7 +380,7 @@ def _is_cut_short(replicate: Node) -> bool:
 
 
 def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Return the seeds with which a node still has to run. Cancelled ones wait until the run has more time or
+    """Return the seeds with which a node must still run. Cancelled ones wait until the run has more time or
     budget.
     """
     done = {one.seed for one in view.list_replicates(target.id) if view.run_limit_reason or not _is_cut_short(one)}
@@ -384,7 +388,7 @@ def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) 
 
 
 def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequence[int]:
-    """Return the seeds of an ablation: the first seeds of the node it is ablated from."""
+    """Return the seeds of an ablation: the first seeds of the node that it ablates."""
     first = settings.count_seeds("ablation")
     if view.lock is None or not first:
         return ()
@@ -421,16 +425,16 @@ def next_replicate(view: StageSnapshot, stage: StageName, target: Node, seeds: S
 
 
 def find_concluding_replicates(view: StageSnapshot, node: str, stage: StageName) -> tuple[Node, ...]:
-    """Return the replicates that conclude a stage: those with fresh seeds after the lock, before it the others."""
+    """Return the replicates that conclude a stage: after the lock those with fresh seeds, before it the others."""
     late = stage in ("agenda", "ablation") and view.lock is not None
     return tuple(one for one in view.list_replicates(node) if (one.seed >= view.seed + FRESH_SEED_OFFSET) == late)
 
 
 def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Iterator[ExpandTree | RunTask]:
-    """Yield the summary of each settled stage whose replicates are finished; after the main experiments, first the
-    aggregate of the fresh ones, since the paper shows no others.
+    """Yield the summary of each settled stage whose replicates are finished; after the main experiments, yield first
+    the aggregate of the fresh ones, since the paper shows only these.
 
-    A stage without any valid node only gets a report, while other stages have one.
+    A stage without any valid node gets only a report, provided that another stage has a valid node.
     """
     for stage, best in view.winner_by_stage.items():
         if stage == "agenda" and _has_further_looks(view):
@@ -460,7 +464,7 @@ def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Itera
 
 
 def _has_further_looks(view: StageSnapshot) -> bool:
-    """Return whether fresh seeds are still to be run or read."""
+    """Return whether fresh seeds remain to be run or read."""
     if view.lock is None or not view.lock.looks or is_sampling_ended(view):
         return False
     stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds

@@ -1,4 +1,4 @@
-"""User requests to the work in progress: stop, pause, resume, and kill a node.
+"""User requests that affect work in progress: stop, pause, resume, and kill a node.
 
 Pausing affects only new work: decisions and steps outside the search. Work in progress continues.
 """
@@ -76,7 +76,7 @@ class RunControl:
 
 
 async def wait_first(*awaitables: Awaitable[object]) -> None:
-    """Wait until one is done. Coroutines are cancelled afterwards, tasks are left running."""
+    """Wait until one is done. Afterwards coroutines are cancelled, and tasks are left running."""
     futures = [asyncio.ensure_future(one) for one in awaitables]
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -44,7 +44,7 @@ MAX_SAMPLING_TRIES = 10
 def sample_setting(
     view: StageSnapshot, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[HyperparameterSetting]
 ) -> HyperparameterSetting | None:
-    """Return the setting of a trial that was not tried before; None if none is found.
+    """Return a setting that has not been tried before; None if none is found.
 
     Arms with equal spaces and trial results get equal settings.
     """
@@ -65,7 +65,7 @@ def sample_setting(
 
 
 def _hash_seed(*of: object) -> int:
-    """Hash some values into a seed."""
+    """Hash values into a seed."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
 
 
@@ -77,10 +77,10 @@ def _sample_sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
 
 
 def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
-    """Return one of the first points of a study, from a Latin hypercube, so that they cover every range and all
+    """Return one of the first points of a study, which form a Latin hypercube and so cover every range and all
     options.
 
-    Arms that share a dimension start with the same values in it.
+    Arms that share a dimension start with the same values for it.
     """
     point: list[float] = []
     for one in space:
@@ -132,8 +132,8 @@ def _collect_known(
 ) -> tuple[_KnownTrial, ...]:
     """Return the trials of a study, and settings decided on since; inactive dimensions have their defaults.
 
-    Failed trials count as the worst successful one. Scores far below the others are clipped, since one diverged trial
-    would make all other trials look equal.
+    Failed trials get the score of the worst successful one. Scores far below the others are clipped, since one diverged
+    trial would make all other trials look equal.
     """
     score = compute_scores(study, plan)
     middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
@@ -218,7 +218,7 @@ def round_four_digits(value: float) -> float:
 
 
 def _round_in_range(value: float, one: Hyperparameter) -> float:
-    """Round within the range, the ends of which may have more digits."""
+    """Round within the range, whose ends may have more digits."""
     assert one.low is not None and one.high is not None
     return min(max(round_four_digits(value), one.low), one.high)
 

@@ -5,7 +5,7 @@ The search of a stage also overlaps the follow-up work of earlier stages: replic
 `arrival` decides as soon as there is room, from all results so far; it is fastest. `ticket` makes decision k only when
 the results up to k - window are available, and uses only those. One seed and window therefore give one tree,
 independent of timing and number of workers. Both resume in the same way: decisions that were recorded but not finished
-are started again under their number, and nothing is decided twice.
+are restarted under their number, and no decision is made twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SearchError(Exception):
 
 @dataclass
 class Scheduler:
-    """Searches one stage after the other. `perform` is injected: the search depends on neither kernels nor models.
+    """Searches one stage after another. `perform` is injected, so the search does not depend on kernels or models.
 
     Work in progress for an earlier stage continues after its end; the last stage ends when all work is done.
     """
@@ -89,14 +89,16 @@ class Scheduler:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stage: StageName, limits: TimeLimits | None = None) -> DecisionMade | None:
-        """Return the decision that ended the stage's search; None if it was asked to stop, after all work has ended."""
+        """Return the decision that ended the stage's search; None if a stop was requested, after all work has ended."""
         self.time_limits = limits or TimeLimits()
         end = self.recorder.state.find_stage_end(stage)
         # a kill after this decision does not lead to a second one
         return end or await self.run_until_end(stage)
 
     async def run_until_end(self, stage: StageName) -> DecisionMade | None:
-        """Do what the policy picks until it ends the stage; like `run`, but also in a stage that ended before."""
+        """Do what the policy picks until it ends the stage; like `run`, but allowed even in a stage that has already
+        ended.
+        """
         self.stage, end = stage, None
         self._offset = self.recorder.state.active_seconds - self.run_control.read_clock()
         state = self.recorder.state
@@ -206,9 +208,9 @@ class Scheduler:
         self._tasks[decided.k] = asyncio.ensure_future(self.perform(decided, freed))
 
     async def _wait_for_room(self) -> None:
-        """Wait until a node may be started: not while all slots are taken and enough nodes are written in advance.
+        """Wait until a node may be started, i.e. a slot is free or more nodes should be written in advance.
 
-        Nodes that are plotted, reviewed or judged do not count.
+        Nodes that are being plotted, reviewed or judged do not count.
         """
         while not self.run_control.stop_event.is_set() and len(
             self._holding_slot
@@ -243,7 +245,7 @@ def list_all_results(state: RunState) -> VisibleDecisions:
 def lookahead_count(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
     """Return how many nodes are written in advance of free slots, so that code is written as fast as it runs.
 
-    `placed` are the decisions whose node still needs a slot.
+    `placed` are the decisions whose nodes still need a slot.
     """
     if not settings.lookahead:
         return 0

@@ -25,7 +25,7 @@ class StageLimits(FrozenModel):
     """Hard limits of one stage, including all its attempts. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(
-        default=12, ge=1, description="maximum search nodes: drafts, debugs, improvements, tunings, ablations"
+        default=12, ge=1, description="maximum number of search nodes: drafts, debugs, improvements, tunings, ablations"
     )
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit"
@@ -33,8 +33,9 @@ class StageLimits(FrozenModel):
     num_seeds: int | None = Field(
         default=None,
         ge=0,
-        description="replicates per target; None: search.num_seeds; of a node that is still changed, seeds from which "
-        "the number of fresh ones is planned (tuning, None: three at most; preliminary, None: none)",
+        description="replicates per target; None: search.num_seeds; for a node that later stages change, seeds used "
+        "to plan "
+        "the number of fresh seeds (None: at most three in tuning, none in preliminary)",
     )
 
 
@@ -72,8 +73,9 @@ class SearchSettings(FrozenModel):
     max_seeds: int = Field(
         default=100,
         ge=0,
-        description="maximum fresh seeds of reported results, if the spread between planning seeds requires "
-        "more than agenda.num_seeds and there is time for them",
+        description="maximum number of fresh seeds for reported results, if the spread between planning seeds "
+        "requires more "
+        "than agenda.num_seeds and there is time for them",
     )
     planned_ablations: int = Field(
         default=5,
@@ -109,7 +111,7 @@ class SearchSettings(FrozenModel):
         return usual if own is None else own
 
     def count_drafts(self, choices: Sequence[str]) -> int:
-        """Return the number of first drafts of a plan that leaves these choices open: further ones would be copies."""
+        """Return the number of first drafts of a plan that leaves these choices open; more drafts would be copies."""
         return self.num_drafts if choices else 1
 
     @property

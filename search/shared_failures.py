@@ -36,7 +36,7 @@ def compute_signature(failure: Failure) -> FailureSignature:
 
 
 def has_same_failure(node: Node, others: NodeGroup) -> bool:
-    """Return whether a node has the same failure as one of these."""
+    """Return whether a node has the same failure as one of the others."""
     return node.failure is not None and compute_signature(node.failure) in {
         compute_signature(one.failure) for one in others if one.failure is not None
     }

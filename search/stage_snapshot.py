@@ -127,7 +127,7 @@ class StageSnapshot:
 
     @cached_property
     def searched_nodes(self) -> tuple[Node, ...]:
-        """The nodes of this stage that count against its limit."""
+        """The nodes of this stage that count towards its limit."""
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind in SEARCH_KINDS)
 
     @cached_property
@@ -170,12 +170,12 @@ class StageSnapshot:
 
     @cached_property
     def open_nodes(self) -> tuple[Node, ...]:
-        """Good nodes that may be built on and are not replaced by a repair."""
+        """Good nodes on which others may build and that no repair replaces."""
         return tuple(node for node in self.good_nodes if not node.closed and node.id not in self.superseded_nodes)
 
     @cached_property
     def shared_failures(self) -> SharedFailures:
-        """Failures shared by several children of one node; none where nothing may replace the selected node."""
+        """Failures shared by several children of one node; none if nothing may replace the selected node."""
         return (
             SharedFailures()
             if self.selects_nothing
@@ -213,7 +213,7 @@ class StageSnapshot:
 
     @cached_property
     def panel(self) -> ComparisonPanel:
-        """The panel that the nodes of this stage are compared on."""
+        """The panel on which the nodes of this stage are compared."""
         return get_panel(self.stage, self.plan)
 
     @cached_property
@@ -251,8 +251,8 @@ class StageSnapshot:
         )
 
     def is_distinguishable(self, node: Node) -> bool:
-        """Return whether the top is better than a node by more than noise: by common seeds if there are enough, else by
-        the spread of the latest best node."""
+        """Return whether the top node is better than another by more than noise, measured on common seeds if there are
+        enough, otherwise by the spread of the latest best node."""
         ours, theirs = self.list_good_runs(self.top_node), self.list_good_runs(node)
         found = compute_paired_differences(ours, theirs, restrict_to_common((*ours, *theirs), self.shared_panel))
         sign = 1.0 if self.shared_panel.metric.higher_is_better else -1.0
@@ -269,7 +269,7 @@ class StageSnapshot:
 
     @cached_property
     def contested_nodes(self) -> tuple[Node, ...]:
-        """The top node and the node preferred because of noise, which both need more seeds; or empty."""
+        """The top node and the node preferred because of noise, both of which need more seeds; or empty."""
         if (
             self.selects_nothing
             or not self.noise
@@ -297,7 +297,7 @@ class StageSnapshot:
 
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
-        """Agenda items, and arms to improve, that have nothing left to try according to an author."""
+        """Agenda items, and arms to improve, for which an author reported nothing left to try."""
         said = (
             node.id
             for node in self.list_nodes_of_kind("improve")
@@ -312,13 +312,13 @@ class StageSnapshot:
 
     @property
     def undecided_pair(self) -> NodePair | None:
-        """The next undecided close call, while this stage may have more comparisons."""
+        """The next undecided close call, if this stage may have more comparisons."""
         return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
 
     def _find_champion(self) -> tuple[Node | None, NodePair | None]:
         """Return the champion of the close nodes so far, and the first pair among them that was not compared.
 
-        Nothing is selected any more once seeds are locked, except in the stage that the lock followed.
+        Once seeds are locked, nothing more is selected, except in the stage that preceded the lock.
         """
         if self.selects_nothing or not self.indistinguishable_nodes:
             return self.root, None
@@ -345,10 +345,10 @@ class StageSnapshot:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
     def count_turns(self, kind: NodeKind) -> int:
-        """Count the nodes of this kind that work on an item.
+        """Count the nodes of this kind for an item.
 
-        Excludes nodes that the user wrote, that ablate an earlier root, or whose item another node has to take up
-        again.
+        Excludes nodes that the user wrote, that ablate an earlier root, or whose item another node must
+        retry.
         """
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         dropped = {node.id for node in self.shared_failures.superseded_nodes}
@@ -371,7 +371,7 @@ class StageSnapshot:
         )
 
     def has_repeated_failure(self, node: Node) -> bool:
-        """Return whether a debugged program failed in exactly the same way again."""
+        """Return whether a debugged program failed again in exactly the same way."""
         if node.repairs_children:
             return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
@@ -411,10 +411,11 @@ class StageSnapshot:
 
 
 def find_locking_stage(plan: DataPlan) -> StageName:
-    """Return the last stage that may change what is confirmed; the lock follows it.
+    """Return the last stage that may change the program to confirm; the lock follows it.
 
     A study that measures something does not select by its results, so the tuned program is confirmed at once, and the
-    main experiments are exploratory. A study that improves a method confirms the best that its main experiments find.
+    main experiments are exploratory. A study that improves a method confirms the best program found by its main
+    experiments.
     """
     return "tuning" if plan.objective == "measure" else "agenda"
 
@@ -430,8 +431,8 @@ def build_snapshot(
 ) -> StageSnapshot:
     """Build the tree as visible to decision `before` (None: the next one). The state must have a data plan and a start.
 
-    Later decisions are left out, so that a prompt rendered again is unchanged. Later marks and settlements are also
-    left out or, if `marks_before` is given, those after that decision.
+    Later decisions are left out, so that a prompt is unchanged when rendered again. Later marks and settlements are
+    left out too or, if `marks_before` is given, those after that decision.
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
@@ -554,7 +555,7 @@ def _build_agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
 def _find_ablation_plan_status(
     state: RunState, earlier: Mapping[int, SearchAction], seen: VisibleDecisions, settings: SearchSettings
 ) -> AblationPlanStatus:
-    """Return the status of the ablation plan. A stage that started without one continues without."""
+    """Return the status of the ablation plan. A stage that started without a plan continues without one."""
     k = next((k for k, action in earlier.items() if action == ABLATION_PLAN_TASK), None)
     if k is None:
         begun = any(
@@ -582,7 +583,9 @@ def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
 
 
 def _collect_reports(state: RunState, earlier: Mapping[int, SearchAction], before: int | None) -> dict[StageName, int]:
-    """Return, by stage, the decision to report on its last settlement; stages that settled again since are left out."""
+    """Return, by stage, the decision to report on its last settlement; stages that have settled again since then are
+    left out.
+    """
     works: dict[str, StageName] = {build_summary_task(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
         works[action.task]: k for k, action in earlier.items() if isinstance(action, RunTask) and action.task in works

@@ -1,7 +1,7 @@
-"""Time limits of stages, met by estimating how long a node takes; `search.hours` divides the time of the run.
+"""Time limits of stages, met by estimating the time of a node; `search.hours` divides the time of the run.
 
-Reaching one is an event (`LimitReached`), since it depends on time: a resumed run, also in `ticket` order, decides as
-before.
+Reaching one is an event (`LimitReached`), since it depends on time: a resumed run makes the same decisions, even in
+`ticket` order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TimeLimits:
     run_seconds: float | None = None
 
     def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> str | None:
-        """Return why a search node may not start, or None. `now`: active seconds of the run."""
+        """Return the reason why a search node may not start, or None. `now`: active seconds of the run."""
         began = state.stages[action.stage].began_at
         if self.seconds is None or began is None:
             return None
@@ -64,12 +64,12 @@ class TimeLimits:
 
 
 def has_nothing_working(view: StageSnapshot) -> bool:
-    """Return whether the first stage has no working node, and nothing was debugged yet."""
+    """Return whether the first stage has no working node and nothing has been debugged yet."""
     return view.stage == "preliminary" and not view.good_nodes and not view.list_nodes_of_kind("debug")
 
 
 def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
-    """Estimate the time of a node, in seconds of one slot: that of its parent, else the median of the stage, else the
+    """Estimate the time of a node in slot-seconds: that of its parent, else the median of the stage, else the
     planned time."""
     parent = view.nodes.get(action.parent or "")
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:

@@ -1,4 +1,4 @@
-"""Decide which settings each arm tries next, and when a choice is final.
+"""Decide which settings each arm tries next and when a choice is final.
 
 The study (`search.sampling`) chooses numbers; code written by models stays in the tree. A study belongs to one arm on
 one version of its code. Every arm gets the same amount of the plan's currency.
@@ -40,7 +40,7 @@ NEGLIGIBLE_TRIAL_SHARE = 0.2
 def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | WidenDimension | None:
     """Return the next tuning action for a node's program; None if it waits for results, or is finished.
 
-    First every arm gets the trials due to it. Then, in the tuning stage, a dimension is widened if a choice lies at its
+    First every arm gets its due trials. Then, in the tuning stage, a dimension is widened if a choice lies at its
     edge; then the best settings of each arm are repeated with other seeds, and the choices are measured together.
     """
     if node is None or not is_tunable(view, node):
@@ -81,7 +81,9 @@ def is_tunable(view: StageSnapshot, node: Node) -> bool:
 
 
 def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
-    """Return the node that measures the chosen setting of every arm; None if it exists, or nothing new was chosen."""
+    """Return the node that measures the chosen setting of every arm; None if it already exists or nothing new was
+    chosen.
+    """
     if any(one.parent == node.id for one in view.list_nodes_of_kind("tune")):
         return None
     best = {arm: find_best(_find_study(view, node, arm), view.plan) for arm in view.plan.tuned_arms}
@@ -100,8 +102,8 @@ FINALIST_SEED_OFFSET = 1000
 
 
 def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> ExpandTree | None:
-    """Return the best settings of each arm, to be repeated with another seed; None if this is done, if studies are
-    small, or if the currency is seconds, since equal numbers of settings then have unequal costs.
+    """Return the best settings of each arm, to be repeated with another seed; None if this is done, if studies
+    are small, or if the currency is seconds (equal numbers of settings then cost unequal amounts).
     """
     studies = [_find_study(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.list_nodes_of_kind("trial"))
@@ -142,7 +144,7 @@ def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) -> tuple[Trial, ...]:
-    """Return up to `max_count` new settings of an arm with consecutive numbers; fewer if its space has no more."""
+    """Return up to `max_count` new settings of an arm with consecutive numbers; fewer if its space is exhausted."""
     study = _find_study(view, node, arm)
     rungs = view.plan.tuning.rungs
     tried = list({one.number: one.setting for one in study}.values())
@@ -172,8 +174,8 @@ def _build_expansion(
 
 
 def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
-    """Return, by arm, how many more trials it needs on a node's program to use its budget and to match the arm with
-    most.
+    """Return, by arm, how many more trials it needs on a node's program to use its budget and to match the arm with the
+    most trials.
 
     After the tuning stage an arm only gets a new budget if a code change altered its results.
     """
@@ -200,8 +202,9 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
 
 
 def _compute_budget(view: StageSnapshot, node: Node) -> float:
-    """Return the effort due to every arm in the tuning stage: the budget, more for each widened dimension, and more for
-    all while one arm is still gaining enough to matter for a claim, up to `MAX_BUDGET_FACTOR` times the budget."""
+    """Return the effort due to every arm in the tuning stage: the budget, plus more for each widened dimension, and
+    more for all arms while one of them still gains enough to matter for a claim, up to `MAX_BUDGET_FACTOR` times the
+    budget."""
     plan, budget = view.plan, view.plan.tuning.budget
     amount = budget * (
         1 + WIDENED_BUDGET_SHARE * sum(one.stage == view.stage for one in view.widened_dimensions.values())
@@ -250,7 +253,8 @@ def _count_running(study: Sequence[TrialResult]) -> int:
 
 
 def undertuned_baseline(view: StageSnapshot) -> str:
-    """Return the baseline whose code should be improved next because others had many more tries; empty: none.
+    """Return the baseline whose code should be improved next because others had many more tries; empty if there is
+    none.
 
     A baseline that is already being improved waits for that result.
     """
@@ -283,8 +287,8 @@ def _next_widening(view: StageSnapshot, node: Node) -> WidenDimension | None:
 
 
 def _compute_widened_range(one: Hyperparameter, value: object) -> tuple[float, float]:
-    """Return the range extended by half its width at the end where a value lies; the sign of that end does not
-    change.
+    """Return the range extended by half its width at the end where a value lies; this end keeps its
+    sign.
     """
     assert one.low is not None and one.high is not None and isinstance(value, int | float)
     if one.kind == "log":

@@ -1,7 +1,8 @@
-"""What a run asks models and how many experiments it executes: one table by phase and role.
+"""The model calls and experiments of a run: one table by phase and role.
 
-Forecast, reservations and outlook are made from this table. `likely` is based on measured runs; `most` is the maximum
-that the limits allow. While a run works, the likely cost of a call follows the calls that the run has made.
+Forecast, reservations and outlook are computed from this table. `likely` is based on measured runs; `most` is the
+maximum that the limits allow. While a run is running, the likely cost of a call is adjusted to the calls that the run
+has made.
 
 Limits: token counts come from rendered prompts and one language model's run; a reasoning model writes several times as
 much, which the table learns only from the run's first calls.
@@ -74,7 +75,7 @@ PRIOR_CALLS = 3
 
 
 class Rank(IntEnum):
-    """What is left out where money or tokens run short, the lowest first; higher ranks are set aside."""
+    """What is left out if money or tokens run short, lowest rank first; money for higher ranks is set aside."""
 
     EXTRA = 0
     """Prior work, plan review, figures of nodes, comparisons by a model."""
@@ -131,8 +132,8 @@ TASK_PHASES: Mapping[str, Phase] = {
 
 
 def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Phase:
-    """Return the phase that a decision's calls and experiments count towards. `late`: nodes decided on after this
-    decision are a reviewer's ablations; found if not given."""
+    """Return the phase to which a decision's calls and experiments belong. `late`: nodes decided on after this
+    decision are a reviewer's ablations; determined if not given."""
     decided = state.decisions.get(decision_id)
     match decided.action if decided is not None else None:
         case ExpandTree() | CompareNodes() as action:
@@ -150,7 +151,7 @@ def sum_costs(costs: Iterable[Cost]) -> Cost:
 
 
 def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
-    """Return what was spent, by phase; without calls in progress."""
+    """Return the amount spent by phase, without calls in progress."""
     found: dict[Phase, Cost] = {}
     late = _find_late_start(state)
     for costs in (state.settled_costs, state.lost_costs):
@@ -161,7 +162,7 @@ def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
 
 
 def count_trials(plan: DataPlan) -> float:
-    """Count the trials of tuning every arm once, in units of experiments that measure every cell of the plan."""
+    """Count the trials for tuning every arm once, in units of experiments that measure every cell of the plan."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
@@ -172,7 +173,7 @@ def count_trials(plan: DataPlan) -> float:
 class CostTable:
     """The table of a run under its settings, and costs computed from it (implements `models.budget.CostEstimates`).
 
-    `gpus` returns the number of GPUs per experiment, 0 on the CPU: a plan may request more than the settings do.
+    `gpus` returns the number of GPUs per experiment, 0 on the CPU: a plan may request more than the settings.
     """
 
     models: ModelSettings
@@ -285,8 +286,8 @@ class CostTable:
     # --- the cost of one call or experiment -------------------------------------------------------------------------
 
     def compute_typical_cost(self, role: AnyRole, *, dearest: bool = False) -> Cost | None:
-        """Return the cost of a typical call with a role's first model, or the most expensive one; None if its price is
-        unknown."""
+        """Return the cost of a typical call with a role's first model, or with its most expensive one; None if its
+        price is unknown."""
         tokens = TokenUsage(input_tokens=role.likely_tokens[0], output_tokens=role.likely_tokens[1])
         costs = [prices.compute_usd(one, tokens) for one in self.models.list_candidates(role)]
         known = [cost for cost in costs if cost is not None]
@@ -298,7 +299,7 @@ class CostTable:
 
     @cached_property
     def _typical_costs(self) -> Mapping[str, Cost]:
-        """The typical cost by role; tokens alone where the price is unknown."""
+        """The typical cost by role; only tokens if the price is unknown."""
         return {
             name: self.compute_typical_cost(role) or Cost(tokens=sum(role.likely_tokens))
             for name, role in roles.ROLES.items()
@@ -321,7 +322,7 @@ class CostTable:
         )
 
     def compute_least_cost(self, role: AnyRole) -> Cost:
-        """Return the maximum cost of a single request of a role, which a call needs at least."""
+        """Return the maximum cost of a single request of a role: the least that a call requires."""
         return self._least_costs[role.name]
 
     @cached_property
@@ -336,15 +337,15 @@ class CostTable:
         return Cost(gpu_seconds=(limit + self.grace_seconds * self.search.num_workers) * self.gpus())
 
     def estimate_attempt(self, state: RunState) -> Cost:
-        """Return the likely cost of one execution: as the run's earlier ones, or as the plan expects."""
+        """Return the likely cost of one execution, from the run's earlier executions or from the plan's estimate."""
         took = [one.seconds for node in state.nodes.values() for one in node.attempts]
         expected = state.data_plan.expected_seconds if state.data_plan is not None else self.node_seconds
         return Cost(gpu_seconds=min(fmean(took) if took else expected, self.node_seconds) * self.gpus())
 
     @cached_property
     def least_cost(self) -> Cost:
-        """The least that holds a report: a plan, one node and the shortest paper, by likely cost, with one request and
-        one execution at their maximum."""
+        """The smallest budget for a report: the likely cost of a plan, one node and the shortest paper, with one
+        request and one execution at their maximum."""
         return self.compute_set_aside(RunState()) + self.compute_attempt_cost(self.node_seconds)
 
     # --- what the budget asks ---------------------------------------------------------------------------------------
@@ -368,7 +369,7 @@ class CostTable:
         )
 
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
-        """Return the rows of what is still to come, with the likely numbers: without tuning, and only the write-up
+        """Return the rows of the remaining work, with the likely numbers: without tuning, and only the write-up
         after the run reached a limit. `begun`: calls that are about to start, by phase and role."""
         made, at, found = _count_made(state), PHASES.index(state.phase), list[tuple[CostRow, float]]()
         made.update(begun)
@@ -393,18 +394,19 @@ class CostTable:
         return rank
 
     def find_priority(self, state: RunState, decision_id: int, role: str) -> Priority:
-        """Return what a refusal of a role's next call in a decision means."""
+        """Return the consequence of refusing a role's next call in a decision."""
         rank = self.find_rank(state, decision_id, role)
         return "needed" if rank == Rank.NEEDED else "search" if rank == Rank.SEARCH else "optional"
 
     def compute_set_aside(
         self, state: RunState, decision_id: int | None = None, role: str = "", action: SearchAction | None = None
     ) -> Cost:
-        """Return what the next call of a role in a decision must leave free: the likely cost of all that is left out
-        later than it, and one request and execution at its maximum, since these start only if their maximum fits.
+        """Return the amount that the next call of a role in a decision must leave free: the likely cost of all
+        higher-ranked work, and the maximum of one request and one execution, since these start only if their maximum
+        fits.
 
-        Without a role, what an experiment of the decision must leave; without a decision, what a new action must.
-        Until a node works, the search leaves what the shortest paper needs.
+        Without a role, the amount that an experiment of the decision must leave; without a decision, the amount that a
+        new action must leave. Until a node works, the search leaves the amount that the shortest paper needs.
         """
         phase = state.phase if decision_id is None else find_phase(state, decision_id)
         rank = Rank.MISSING if phase == "missing" else Rank.SEARCH
@@ -443,7 +445,7 @@ class CostTable:
 
     @cached_property
     def _rows(self) -> list[CostRow]:
-        """The table without tuning, for which nothing is set aside."""
+        """The table without tuning, for which no money is set aside."""
         return self.list_rows()
 
 
@@ -458,7 +460,9 @@ def _count_made(state: RunState) -> Counter[tuple[str, str]]:
 
 
 def _is_asked_late(row: CostRow) -> bool:
-    """Return whether a row is asked after the run reached a limit: no citations, and no ablations of a reviewer."""
+    """Return whether a row's calls are still made after the run reached a limit; citations and a reviewer's ablations
+    are not.
+    """
     return row.rank > Rank.SEARCH and row.phase not in ("cite", "missing")
 
 

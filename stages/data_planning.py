@@ -87,7 +87,7 @@ TOO_LARGE = (
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """A plan, or none and what was wrong with the last one; and the answers to a reviewer's findings."""
+    """A plan, or none and the faults of the last one; and the answers to a reviewer's findings."""
 
     plan: DataPlan | None
     answers: tuple[FindingAnswer, ...] = ()
@@ -118,7 +118,7 @@ async def prepare(context: RunContext) -> None:
 
 
 async def plan_data(context: RunContext) -> None:
-    """Record the data plan and its datasets. Raises the errors of `prepare` except `BaselineError`."""
+    """Record the data plan and its datasets. Raises the same errors as `prepare`, except `BaselineError`."""
     await read_context(context)
 
     async def work(client: ModelClient) -> None:
@@ -303,7 +303,7 @@ def describe_subject_limits(state: RunState) -> str:
 
 @dataclass(frozen=True)
 class DataPlanner:
-    """Requests data plans until one can be carried out, and reports the faults of each to the planner."""
+    """Requests data plans until one is feasible, and reports the faults of each to the planner."""
 
     client: ModelClient
     inputs: PlanningInputs
@@ -329,9 +329,9 @@ class DataPlanner:
         """Return a plan without faults, or none and the faults of the last one after `tries` calls.
 
         After the first plan the planner only edits it. It is asked once about datasets and baselines that at least two
-        of the closest papers use, and once about a design that does not fit the hours or does not say what its outcomes
-        would teach. What it still does not mention is printed as omitted; a design is reduced when its cells were
-        measured.
+        of the closest papers use, and once about a design that does not fit the available time or does not say what can
+        be learned from its outcomes. Items that it still does not mention are printed as omitted; a design is reduced
+        when its cells have been measured.
 
         Raises: `ModelError`; `ModelConfigError` in place of a fatal `ContextTooLong`.
         """
@@ -397,12 +397,12 @@ class DataPlanner:
         return PlannedStudy(None, tuple(answers.values()), complaints)
 
     def describe_hours(self, plan: DataPlan) -> tuple[str, ...]:
-        """Return what a plan can decide in the hours of the run, in lines; none if the hours are unknown."""
+        """Return lines that say what a plan can decide in the run's time; empty if the time is unknown."""
         found = self._forecast(plan)
         return found.lines if found is not None else ()
 
     def fits_hours(self, plan: DataPlan) -> bool:
-        """Return whether a plan fits the hours of the run, by the planner's own estimate, as far as these are known."""
+        """Return whether a plan fits the run's time by the planner's estimate; True if the time is unknown."""
         found = self._forecast(plan)
         return found is None or found.fits
 
@@ -427,7 +427,7 @@ class DataPlanner:
 
 
 def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
-    """Yield one sentence for each confirmatory hypothesis that does not say what its outcomes would teach."""
+    """Yield one sentence for each confirmatory hypothesis that does not say what can be learned from its outcomes."""
     yield from (
         f"hypothesis {one.id!r} has no `outcomes`: write what a colleague would learn if it is supported, if it is "
         "refuted, and if it stays open"
@@ -439,7 +439,7 @@ def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
 def add_hub_datasets(
     known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
 ) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
-    """Return the catalogue with the hub datasets that a plan uses (fetched and read), and the faults of its
+    """Return the catalogue with the hub datasets that a plan uses (fetched and read), and the faults of the plan's
     requests."""
     catalogue, faults = dict(known), list(hub.find_faults(plan))
     for use in plan.datasets:
@@ -452,7 +452,9 @@ def add_hub_datasets(
 
 
 def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
-    """Return the plan; in `ticket` order, where measured time decides nothing, count its tuning budget in trials."""
+    """Return the plan; in `ticket` order, where measured time influences nothing, its tuning budget is counted in
+    trials.
+    """
     if order == "arrival" or plan.tuning.currency == "trials":
         return plan
     terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
@@ -786,7 +788,9 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
 
 
 def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:
-    """Return the columns that formulas on a dataset may read, with their values; empty for many, or those of code."""
+    """Return the columns that formulas on a dataset may read, with their values; no values if there are many or if code
+    makes the column.
+    """
     return {**dict.fromkeys((one.name for one in plan.columns), ()), **entry.meta}
 
 

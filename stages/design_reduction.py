@@ -1,7 +1,7 @@
-"""Reduce a design that does not fit the hours, once its cells were measured and before tuning begins.
+"""Reduce a design that does not fit the available time, after its cells have been measured and before tuning begins.
 
 Each reduction is an amendment of the plan with its reason. It depends on measured time, so a run in `ticket` order is
-never reduced; the events make a resumed run decide the same.
+never reduced; the events ensure that a resumed run makes the same reductions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REDUCTION_AUTHOR = "the program, for lack of time"
 
 
 def fit_design(context: RunContext) -> None:
-    """Amend the plan, once in a run, so that everything before the lock fits into the hours that fresh seeds leave."""
+    """Amend the plan once per run, so that everything before the lock fits into the time left by fresh seeds."""
     state, times, left = context.state, read_cell_times(context.state.nodes.values()), context.seconds_left()
     if (
         context.search.order == "ticket"

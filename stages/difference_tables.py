@@ -1,7 +1,7 @@
-"""Tables computed from a node's values, shared by judging, tuning, reports and figures.
+"""Tables computed from a node's values, used for judging, tuning, reports and figures.
 
-They list differences of the primary metric between arms and between levels, so no model has to subtract, and the values
-that the code reported itself on train and dev.
+They list differences of the primary metric between arms and between levels, so that no model has to subtract, and
+values on train and dev reported by the code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Quantity = tuple[str, str, str]
 
 
 def build_tables(nodes: Iterable[Node], plan: DataPlan, *, parent: Node | None = None) -> Tables:
-    """Build tables from the last attempts of these nodes (one seed each). The first value of a condition counts.
+    """Build tables from the last attempts of these nodes (one seed each). The first value of a condition is used.
 
     With the parent of an ablation, which measures only the ablated arm, arms are compared with the parent's method.
     """
@@ -59,7 +59,7 @@ def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], pl
 
 
 def _compare_arms(values: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
-    """Compare the first arm of the plan that was measured, baselines first, with each other arm."""
+    """Compare the first measured arm of the plan, baselines first, with each other arm."""
     order = [arm.name for arm in sorted(plan.arms, key=lambda arm: arm.role != "baseline")]
     return _compare_across(values, plan, n=n, order=order, name=parse_arm, within=parse_level)
 
@@ -80,7 +80,7 @@ def _compare_across(
     name: Callable[[str], str],
     within: Callable[[str], str],
 ) -> tuple[MetricChange, ...]:
-    """Return one line per dataset and fixed part, in the order of `found`; names missing in `order` come last."""
+    """Return one line per dataset and fixed part, in the order of `found`; names that are not in `order` come last."""
     curves: dict[tuple[str, str], dict[str, float]] = {}
     for (dataset, condition, metric), value in values.items():
         if metric == plan.primary_metric.name:

@@ -23,7 +23,7 @@ MAX_CONTEXT_CHARS = 12_000
 
 
 def format_statements(context: ContextRead | None) -> tuple[str, ...]:
-    """Return one line per statement, `[name.pdf p. 3] ...`, taking the documents in turn until the limit is reached."""
+    """Return one line per statement, `[name.pdf p. 3] ...`, taking documents in turn until the limit is reached."""
     if context is None:
         return ()
     lines = [
@@ -109,7 +109,7 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
 
 
 def find_place_fault(statement: DocumentStatement, document: UserDocument) -> str | None:
-    """Return what is wrong with the page reference of a statement; None if it is correct."""
+    """Return the error in the page reference of a statement; None if there is none."""
     text = document.read_page(statement.page)
     if not text:
         return (
@@ -122,7 +122,7 @@ def find_place_fault(statement: DocumentStatement, document: UserDocument) -> st
 
 
 async def read_context(context: RunContext) -> None:
-    """Record what the run's documents say; without documents, do nothing. Raises `ModelError`."""
+    """Record statements from the run's documents; without documents, do nothing. Raises `ModelError`."""
     copies, refused = read_copies(context.folder.context)
     if not copies and not refused:
         return

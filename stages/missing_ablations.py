@@ -1,11 +1,11 @@
 """Ask a reviewer once which ablations the draft lacks; run, score and report them.
 
 Guarantees: no measured ablation is requested again; each requested ablation runs with replicates, like those of the
-last stage, or the record states why not; only the sealed test predictions of the new nodes are scored, once, after all
+last stage, or the record states why not; the sealed test predictions of the new nodes are scored only once, after all
 of them ran, and no selection uses them; the draft is revised with the results, whatever they show. After a kill,
 only the work in flight is repeated: recorded calls, nodes and test scores are reused, and decisions keep their numbers.
 
-Limits: the reviewer is not blind. It has read the test results in the draft and may choose its requests accordingly;
+Limits: the reviewer is not blind. It has seen the test results in the draft and may choose its requests accordingly;
 the paper discloses this. Figures are not redrawn: only tables, claims and text contain the new results.
 
 Source: AblationBench, section 5 (reviewer-side planner).
@@ -162,7 +162,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
 
 
 def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
-    """Return a draft with its macros replaced by the values and verdicts that they print."""
+    """Return a draft with macros replaced by the values and verdicts that they print."""
     claims = build_paper_claims(state)
     values = format_claims(claims.all_claims) | format_verdict_clauses(
         state, decide_hypotheses(state), claims.differences

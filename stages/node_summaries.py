@@ -1,6 +1,6 @@
 """Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
 
-Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons, since these may change
+Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons: these may change
 after a decision, while its prompt must not.
 """
 
@@ -40,8 +40,8 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
     """Return one line each for some finished search nodes of the stage, and counts of the rest; the parent is excluded.
 
     Before the last stage, children of the same parent from earlier stages are included, since the parent's verdict may
-    suggest something that one of them has tried. Lines go to the few best nodes (except ablations, which do not
-    compete) and to the latest.
+    suggest a change that one of them has already tried. The few best nodes (except ablations, which do not compete) and
+    the latest nodes get a line.
     """
     known = [
         node
@@ -124,7 +124,7 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
 
 
 def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
-    """Return as many leading strings as fit in `limit` characters with `between` characters in between; at
+    """Return as many leading strings as fit in `limit` characters, with `between` characters between them, but at
     least one.
     """
     fitting: list[str] = []

@@ -1,6 +1,6 @@
 """Before planning, extract what the closest papers used into a table, from user documents and open arXiv full texts.
 
-Guarantees: at most `MAX_PRIOR_PAPERS` papers and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
+Guarantees: at most `MAX_PRIOR_PAPERS` papers, and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
 kept in the run's folder, so that a resumed run reads the same texts; an entry whose quote is not in the text is dropped
 and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the first page of the paper says so.
 
@@ -45,7 +45,7 @@ FETCH_SECONDS = 120.0
 
 
 async def read_prior_work(context: RunContext, client: ModelClient) -> None:
-    """Record what the closest papers used, once per run. Raises `ModelError`."""
+    """Record once per run what the closest papers used. Raises `ModelError`."""
     user_documents = select_closest_documents(context)
     home, queries = context.folder.prior_papers, tuple[str, ...]()
     if context.literature is not None and len(user_documents) < MAX_PRIOR_PAPERS:
@@ -72,7 +72,7 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
 
 
 def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
-    """Return the `MAX_PRIOR_PAPERS` user documents that share most words with the idea, in their original order."""
+    """Return the `MAX_PRIOR_PAPERS` user documents that share the most words with the idea, in their original order."""
     copies, _ = read_copies(context.folder.context)
     digests = {
         one.sha256: " ".join((one.subject, *(statement.text for statement in one.statements))).casefold()
@@ -175,6 +175,6 @@ def format_complaint(row: SharedPriorUse) -> str:
 
 
 def add_omissions(plan: DataPlan, rows: Sequence[SharedPriorUse]) -> DataPlan:
-    """Return the plan with the rows that it does not mention added as printed omissions."""
+    """Return the plan, with rows that it does not mention added as omissions to be printed."""
     added = tuple(OmittedPriorWork(name=row.name, reason="the plan does not say why") for row in rows)
     return plan.model_copy(update={"omitted": (*plan.omitted, *added)})

@@ -1,4 +1,4 @@
-"""Inputs of the prompts for one node: typed, bounded in size, and limited to what its decision may see."""
+"""Inputs of the prompts for one node: typed, bounded in size, and limited to results that its decision may see."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ STAGE_GOALS: dict[StageName, str] = {
 def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     """Build the inputs of role `code` for an expansion.
 
-    `spare` is set for nodes of the main experiments only, and not in `ticket` order, where time decides nothing. Of
-    nodes in flight, only the contents of their decisions are shown, and the designs of drafts, which are written one
-    after the other.
+    `spare` is set only for nodes of the main experiments, and not in `ticket` order, where time influences nothing. For
+    nodes in flight, only the contents of their decisions and the designs of drafts (which are written one after the
+    other) are shown.
     """
     action = decided.action
     assert isinstance(action, ExpandTree)
@@ -136,7 +136,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
 
 
 def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
-    """Return the failure that children of one node share, and the change that the first of them made; None without
+    """Return the failure shared by children of one node, and the change made by the first of them; None without
     children.
     """
     if not children or (failure := children[0].failure) is None:
@@ -198,7 +198,7 @@ def _is_sound(node: Node) -> bool:
 
 
 def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnapshot:
-    """Return the tree as a decision may see it; the result does not change later."""
+    """Return the part of the tree that a decision may see; the result does not change later."""
     assert isinstance(decided.action, ExpandTree | CompareNodes)
     return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
 
@@ -212,8 +212,8 @@ def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[St
 
 
 def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[UnreportedStage, ...]:
-    """Return the earlier stages whose report is not visible yet, since it waits for replicates while the search goes
-    on.
+    """Return the earlier stages whose report is not visible yet because it waits for replicates while the search
+    continues.
 
     Each stage comes with its working nodes and their verdicts.
     """
@@ -234,7 +234,7 @@ def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[Un
 
 
 def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tuple[ChosenSetting, ...]:
-    """Return the setting of each arm in a node of cells and its tuning effort, as far as a decision may see them."""
+    """Return the setting and the tuning effort of each arm in a node of cells, as far as a decision may see them."""
     if node.id not in state.required_cells:
         return ()
     return tuple(find_chosen(state, node.id, collect_trial_results(state, decided.seen, before=decided.k)).values())
@@ -247,7 +247,7 @@ def read_plots(folder: RunFolder, node: Node) -> str:
 
 
 def find_aggregate_script(folder: RunFolder, nodes: Iterable[Node], script: str) -> str:
-    """Return the script of the last good aggregate that was made from a node's script; empty: there is none."""
+    """Return the script of the last good aggregate made from a node's script; empty if there is none."""
     known = {node.id: node for node in nodes}
     made = (one for one in reversed(known.values()) if one.kind == "aggregate" and one.status == "good" and one.parent)
     return next((read_plots(folder, one) for one in made if read_plots(folder, known[one.parent or ""]) == script), "")
@@ -256,7 +256,7 @@ def find_aggregate_script(folder: RunFolder, nodes: Iterable[Node], script: str)
 def build_node_brief(
     folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[ChosenSetting, ...] = ()
 ) -> NodeBrief:
-    """Build the brief of a node for the prompt of a child, with the last accepted plots."""
+    """Build the summary of a node for the prompt of a child, with the last accepted plots."""
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
     if plots := read_plots(folder, node):
         files[PLOTS_FILE] = plots
@@ -283,8 +283,8 @@ def build_node_brief(
 
 
 def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
-    """Return what a node of this stage must measure: one dataset in the first stage, two in the second, then all;
-    an ablation measures only its own arms.
+    """Return the measurements required of a node of this stage: one dataset in the first stage, two in the second, then
+    all; an ablation measures only its own arms.
     """
     plan = view.plan
     levels = tuple(level.name for level in plan.levels)

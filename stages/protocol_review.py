@@ -32,9 +32,9 @@ async def review_plan(
 ) -> DataPlan:
     """Review the plan, record the findings once, and return the plan; it is unchanged if `amend` is None.
 
-    `describe_hours` returns what a plan can decide in the hours of the run, in lines.
+    `describe_hours` returns lines that say what a plan can decide in the run's time.
 
-    Raises: `ModelError`, never because of a finding.
+    Raises: `ModelError`, but never because of a finding.
     """
     outcome, plan = await _run_review(client, inputs, amend, describe_hours)
     if context.state.protocol_review is None:
@@ -124,7 +124,7 @@ def match_answers(
 
 
 def describe_estimands(plan: DataPlan) -> dict[str, str]:
-    """Return every estimand expression of the plan's hypotheses with a description of what it estimates."""
+    """Return every estimand of the plan's hypotheses with a description of the quantity that it estimates."""
     descriptions: dict[str, str] = {}
     for one in plan.hypotheses:
         for text in (

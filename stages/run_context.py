@@ -1,4 +1,4 @@
-"""The context of a run that every research step receives, and helpers that all steps share."""
+"""The context of a run that every research step receives, and helpers shared by all steps."""
 
 from __future__ import annotations
 
@@ -125,12 +125,14 @@ class RunContext:
         return self.state.data_plan
 
     def find_effective_plan(self, decision_id: int | None = None) -> DataPlan:
-        """Return the plan as the prompts of a decision show it, with the ranges widened before it (None: by now)."""
+        """Return the plan as the prompts of a decision show it, with the ranges widened before that decision (None: so
+        far).
+        """
         return build_effective_plan(self.state, decision_id)
 
     @property
     def importable_packages(self) -> tuple[str, ...]:
-        """Packages with versions, as prompts name them: those installed for the run, and those already present."""
+        """Packages with versions, as named in prompts: those installed for the run and those already present."""
         installed = self.state.installed_packages.packages if self.state.installed_packages is not None else {}
         return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
 
@@ -153,7 +155,7 @@ class RunContext:
 
     @property
     def lab_reference(self) -> str:
-        """The reference of `lab`, as prompts show it."""
+        """The reference of `lab`, as shown in prompts."""
         place = KERNEL_SIDE / "lab"
         text = (place / "REFERENCE.md").read_text()
         if self.state.data_plan is None or not self.state.data_plan.subjects:
@@ -162,7 +164,7 @@ class RunContext:
 
 
 def enter_step(context: RunContext, node: str, step: NodeStep) -> None:
-    """Record that a node entered a step, unless it is already in it."""
+    """Record that a node entered a step, unless the node is already in it."""
     if context.state.nodes[node].step != step:
         context.recorder.append(NodeStepEntered(node=node, step=step))
 
@@ -183,7 +185,7 @@ async def run_once(context: RunContext, task: str, work: Callable[[ModelClient],
 
 
 def record_time_limit(context: RunContext) -> None:
-    """Record that the run reached its time limit, if it did and its paper is not released yet."""
+    """Record that the run reached its time limit, unless its paper is already released."""
     if context.seconds_left() <= 0:
         record_limit(context.recorder, f"the time limit of {context.run_seconds:g} s was reached")
 

@@ -1,6 +1,6 @@
 """The report on a stage and the inputs of its writer: nodes, selection, and replicates.
 
-Uses validation data only. Nothing here depends on times or costs, except that the selection rule may mention them.
+Uses validation data only. The report does not depend on times or costs, although the selection rule may mention them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SELECTION_RULE = (
 
 
 def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
-    """Return the stage at the end of its search, or with all current results before that."""
+    """Return the stage at the end of its search or, before that, with all current results."""
     return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
@@ -156,7 +156,9 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
 
 
 async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
-    """Record the report on a stage: the model's text, without keys that it was not shown, and the program's parts."""
+    """Record the report on a stage: the model's text, without keys that the model was not shown, and the parts written
+    by the program.
+    """
     inputs = build_summary_inputs(context, stage, client.decision)
     answer = _report_from_record(inputs, "this stage tried nothing") if not inputs.nodes else None
     answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is built from the record alone")
@@ -180,7 +182,7 @@ async def summarise_stage(context: RunContext, client: ModelClient, stage: Stage
 
 
 def _report_from_record(inputs: SummaryInputs, why: str) -> StageReport:
-    """Build a report without text from a model."""
+    """Build a report without text by a model."""
     primary = inputs.data_plan.primary_metric.name
     counted = Counter(node.status for node in inputs.nodes)
     return StageReport(
@@ -192,7 +194,7 @@ def _report_from_record(inputs: SummaryInputs, why: str) -> StageReport:
 
 
 def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int) -> SummaryInputs:
-    """Build the inputs of the report: the record as the decision to write it saw it, reproducible at any later time.
+    """Build the inputs of the report: the record as seen by the decision to write it, reproducible at any later time.
 
     They contain validation claims of the best node and of the ablations (for each condition, the first node that
     measured it), and the values that these nodes reported themselves on dev.
@@ -253,7 +255,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
 
 
 def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> RunState:
-    """Return the state without events after decision `decision_id` and without those that the decision may not have
+    """Return the state without events after decision `decision_id` and events that the decision may not have
     seen.
     """
     decided = context.state.decisions.get(decision_id)

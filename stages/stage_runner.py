@@ -1,4 +1,4 @@
-"""The research stages: search, select the best node, report. Follow-up work of a stage overlaps the next search.
+"""The research stages: search, select the best node, report. Follow-up work of a stage overlaps with the next search.
 
 If the user marks the best node of a finished stage as suspect, the stage selects again before the next decision.
 """
@@ -46,7 +46,7 @@ from labwright.stages.stage_report import build_stage_view, explain_selection, s
 
 
 class NoWorkingNodeError(Exception):
-    """Raised when no stage has a working node that is not suspect, so that there is nothing to build on."""
+    """Raised when no stage has a working node that is not suspect, so there is nothing to build on."""
 
 
 def find_trusted_winner(context: RunContext) -> Node:
@@ -167,8 +167,8 @@ class StageRunner:
             self._record_hours("after the first measured cell")
 
     def _lock_confirmation(self) -> None:
-        """Lock plan and fresh seeds once what is confirmed is selected, and again if another node is; go on with an
-        ended sampling if its limit is higher now."""
+        """Lock plan and fresh seeds when the node to confirm is selected, and again if another node is selected;
+        continue sampling that had ended if its limit has been raised."""
         context = self.context
         affordable, with_controls = (
             count_affordable_seeds(
@@ -187,7 +187,7 @@ class StageRunner:
         continue_sampling(context)
 
     def _record_hours(self, when: str) -> None:
-        """Record how the run's time is divided, as known now."""
+        """Record how the run's time is divided, as currently known."""
         context, state = self.context, self.context.state
         view = build_snapshot(
             state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=context.search
@@ -227,9 +227,9 @@ class StageRunner:
 
 
 def build_room_check(context: RunContext) -> RoomCheck:
-    """Build the check whether time and budget allow an action and its follow-up work.
+    """Build the function that checks whether time and budget allow an action and its follow-up work.
 
-    The budget may allow it later, once running work has finished.
+    The budget may allow it later, when running work has finished.
     """
     budget = context.budget
 

@@ -86,7 +86,7 @@ def _find_arm_faults(hyperparameter: Hyperparameter, plan: DataPlan) -> Iterator
 def _find_condition_faults(
     hyperparameter: Hyperparameter, plan: DataPlan, before: Iterable[Hyperparameter]
 ) -> Iterator[str]:
-    """Yield the faults of the choice that a hyperparameter depends on."""
+    """Yield the faults of the choice on which a hyperparameter depends."""
     if not hyperparameter.given:
         if hyperparameter.among:
             yield "`among` requires `given`, the choice that the hyperparameter depends on"
@@ -104,7 +104,7 @@ def _find_condition_faults(
 
 
 def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
-    """Yield the faults of the tuning budget, and of the places where trials are measured."""
+    """Yield the faults of the tuning budget, and of the datasets and levels where trials are measured."""
     tuning = plan.tuning
     for noun, names, known in (
         ("metric", (tuning.metric,) if tuning.metric else (), [one.name for one in plan.metrics]),

@@ -128,7 +128,7 @@ class _DocumentList(FrozenModel):
 
 
 def copy_documents(folder: Path, home: Path) -> None:
-    """Copy a folder's documents to `home`, numbered, with a list of them. Only the copies are read later."""
+    """Copy a folder's documents to `home`, numbered, with a list of them. After this, only the copies are read."""
     documents, skipped = find_documents(folder) if not (home / LIST_FILE).exists() else ((), ())
     refused = list(skipped)
 

@@ -1,11 +1,11 @@
 """Work that a node is doing and that other nodes need as well: cells being measured, figures being reviewed, code being
 written.
 
-Other nodes wait for it. Nothing is recorded here: reused work is in the record, and a resumed process starts empty. In
-`ticket` order no node waits for cells and figures, because what a node does must not depend on time; drafts always wait
+Other nodes wait for it. This module records nothing: reused work is in the record, and a resumed process starts empty.
+In `ticket` order no node waits for cells and figures, because a node's work must not depend on time; drafts always wait
 for the code of all drafts decided before them.
 
-Limits: work may be done more than once. If the first node fails, each of the other nodes does the work itself.
+Limits: work may be done more than once. If the first node fails, each other node does the work itself.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class WorkInProgress:
         self._pending: dict[str, asyncio.Event] = {}
 
     def list_pending(self, keys: Iterable[str]) -> list[asyncio.Event]:
-        """Return, for each of these keys in progress, the event that is set once the work on it is recorded or
+        """Return, for each of these keys in progress, the event that is set when the work on it is recorded or
         abandoned.
         """
         return [self._pending[key] for key in keys if key in self._pending]
 
     @contextmanager
     def acquire(self, keys: Iterable[str]) -> Generator[None]:
-        """Take ownership of those of these keys that are not in progress."""
+        """Take ownership of the keys that are not in progress."""
         acquired = {key: asyncio.Event() for key in keys if key not in self._pending}
         self._pending |= acquired
         try:
@@ -40,6 +40,6 @@ class WorkInProgress:
                     self.release(key)
 
     def release(self, key: str) -> None:
-        """Release a key whose work is recorded or abandoned."""
+        """Release a key whose work has been recorded or abandoned."""
         if (event := self._pending.pop(key, None)) is not None:
             event.set()

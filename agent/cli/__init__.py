@@ -6,7 +6,7 @@ import sys
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit code. Ctrl-C during loading also prints one line on stderr."""
+    """Run a command line and return its exit code. Ctrl-C prints one line on stderr even while modules are loading."""
     try:
         from labwright.agent.cli.program import run_program  # takes most of a second
 

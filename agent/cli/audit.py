@@ -1,7 +1,7 @@
 """`scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
 record.
 
-An external paper is checked against its result files, its code and itself.
+An external paper is checked against its result files and its code, and for internal consistency.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ MAX_SIMILAR_SHOWN = 20
 
 
 def format_run_audit(report: AuditReport) -> Iterator[Text]:
-    """Format the findings, one per line, then what was checked. Repeated findings are truncated."""
+    """Format the findings, one per line, then the number of checked items. Repeated findings are truncated."""
     same = Counter((finding.kind, finding.what) for finding in report.findings)
     printed = Counter[tuple[str, str]]()
     for finding in report.findings:

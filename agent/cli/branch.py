@@ -1,4 +1,4 @@
-"""`scientist branch`: check everything that can be refused before creating anything."""
+"""`scientist branch`: check everything that can be refused before anything is created."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def build_terms(
 
 
 def run_in_folder(folder: Path, *, json: bool = False) -> int:
-    """Work on a campaign until it ends, and show the results."""
+    """Run a campaign until it ends, and show the results."""
     folder = folder.absolute()
     terms = read_campaign(folder).terms
     if terms is not None and terms.entry_kind == "tasks":
@@ -320,7 +320,7 @@ def _format_verdicts(one: CampaignRow) -> str:
 
 
 def request_stop(folder: Path) -> int:
-    """Ask the process that works on a campaign to stop."""
+    """Ask the process of a campaign to stop."""
     if (who := find_owner(folder)) is None:
         print(f"nothing to stop: no process is working on {folder}")
         return DONE
@@ -345,7 +345,9 @@ def add_to_queue(args: QueueAdd) -> int:
 
 
 def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
-    """Record the ideas if no process works on the campaign, and return True; otherwise queue them for that process."""
+    """If no process is working on the campaign, record the ideas and return True; otherwise queue them for that
+    process.
+    """
     try:
         with acquire_lock(folder):
             log = CampaignLog(folder)

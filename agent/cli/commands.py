@@ -344,7 +344,7 @@ class Pause(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
 
 class Kill(CliCommand, to=app, work="agent.cli.control:run_control_command"):
-    """Stop a node immediately. Its slot is freed, and the node is neither retried nor debugged."""
+    """Stop a node immediately. Its slot is freed, and the node is not retried or debugged."""
 
     run: RunArgument
     node: NodeArgument

@@ -76,7 +76,7 @@ def check_output(path: Path, *read: Path | None) -> None:
 
 
 def print_to_stderr(message: str) -> None:
-    """Print one line on stderr; nothing if its terminal was closed, so that the exit code stays as it is."""
+    """Print one line on stderr; if its terminal was closed, print nothing, so that the exit code does not change."""
     with _discarding_unread_output(sys.stderr):
         print(f"scientist: {to_plain(message)}", file=sys.stderr)
 
@@ -89,7 +89,7 @@ READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
 
 @contextmanager
 def ignoring_closed_output() -> Generator[None]:
-    """End without an error message on Ctrl-C, or when the output is closed: `| head` is done, or the terminal was
+    """End without an error message on Ctrl-C, or when the output is closed: `| head` has ended, or the terminal was
     closed.
     """
     with suppress(KeyboardInterrupt), _discarding_unread_output(sys.stdout):
@@ -111,7 +111,7 @@ def _discarding_unread_output(stream: TextIO) -> Generator[None]:
 
 
 def as_unbreakable(stream: TextIO) -> TextIO:
-    """Wrap a stream so that writing after it was closed does not raise, since a run must not end because of that."""
+    """Wrap a stream so that writing to it after it was closed does not raise, since that must not end a run."""
     return cast(TextIO, _UnbreakableStream(stream))
 
 

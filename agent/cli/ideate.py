@@ -166,7 +166,7 @@ def choose_folder(runs: Path, order: IdeaTask) -> Path:
 
 
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:
-    """Check whether a folder contains a part of this task, but not all of it."""
+    """Return whether a folder contains this task in unfinished form."""
     try:
         state = fold_events(read_events(folder / IDEAS_LOG_FILE))
     except RecordError:

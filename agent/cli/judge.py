@@ -116,7 +116,9 @@ def _audit_facts(path: Path) -> AuditFacts:
 
 
 async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
-    """Judge an external paper. With the offline model, which cannot read papers, print only its audit and raise."""
+    """Judge an external paper. With the offline model, which cannot read papers, print only the audit of the paper and
+    raise an error.
+    """
     settings = compose_settings(flags=args.flags).models
     audited = args.view == "all" or _is_offline(settings, judges)
     log = args.log if args.log is not None and args.log.is_file() else None  # a missing file is refused below
@@ -145,7 +147,7 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
 
 
 def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
-    """Check whether the only judge is the offline model, which cannot read papers."""
+    """Return whether the only judge is the offline model, which cannot read papers."""
     return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
 
 
@@ -156,8 +158,8 @@ def _build_inputs(args: Judge) -> JudgeMaterials:
 
 
 def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
-    """Return clients that check for prompt injection: the model of that role, or if none is configured, the judges in
-    order."""
+    """Return the clients that check for prompt injection: the model of that role or, if none is configured, the judges
+    in order."""
     own = INFLUENCE.name in settings.roles or settings.name != "offline"
     given = [settings] if own or not judges else map(settings.select_model, judges)
     return [open_model(one).make_client(0, 0) for one in given]
@@ -168,7 +170,7 @@ async def _ask_judges(
 ) -> Judgement | JudgePanel:
     """Return one judgement, or a panel if several were requested. `writers` are the models that wrote the paper.
 
-    Raises: `ModelError` if a single judge gives no judgement.
+    Raises: `ModelError` if there is a single judge and it gives no judgement.
     """
     if judges or repeats > 1:
         members = [PanelMember(name.partition("@http")[0], open_model(settings.select_model(name))) for name in judges]

@@ -1,4 +1,4 @@
-"""Output of `scientist judge`: scores with reasons, what the judges saw, and the audit."""
+"""Output of `scientist judge`: scores with reasons, the material that the judges saw, and the audit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LISTED = 12
 
 
 def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
-    """Format a judgement as a table, or a panel as the spread of each dimension, each judgement and what is missing.
+    """Format a judgement as a table, or a panel as the spread of each dimension, each judgement and the missing ones.
     Then add the audit, removed passages and warnings."""
     head = f"{found.paper}, rubric {found.rubric}"
     if isinstance(found, Judgement):
@@ -64,7 +64,7 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
 
 
 def format_audit(facts: AuditFacts) -> Iterator[Text]:
-    """Format what the audit found."""
+    """Format the findings of the audit."""
     numbers = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
     counts = ", ".join([*numbers, *(f"{what} {count}" for what, count in facts.counts)])
     yield format_line(f"audit against {facts.against}: {counts}")

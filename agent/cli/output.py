@@ -17,7 +17,7 @@ Lines = Iterable[Text | Table]
 
 
 def print_result(found: BaseModel | dict[str, Any], lines: Lines, *, json: bool) -> None:
-    """Print the result as JSON, or the lines, which are not evaluated for JSON."""
+    """Print the result as JSON, or print the lines, which are not evaluated for JSON."""
     if not json:
         print_lines(lines)
     elif isinstance(found, BaseModel):
@@ -34,7 +34,7 @@ def print_lines(lines: Lines) -> None:
 
 
 def format_line(text: str, style: str = "", *, label: str = "") -> Text:
-    """Format one line. Only the label gets the style, if there is a label."""
+    """Format one line. If there is a label, only the label is styled."""
     return Text(label, style=style) + Text(to_plain(text)) if label else Text(to_plain(text), style=style)
 
 

@@ -1,4 +1,4 @@
-"""The commands about papers and ideas, and those implemented in `evals`, which are referenced only by name."""
+"""The commands about papers and ideas, and those implemented in `evals`, which this module refers to only by name."""
 
 from __future__ import annotations
 
@@ -177,7 +177,9 @@ class BenchMlr(
         "idea,proposal,experiment,paper"
     )
     out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-mlr")
-    parallel: Annotated[int | None, Option(min=1, help="Number of concurrent tasks; default: --workers.")] = None
+    parallel: Annotated[int | None, Option(min=1, help="Number of tasks run at the same time; default: --workers.")] = (
+        None
+    )
     config: ConfigOption = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only print which steps are done and which would be run.")] = (
         False
@@ -206,7 +208,9 @@ class BenchAblation(
     task: Annotated[str, Option(metavar="author,reviewer", help="Tasks; default: those in --data.")] = ""
     split: Annotated[str, Option(metavar="dev|test")] = "test"
     plans: Annotated[Path | None, Option(help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")] = None
-    planner: Annotated[str, Option(metavar="lm|agent|headings", help="Planner, or with --plans a folder of it.")] = "lm"
+    planner: Annotated[
+        str, Option(metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans.")
+    ] = "lm"
     k: Annotated[
         int | None, Option("--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
     ] = None
@@ -273,7 +277,9 @@ class BenchExp(
         False
     )
     out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-exp")
-    parallel: Annotated[int | None, Option(min=1, help="Number of concurrent tasks; default: --workers.")] = None
+    parallel: Annotated[int | None, Option(min=1, help="Number of tasks run at the same time; default: --workers.")] = (
+        None
+    )
     config: ConfigOption = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only print which tasks can be run, and why others cannot.")] = (
         False

@@ -1,6 +1,6 @@
 """Checks that run before anything is created; each refusal states the reason and the fix.
 
-Functions here raise `UsageError`, or the errors of the package that they call.
+These functions raise `UsageError`, or the errors of the package that they call.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_settings(settings: Settings, folder: Path) -> None:
 
 
 def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> Settings:
-    """Return the settings for this machine and print what is not available on it. Raises `UsageError`."""
+    """Return the settings for this machine, and print what is unavailable on it. Raises `UsageError`."""
     settings, replaced = adapt(state, flags, run)
     for line in replaced:
         print_to_stderr(line)
@@ -118,7 +118,7 @@ def count_slots(settings: Settings) -> int | None:
 
 
 def check_slots(settings: Settings) -> None:
-    """Refuse a GPU or a cluster that is not available, and warn if workers will have to wait.
+    """Refuse a GPU or a cluster that is not available, and warn if workers will need to wait.
 
     Raises: `GpuError`, `ClusterError`.
     """
@@ -163,7 +163,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def check_name(name: str) -> str:
-    """Return the name if it can be a folder name. Raises `UsageError`."""
+    """Return the name if it is a valid folder name. Raises `UsageError`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > MAX_NAME_LENGTH:
         raise UsageError(
             f"--name {name!r} is not a valid folder name: use up to {MAX_NAME_LENGTH} letters, digits, '.', '_' and '-'"

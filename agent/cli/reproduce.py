@@ -154,7 +154,7 @@ def _create_scratch_folder(run: Path) -> Path:
 
 
 def count_verdicts(found: RunReproduction) -> dict[str, dict[str, int]]:
-    """Count the verdicts on the paper's numbers and on the other values."""
+    """Count the verdicts on the paper's numbers and on other values."""
     return {
         what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
         for what, claim in (("claims", True), ("others", False))

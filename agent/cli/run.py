@@ -1,4 +1,4 @@
-"""`scientist run`, `resume` and `write`: check everything that can be refused before creating anything."""
+"""`scientist run`, `resume` and `write`: check everything that can be refused before anything is created."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def read_idea_from_text(path: Path, settings: Settings) -> Idea:
 
 
 def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
-    """Show and mirror a run while it works, print its tree and status at the end, and return its exit code."""
+    """Show and mirror a run while it is running, print its tree and status at the end, and return its exit code."""
     console = Console(file=as_unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:

@@ -66,7 +66,7 @@ def read_run_state(path: Path) -> RunState:
 
 
 def read_paper_state(path: Path) -> RunState:
-    """Read the state of a run as of its released paper, ignoring a later draft that was not released."""
+    """Read the state of a run at the release of its paper, ignoring a later draft that was not released."""
     return fold_events(drop_unreleased_rewrite(read_run_events(path)))
 
 

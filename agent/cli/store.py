@@ -38,7 +38,7 @@ def show_store(args: Store) -> int:
 
 
 def _list_package_folders() -> Iterator[StoreEntry]:
-    """Yield the folders of packages, which are named by their lock."""
+    """Yield the package folders, which are named by their lock."""
     for folder, size, used in package_store.iterate_package_folders():
         yield StoreEntry(folder.name, "packages", str(folder), size, used, False)
 

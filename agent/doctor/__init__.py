@@ -3,7 +3,7 @@
 Nothing is changed or installed, and nothing is sent unless a model is named. A fault prevents a run; a warning degrades
 it.
 
-Limits: a probe sees one moment only; later, a disk may fill up or a provider may fail.
+Limits: a probe shows only the current state; later, a disk may fill up or a provider may fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GPU self-tests in real kernels: `scientist doctor --gpu`, `make gpu-check`.
 
-The report describes the hardware and software that numbers depend on, but no host, user or folder names, so that it can
-be shared. With `device` set to the CPU, the same checks run in their CPU form; the tests use this.
+The report describes the hardware and software on which numbers depend. It contains no host, user or folder names, so it
+can be shared. With `device` set to the CPU, the same checks run in a CPU version, which the tests use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RELEASE_WAIT_SECONDS = 60.0
 
 
 class GpuCheck(FrozenModel):
-    """One check. `why` is the reason that it failed or was skipped."""
+    """One check. `why` is the reason why it failed or was skipped."""
 
     name: str
     what: str
@@ -283,7 +283,7 @@ def _is_gpu_free(uuid: str) -> bool:
 
 
 class GpuCheckSkipped(Exception):
-    """Raised if a check is not possible on this machine."""
+    """Raised if a check is impossible on this machine."""
 
 
 def _format_failure(outcome: JobOutcome) -> str:

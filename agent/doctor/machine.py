@@ -83,7 +83,7 @@ def check_packages() -> DoctorFinding:
 
 
 def check_experiment_packages(python: str) -> DoctorFinding:
-    """Check whether the kernels' interpreter can run experiments and has commonly used packages."""
+    """Check whether the kernels' interpreter can run experiments and has the commonly used packages."""
     try:
         check_interpreter(python)
     except ExecutorError as error:
@@ -192,7 +192,7 @@ def check_disk(place: Path, least_gb: float) -> DoctorFinding:
 
 
 def check_filesystem(place: Path) -> DoctorFinding:
-    """Check the filesystem of the runs. SQLite's WAL does not work on network filesystems, so runs there keep no
+    """Check the filesystem of the runs. SQLite's WAL does not work on network filesystems, so runs there have no
     database."""
     kind = find_filesystem_type(place)
     if is_on_network(place):
@@ -241,7 +241,7 @@ def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto
 
 
 def check_kernel(settings: SandboxSettings) -> DoctorFinding:
-    """Run two lines in a real kernel that return a measurement, within the limits of experiments.
+    """Run two lines that return a measurement in a real kernel, within the limits of experiments.
 
     The kernel is isolated if possible; missing isolation is a separate finding.
     """

@@ -1,6 +1,7 @@
-"""Probes that call a model: does it answer, follow a schema, see images, and read a long prompt to its end?
+"""Probes that call a model to check whether it answers, follows a schema, sees images, and reads a long prompt to its
+end.
 
-Nothing here runs unless a model is named. Every request has a time limit, and constants of this module bound its size.
+They run only if a model is named. Every request has a time limit, and constants of this module bound its size.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -
 
 
 def check_answers(model: ProbedModel) -> Iterator[DoctorFinding]:
-    """Send one request to decide two findings: whether the model can be reached, and whether it follows a schema."""
+    """Send one request that shows whether the model can be reached and whether it follows a schema."""
     number = model.rng.randrange(100, 1000)
     question = (
         f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), in this order."

@@ -65,8 +65,8 @@ class HtmlExport(NamedTuple):
 
 
 def export_page(run: Path, *, as_of: str, version: int) -> HtmlExport:
-    """Export a run's page and the pages it links to as one file. `as_of` is its date, `version` the version of the
-    paper. Raises `RecordError`."""
+    """Export a run's page and the pages to which it links as one file. `as_of` is its date, `version` the version of
+    the paper. Raises `RecordError`."""
     return _HtmlFile(run, version).build(as_of)
 
 
@@ -141,7 +141,7 @@ class _HtmlFile:
         return HtmlExport(html, len(parts) + 1, left)
 
     def _gather_pages(self, room: int) -> Counter[str]:
-        """Keep pages while there is room; return how many of each kind were left out."""
+        """Keep pages while there is space; return how many of each kind were left out."""
         left = Counter[str]()
         for place, make in self._list_contents():
             try:
@@ -157,7 +157,9 @@ class _HtmlFile:
         return left
 
     def _list_contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
-        """Yield pages in the order of `CONTENT_NAMES`: path below the run's address, and a function that renders it."""
+        """Yield pages in the order of `CONTENT_NAMES`: path inside the run's address, and a function that renders the
+        page.
+        """
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.get_run(name).state
         yield "paper", partial(papers.paper, name)
@@ -177,7 +179,9 @@ class _HtmlFile:
         return rewrite_page(page, prefix, link=self._rewrite_link, picture=self._embed_picture)
 
     def _to_place(self, address: str) -> str:
-        """Return the path of an address below the run's, without the included version; empty if it is not below it."""
+        """Return the path of an address inside the run's address, without the included version; empty if it is not
+        inside it.
+        """
         parts = urlsplit(address)
         asked = parse_qs(parts.query)
         if (
@@ -220,7 +224,7 @@ class _HtmlFile:
         return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
     def _embed_picture(self, address: str) -> str | None:
-        """Return the data address of an image. Every use embeds the image again and takes up room."""
+        """Return the data address of an image. Every use embeds the image again and takes up space."""
         place = self._to_place(address)
         if place in self._data:
             return self._pictures.embed_again(self._data[place])
@@ -260,7 +264,7 @@ class PictureEmbedder:
         self.left_out = 0
 
     def embed(self, png: bytes) -> str | None:
-        """Return a data address, or None if there is no room or it is not an image."""
+        """Return a data address, or None if there is no space or it is not an image."""
         small = png if len(png) <= MAX_UNSHRUNK_BYTES else shrink_png(png)
         if not png.startswith(b"\x89PNG\r\n\x1a\n") or small is None:
             self.left_out += 1
@@ -268,7 +272,7 @@ class PictureEmbedder:
         return self.embed_again(f"data:image/png;base64,{base64.b64encode(small).decode()}")
 
     def embed_again(self, address: str | None) -> str | None:
-        """Return the data address of an image for another use, or None if there is no room."""
+        """Return the data address of an image for another use, or None if there is no space."""
         if address is None or len(address) > self.room:
             self.left_out += 1
             return None

@@ -1,6 +1,6 @@
 """Export a run to MLflow: one parent run with a child run per node. The extra `mlflow` installs the package.
 
-A folder gets its own database (`mlflow.db`, files in `artifacts/`); an address is used as MLflow's tracking URI.
+A folder gets a separate database (`mlflow.db`, files in `artifacts/`); an address is used as MLflow's tracking URI.
 MLflow's telemetry is switched off.
 """
 

@@ -1,7 +1,7 @@
 """Export a run to Weights & Biases: one run per node. Offline runs are written to a folder for a later `wandb sync`.
 
-The extra `wandb` installs the package. Settings and environment keep it offline unless mirroring was requested and an
-account is configured, and disable reports of machine, code and errors.
+The extra `wandb` installs the package. Settings and environment variables keep it offline unless mirroring was
+requested and an account is configured, and disable reports of machine, code and errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OFFLINE_ENVIRONMENT = {
 
 
 def export_to_wandb(record: TrackedRecord, place: Path, *, force: bool = False) -> str:
-    """Write a run below a folder and return the folder. Raises `UsageError`."""
+    """Write a run in a subfolder and return the folder. Raises `UsageError`."""
     folder = place.resolve()
     store = WandbTracker(record.run_folder, record.run, folder, force=force)
     store.update_run(record.run, 0)

@@ -210,7 +210,7 @@ class Handlers:
     # --- actions ----------------------------------------------------------------------------------------------------
 
     async def steer(self, name: str, request: Request) -> Response:
-        """Send a command to a run; answer with a notice, alone or as a page that links back."""
+        """Send a command to a run; answer with a notice, either alone or as a page that links back."""
         run = await asyncio.to_thread(self.get_run, name)
         fields = parse_fields(await request.body())
         if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):

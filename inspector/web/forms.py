@@ -1,6 +1,6 @@
-"""Actions from the page: which commands are possible now, and parsing of their forms.
+"""Actions from the page: the commands that are currently possible, and parsing of their forms.
 
-Commands are written with `record.control_files.send_command`, as on the command line; the process that works on the run
+Commands are written with `record.control_files.send_command`, as on the command line; the process of the run
 acknowledges and records them with their reason. `record.control_files.find_refusal` decides what is refused.
 """
 
@@ -79,7 +79,7 @@ def parse_fields(body: bytes) -> dict[str, str]:
 
 
 def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
-    """Send a command, or return why it is refused."""
+    """Send a command, or return the reason why it is refused."""
     if not command.text:
         return FormResult(
             False,

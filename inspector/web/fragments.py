@@ -206,8 +206,8 @@ class RunFragments:
 
 
 def build_report(state: RunState, stage: StageName) -> StageReportView:
-    """Build a stage's report; parts are empty before the stage ends. For ablations, only conditions that differ from
-    the method."""
+    """Build a stage's report; parts are empty before the stage ends. For ablations, it contains only conditions that
+    differ from the method."""
     known, plan = state.stages[stage], state.data_plan
     claims = compute_validation_claims(state, known.best) if known.best in state.nodes and plan is not None else []
     if stage == "ablation" and claims and (every := compute_ablation_claims(state)):
@@ -230,7 +230,7 @@ def build_report(state: RunState, stage: StageName) -> StageReportView:
 
 
 def draw_best_of_k(account: TuningReport) -> Chart | None:
-    """Draw the expected best value of each arm after k trials; None before any was measured."""
+    """Draw the expected best value of each arm after k trials; None before any trial was measured."""
     curves = {
         (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
     }

@@ -37,7 +37,8 @@ class ModelCallTexts(NamedTuple):
     """A call with its prompt and answer. `prompt` is None if it was not saved; `changed_warning` warns that it differs
     from the prompt that was sent.
 
-    `pictures` were sent with the prompt: sha256 and path, which is empty if the image is not in the run's folder.
+    `pictures` are the images sent with the prompt: sha256 and path, which is empty if the image is not in the run's
+    folder.
     """
 
     call: ModelCall
@@ -117,7 +118,7 @@ def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
 
 
 def format_answer(answer: dict[str, Any]) -> str:
-    """Format an answer field by field; multi-line texts start on their own line."""
+    """Format an answer field by field; multi-line strings start on a new line."""
     parts = [
         f"{key}:\n{value}"
         if isinstance(value, str) and "\n" in value

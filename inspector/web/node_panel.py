@@ -45,7 +45,7 @@ class AttemptView(NamedTuple):
 
 
 class MeasurementView(NamedTuple):
-    """A measurement in a table: whether it is the best of its metric and level, and its differences.
+    """A measurement in a table: its differences, and whether it is the best for its metric and level.
 
     `less_parent` is the difference from the node's parent; `less_baseline` from the baseline at the same level.
     """
@@ -95,7 +95,7 @@ class NodePanel(NamedTuple):
 
 
 def build_panel(run: CachedRun, name: str) -> NodePanel | None:
-    """The panel of a node; None where the run has no such node."""
+    """The panel of a node; None if the run has no such node."""
     node = run.state.nodes.get(name)
     if node is None:
         return None
@@ -172,7 +172,7 @@ def build_grids(
 ) -> tuple[MeasurementGrid, ...]:
     """Build tables of measurements in the order of measuring; `before` has those of the node's parent.
 
-    Metrics that the plan does not name are neither marked nor compared.
+    Metrics that are not in the plan are not marked or compared.
     """
     tables: dict[str, dict[str, dict[str, Measurement]]] = {}
     for value in values:

@@ -1,4 +1,4 @@
-"""Table of all nodes with filters, sorting and columns, also as CSV."""
+"""Table of all nodes with filters, sorting and columns, available as CSV too."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TEXT_COLUMNS: Final = frozenset({"node", "stage", "kind", "state", "parent", "ce
 
 
 class TableQuery(NamedTuple):
-    """Query of the table: search words that must all occur, wanted values, columns, order."""
+    """Query of the table: search words that must all occur, requested values, columns, order."""
 
     search_words: str = ""
     stage: str = ""

@@ -117,7 +117,7 @@ class PageRenderer:
         )
 
     def render_response(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
-        """Render a page, either its part alone or the whole page."""
+        """Render a page, either only its part or the whole page."""
         return HTMLResponse(self.render_page(name if part else f"{name}_page", **values))
 
     def render_page(self, name: str, **values: Any) -> str:

@@ -1,9 +1,9 @@
-"""Link every printed value in the released paper to the key that it is bound to.
+"""Link every printed value in the released paper to the key to which it is bound.
 
 The paper's TeX gives the words around each value (`inspector.paper_text`), the PDF gives the positions of words
-(`inspector.web.pdf_pages`). A value is located where the PDF prints it between the same words, which also distinguishes
-equal values. Values without a key in the source (rows typeset by the program) are linked by their digits, and node ids
-to their nodes.
+(`inspector.web.pdf_pages`). A value is located where the PDF prints it between the same words, which distinguishes
+equal values too. Values without a key in the source (rows typeset by the program) are linked by their digits, and node
+ids to their nodes.
 
 Limits: a value may not be found. If the surrounding words differ from the source, it is linked only by its digits.
 """
@@ -52,7 +52,7 @@ def find_links(
 ) -> tuple[PageLink, ...]:
     """Find the links on the pages of a document. `texts` have keys, `figures` maps name -> caption.
 
-    Passages that the PDF may omit come last, so that they match only places not yet taken.
+    Passages that the PDF may omit come last, so that they match only places not yet used.
     """
     words = document.words
     spelled = [(token, word) for word in words for token in tokenize(word.text)]

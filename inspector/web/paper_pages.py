@@ -101,7 +101,7 @@ class PaperHandlers:
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
 
     def figure(self, name: str, figure: str, v: int = 0, part: bool = False) -> Response:
-        """Show a figure of the paper and the nodes it uses."""
+        """Show a figure of the paper and the nodes that it uses."""
         run, version = self._find_version(name, v)
         with run.lock:
             drawn = require_found(

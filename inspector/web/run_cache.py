@@ -1,4 +1,4 @@
-"""Runs shown on a page. Each run is read once for all viewers, and only the new part of its log is read.
+"""Runs shown on a page. Each run is read once for all viewers; after that, only the new part of its log is read.
 
 Logs are read on request, at most every `MIN_REFRESH_SECONDS`. If a run becomes unreadable or disappears, its last state
 is kept with the reason in `trouble`. Only the most recently used runs are kept in memory.
@@ -55,7 +55,7 @@ class CachedRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process works on the run, as of the last check."""
+        """Whether a process was working on the run at the last check."""
         return self._follower.process is not None
 
     def refresh(self) -> int:

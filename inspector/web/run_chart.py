@@ -1,4 +1,4 @@
-"""The chart of a run: the primary metric of its nodes by nodes, time or cost, with the best value so far and the
+"""The chart of a run: the primary metric of its nodes over nodes, time or cost, with the best value so far and the
 baseline."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NodeDot(NamedTuple):
 
 
 class RunChart(NamedTuple):
-    """`best` is a polyline, `baseline` its value and height in pixels; `missing` is the reason for a missing chart."""
+    """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
 
     over: ChartAxisUnit
     title: str

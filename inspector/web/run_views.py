@@ -145,7 +145,7 @@ class RunViewHandlers:
 
 
 def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> CurrentActivity:
-    """Describe what a run is doing at this moment."""
+    """Describe what a run is currently doing."""
     state, limit = run.state, run.state.read_setting("time_limit")
     worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, time.time() - state.last_event_at))
     workers = state.read_setting("search.num_workers")

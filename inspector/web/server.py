@@ -155,8 +155,8 @@ class RequestGuard:
 
 
 def _check_form(headers: Headers, origin: str) -> Response | None:
-    """Return the refusal of a POST that cannot come from a form of these pages; h11 cuts a body that is longer than
-    declared.
+    """Return the refusal of a POST that cannot come from a form on these pages. h11 truncates a body that is longer
+    than declared.
     """
     if headers.get("origin") != origin or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refuse("only forms of this page are accepted")

@@ -1,4 +1,5 @@
-"""arXiv: preprints as an Atom feed. It knows only its own withdrawals, so it does not count as listing retractions.
+"""arXiv: preprints as an Atom feed. It lists only its own withdrawals, so it does not count as a catalogue that lists
+retractions.
 
 Source: info.arxiv.org, "arXiv API User's Manual", sections 3.1 (`search_query`, `id_list`), 3.3 (the feed), 3.4 (errors
 come as an entry).

@@ -1,4 +1,4 @@
-"""Crossref: metadata that publishers deposit with a DOI, including retractions (also those of Retraction Watch).
+"""Crossref: metadata that publishers deposit with a DOI, including retractions (and those from Retraction Watch).
 
 Source: github.com/CrossRef/rest-api-doc, "api_format.md"; crossref.org, "Retraction Watch retractions now in the
 Crossref API" (`updated-by` at the work, `update-to` at the notice).

@@ -1,7 +1,7 @@
 """Grade an answer to a research question on a repository: its design, change, conclusion and conduct.
 
 Every graded item has an id and is answered exactly once; the program looks up quotes, counts and decides.
-Source: EXP-Bench (2025), section 3 and appendix, for what is graded; the prompts are not copied.
+Source: EXP-Bench (2025), section 3 and appendix, for the graded items; the prompts are not copied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class GroundTruthItem(FrozenModel):
 class DesignInputs(FrozenModel):
     question: str
     items: tuple[GroundTruthItem, ...]
-    design: tuple[str, ...] = Field(description="statements of the submitted design")
+    design: tuple[str, ...] = Field(description="statements in the submitted design")
 
 
 class ItemVerdict(FrozenModel):
@@ -100,7 +100,7 @@ class ConductInputs(FrozenModel):
 
 
 class Conduct(FrozenModel):
-    """Suspicions of a reader of the log; facts decide, and the suspicions are shown next to them."""
+    """Suspicions of a reader of the log; facts decide, and suspicions are shown next to them."""
 
     reason: Words
     paper_access: bool

@@ -15,7 +15,7 @@ from labwright.record.schema.nodes import NodeKind
 
 
 class CodeReaderInputs(FrozenModel):
-    """Inputs without the author's explanations and without measurements, since the reader sees only the code."""
+    """Inputs without the author's explanations and without measurements, since the reader must see only the code."""
 
     task: str = Field(description="task of the data plan")
     arms: tuple[Arm, ...]
@@ -30,7 +30,7 @@ class CodeReaderInputs(FrozenModel):
 
 
 class CodeReading(FrozenModel):
-    """Doubts about the code, and the verdict. The field of doubts precedes the verdict."""
+    """Doubts about the code, and the verdict. The field for doubts comes before the verdict."""
 
     doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
     verdict: Literal["honest", "doubtful", "dishonest"] = Field(

@@ -1,4 +1,6 @@
-"""Write an experiment (`code`); also the inputs about the study, its nodes and their runs that several roles share."""
+"""Write an experiment (`code`). Also defines the inputs about the study, its nodes and their runs that several roles
+share.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ MeasuredRate = Annotated[ComputeRate | None, EnvironmentField(None)]
 
 
 class StudyInputs(FrozenModel):
-    """Inputs shared by every role that works on the whole study; their prompts begin with `_study.md`."""
+    """Inputs shared by every role that deals with the whole study; their prompts begin with `_study.md`."""
 
     idea: Idea
     data_plan: DataPlan
@@ -50,7 +52,7 @@ class MetricChange(FrozenModel):
     arm."""
 
     dataset: str
-    same: str = Field(description="the level or arm that all these cells share; empty if there are no levels")
+    same: str = Field(description="level or arm that all these cells share; empty if there are no levels")
     name: str = Field(description="name of the metric")
     first: str = Field(description="the first arm, or level")
     value: float = Field(description="there")
@@ -71,7 +73,7 @@ class Tables(FrozenModel):
 
 
 class NodeBrief(FrozenModel):
-    """A node with its code: the one to start from, to ablate, or to compare."""
+    """A node with its code: the node to start from, to ablate or to compare."""
 
     id: str
     kind: NodeKind
@@ -91,7 +93,7 @@ class NodeBrief(FrozenModel):
     stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave equal values for every seed")
     findings: tuple[str, ...] = Field(default=(), description="findings of the honesty check of its code")
-    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts for `lab.artifact`")
+    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts, for use in `lab.artifact`")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
@@ -124,8 +126,8 @@ class NodeLine(FrozenModel):
     status: str = ""
     outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
     error: ErrorClass | None = None
-    analysis: str = Field(default="", description="analysis of its verdict, for nodes that worked")
-    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict that did not pass")
+    analysis: str = Field(default="", description="the analysis from its verdict, for nodes that worked")
+    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
 
 class CommonFailure(FrozenModel):
@@ -137,7 +139,7 @@ class CommonFailure(FrozenModel):
 
 
 class OmittedNodes(FrozenModel):
-    """Counts of the finished nodes that have no line of their own."""
+    """Counts of the finished nodes that have no separate line."""
 
     worked: int
     failed: dict[ErrorClass, int] = Field(default={}, description="error class -> number of nodes")
@@ -146,16 +148,16 @@ class OmittedNodes(FrozenModel):
 
 
 class NodeInFlight(FrozenModel):
-    """A node decided before this one whose result may not be known yet."""
+    """A node decided before this one, whose result may not be known yet."""
 
     id: str
     kind: NodeKind
     item: str = Field(default="", description="the agenda item or risk that it works on, if any")
-    varies: str = Field(default="", description="of a draft: the design that it chose")
+    varies: str = Field(default="", description="for a draft: the design that it chose")
 
 
 class UnreportedStage(FrozenModel):
-    """A stage that is over but has no report yet; its nodes are shown instead."""
+    """A stage that has ended but has no report yet; its nodes are shown instead."""
 
     stage: StageName
     best: str
@@ -177,12 +179,12 @@ class AuthorInputs(StudyInputs):
     kind: NodeKind
     goal: str
     item: str = Field(default="", description="the agenda item or risk to work on, if any")
-    arm: str = Field(default="", description="the arm that this node has to improve, if any")
+    arm: str = Field(default="", description="the arm that this node must improve, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan's arms answer the item, according to the plan; "
-        "if so, the author may answer that nothing is worth trying",
+        description="whether the plan says that its arms answer the item; if "
+        "so, the author may reply that nothing is worth trying",
     )
     others: tuple[Ablation, ...] = Field(
         default=(), description="the other planned ablations, which other authors write"
@@ -198,8 +200,8 @@ class AuthorInputs(StudyInputs):
         default=None, description="failure of the parent's children, to fix in the parent"
     )
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: OmittedNodes | None = Field(default=None, description="the finished nodes that are not among the siblings")
-    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being made at the same time")
+    rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
+    in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")
     earlier: tuple[StageSummary, ...] = ()
     unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
@@ -211,7 +213,8 @@ class AuthorInputs(StudyInputs):
         description="seconds without output, log or submission after which the run is stopped; None: never",
     )
     spare: Annotated[float | None, EnvironmentField(None)] = Field(
-        default=None, description="share of the time limit that the parent used, if a harder experiment fits"
+        default=None,
+        description="share of the time limit that the parent used, if there is room for a harder experiment",
     )
     device: Annotated[str, EnvironmentField("")] = "cpu"  # or GPUs with memory and bf16 support
     network: Annotated[bool, EnvironmentField(False)] = False
@@ -250,7 +253,7 @@ def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: boo
 
 
 class Program(FrozenModel):
-    """An experiment and its plots, as files and edits of the parent's files; or why none is worth running."""
+    """An experiment and its plots as files and edits of the parent's files, or why none is worth running."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="description of the experiment and its purpose, in a few sentences")
@@ -314,7 +317,7 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
 
 
 def _check_reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:
-    """Raise `SourceTreeError` if a program with cells sets hyperparameters itself instead of using the plan's."""
+    """Raise `SourceTreeError` if a program with cells sets hyperparameters instead of using those of the plan."""
     code, names = select_code(made), [one.name for one in plan.space]
     if not any("setting" in collect_attributes(text) for text in code.values()):
         raise SourceTreeError(

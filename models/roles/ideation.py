@@ -38,7 +38,7 @@ class IdeaText(FrozenModel):
     abstract: str = Field(min_length=50, max_length=5000)
     experiments: tuple[Sentence, ...] = Field(min_length=2, max_length=12)
     risks: tuple[Sentence, ...] = Field(min_length=1, max_length=12)
-    datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names as in the machine's list")
+    datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names from the machine's list")
     metric: str = Field(min_length=1, max_length=300, description="the primary metric, and its better direction")
 
     @property
@@ -47,7 +47,7 @@ class IdeaText(FrozenModel):
 
 
 class IdeaDraft(FrozenModel):
-    """A drafted idea, and what to look up before it is final."""
+    """A drafted idea, and the queries to make before it is final."""
 
     idea: IdeaText
     estimate: ResourceEstimate
@@ -63,7 +63,7 @@ class IdeaInputs(FrozenModel):
     means: AvailableResources
     number: int = Field(default=1, ge=1, description="number of this idea of the topic")
     earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     complaints: tuple[str, ...] = ()
 
 
@@ -102,7 +102,7 @@ class IdeaReflectInputs(FrozenModel):
 
 
 class IdeaReflection(FrozenModel):
-    """The idea after a round of reflection, whole."""
+    """The whole idea after a round of reflection."""
 
     thoughts: str = Field(min_length=1, max_length=3000, description="weaknesses found, and changes made")
     closest: tuple[ClosestPick, ...] = Field(default=(), max_length=8)
@@ -134,7 +134,7 @@ class WorkNote(FrozenModel):
 
 
 class RelatedWork(FrozenModel):
-    """A review of the works that were found; it names no others."""
+    """A review of the works that were found; it names no other works."""
 
     notes: tuple[WorkNote, ...] = Field(
         default=(), max_length=20, description="works that matter for the idea, in a sensible order"

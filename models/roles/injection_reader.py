@@ -1,6 +1,6 @@
 """Role `influence`: find passages of a paper, or of its files, that address its judge instead of its readers.
 
-The answer is only a list of numbers, so a passage cannot achieve anything here, whatever it asks for.
+The answer is only a list of numbers, so a passage cannot influence anything here, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class NumberedPassage(FrozenModel):
 
 class InfluenceInputs(FrozenModel):
     about: str = Field(default="", description="headings of the paper")
-    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, those of one text together")
+    passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, grouped by text")
 
 
 class Influence(FrozenModel):
-    """Passages that address whoever judges the paper, or try to influence the judgement; empty if there are none."""
+    """Passages that address whoever judges the paper or try to influence the judgement; empty if there are none."""
 
     passages: tuple[int, ...] = Field(default=(), description="their numbers")
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")

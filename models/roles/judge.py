@@ -248,7 +248,7 @@ class YesNoAnswer(FrozenModel):
     details: str = Field(
         min_length=1,
         max_length=3000,
-        description="the relevant passages, or the places where you looked for them without success",
+        description="the relevant passages, or the places that you searched for them in vain",
     )
     quote: str = Field(
         default="",
@@ -276,7 +276,7 @@ class ResultsAnswer(FrozenModel):
         default="",
         max_length=600,
         description=(
-            "one passage of what you were shown (facts, log, code or paper), at least twelve characters, "
+            "one passage of the material (facts, log, code or paper), at least twelve characters, "
             "copied word "
             "for word; empty if you cannot tell"
         ),
@@ -303,7 +303,7 @@ class JudgeAnswer(FrozenModel):
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="required with `results`")
     results: SkipJsonSchema[ResultsAnswer | None] = Field(
-        default=None, description="required if the rubric asks for it"
+        default=None, description="required if the rubric requests it"
     )
     checks: SkipJsonSchema[CheckAnswers] = Field(
         default=CheckAnswers(), description="required if the rubric has questions"
@@ -355,7 +355,7 @@ def _build_answer_type(text: str) -> type[JudgeAnswer]:
 
 
 def _choose_answer_type(inputs: JudgeInputs) -> type[JudgeAnswer]:
-    """Choose by a named function, since a role is pickled with its requests (tests/faults/http_study.py)."""
+    """Choose with a named function, since a role is pickled with its requests (tests/faults/http_study.py)."""
     return build_answer_type(inputs.rubric)
 
 

@@ -21,7 +21,7 @@ from labwright.record.tuning_results import ChosenSetting
 class FeedbackInputs(StudyInputs):
     stage: StageName
     kind: NodeKind
-    item: str = Field(default="", description="the agenda item on which it worked, if any")
+    item: str = Field(default="", description="the agenda item that it worked on, if any")
     plan: str
     varies: str
     code: dict[str, str] = Field(description="its Python files except plots.py, path -> text")
@@ -106,7 +106,8 @@ class Selection(FrozenModel):
         default=(), description="compared nodes, the chosen node first, then by gain"
     )
     noise: dict[str, float] = Field(
-        default_factory=dict, description="dataset -> sd between seeds of the deciding mean; no entry: unknown"
+        default_factory=dict,
+        description="dataset -> standard deviation of the deciding mean over seeds; no entry: unknown",
     )
     close: tuple[str, ...] = Field(
         default=(), description="nodes that cannot be distinguished from the node with the largest gain"
@@ -119,9 +120,9 @@ class SummaryInputs(StudyInputs):
 
     stage: StageName
     ended: str
-    limit: str = Field(default="", description="the limit of the run after which no new experiment starts, if reached")
+    limit: str = Field(default="", description="the run's limit that was reached, after which no new experiment starts")
     unstarted: tuple[StageName, ...] = Field(
-        default=(), description="after such a limit: later stages without any experiment, which will not run"
+        default=(), description="later stages that will not run because of this limit and have no experiments"
     )
     nodes: tuple[NodeLine, ...]
     best: str | None
@@ -149,14 +150,14 @@ class SummaryInputs(StudyInputs):
 
 
 class StageReport(FrozenModel):
-    """A report on a stage in words, written from the record. `numbers` are keys of the statistics or differences
+    """A written report on a stage, based on the record. `numbers` are keys of the statistics or differences
     shown.
     """
 
     tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
-    next: str = Field(default="", description="what the next stage or the paper should do with it")
+    next: str = Field(default="", description="how the next stage or the paper should use these results")
     numbers: tuple[str, ...] = Field(
         default=(),
         description="keys of the statistics and paired differences that support "

@@ -128,7 +128,7 @@ SCOPE = Role("scope", ScopeInputs, ScopeFindings, temperature=0.0, prompt_tokens
 
 
 class ClaimQuestion(FrozenModel):
-    """A claim as stated before anything was measured."""
+    """A claim as stated before any measurement."""
 
     id: str
     statement: str

@@ -21,11 +21,13 @@ class ClaimLine(FrozenModel):
     key: str
     printed: str
     meaning: str = ""
-    listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
+    listed: bool = Field(
+        default=True, description="whether every writer sees it; otherwise only writers whose outline chose it see it"
+    )
 
 
 class Reference(FrozenModel):
-    """A verified work that may be cited; only the abstract of its content is known."""
+    """A verified work that may be cited; only its abstract is known."""
 
     key: str
     title: str
@@ -63,11 +65,13 @@ class ExploratoryComparison(FrozenModel):
     )
     caveats: tuple[str, ...] = Field(default=(), description="printed with the estimate wherever it appears")
     clause: str = Field(default="", description="what its macro prints")
-    listed: bool = Field(default=True, description="whether every writer sees it; otherwise only if it is chosen")
+    listed: bool = Field(
+        default=True, description="whether every writer sees it; otherwise only writers whose outline chose it see it"
+    )
 
     @property
     def basis_text(self) -> str:
-        """Return what it may be called, with its caveats: `exploratory, stale tuning`."""
+        """Return the term that may be used for it, with its caveats: `exploratory, stale tuning`."""
         return ", ".join(("exploratory", *self.caveats))
 
     @property
@@ -84,9 +88,9 @@ class RequiredStatement(FrozenModel):
     """A statement that the paper must report: an outcome in the record, or a disclosure."""
 
     id: str
-    text: str = Field(description="in words, with the macros that print its numbers")
+    text: str = Field(description="the text, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="keys of the hypothesis or the comparisons that it reports")
-    abstract: bool = Field(default=False, description="whether the abstract has to report it as well")
+    abstract: bool = Field(default=False, description="whether the abstract must report it too")
     required_form: Literal["", "verdict", "shown", "sentence"] = Field(
         default="",
         description=(
@@ -113,7 +117,7 @@ class WriteInputs(StudyInputs):
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     winner_plan: str = ""
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
@@ -166,7 +170,7 @@ OUTLINE = Role(
 
 
 class SectionInputs(FrozenModel):
-    """For role `write`; answered by `Sections`. The lists contain what is planned for the requested sections.
+    """For role `write`; answered by `Sections`. The lists contain the items planned for the requested sections.
 
     `inputs` is the whole record; its own lists are not shown.
     """

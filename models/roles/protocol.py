@@ -72,7 +72,9 @@ PRIOR_WORK = Role(
 class ProtocolReviewInputs(FrozenModel):
     idea: Idea
     data_plan: DataPlan
-    estimands: dict[str, str] = Field(default_factory=dict, description="expression -> what it estimates, in words")
+    estimands: dict[str, str] = Field(
+        default_factory=dict, description="expression -> plain description of the quantity that it estimates"
+    )
     catalogue: tuple[CatalogueEntry, ...] = Field(description="the datasets of the plan")
     others: tuple[str, ...] = Field(default=(), description="names of other available datasets")
     seeds: int = Field(ge=0, description="maximum number of replicates of a configuration")
@@ -84,7 +86,7 @@ class ProtocolReviewInputs(FrozenModel):
     device: Annotated[str, EnvironmentField("")] = "cpu"
     rate: MeasuredRate = None
     hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
-        default=(), description="what the plan can decide in the hours of the run, in lines"
+        default=(), description="lines that say what the plan can decide in the run's time"
     )
     prior: tuple[PriorPaper, ...] = ()
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of these papers")

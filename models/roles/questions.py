@@ -30,7 +30,7 @@ class QuestionInputs(FrozenModel):
 
 
 class DesignAnswer(FrozenModel):
-    """A design; or the places that must be seen first."""
+    """A design, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -49,7 +49,7 @@ class QuestionCodeInputs(QuestionInputs):
 
 
 class CodeAnswer(FrozenModel):
-    """The change that carries out the experiment; or the places that must be seen first."""
+    """The change that carries out the experiment, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
@@ -113,7 +113,7 @@ def _check_design(inputs: QuestionInputs, answer: DesignAnswer) -> None:
 def _check_code(inputs: QuestionCodeInputs, answer: CodeAnswer) -> None:
     if answer.wants and not answer.script:
         if not inputs.requests_left:
-            raise ValueError("wants: no more can be shown; give the change from what you have seen")
+            raise ValueError("wants: nothing more can be shown; give the change, based on what you have seen")
     elif not answer.script.strip() or not (answer.files or answer.edits):
         raise ValueError("give files or edits, and the script that runs the whole experiment")
 

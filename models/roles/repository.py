@@ -41,7 +41,7 @@ class CommandInputs(FrozenModel):
 
 
 class CommandChoice(FrozenModel):
-    """The command that produces a repository's main result, and where the number is read."""
+    """The command that produces a repository's main result, and the place from which the number is read."""
 
     words: tuple[Word, ...] = Field(
         min_length=2,
@@ -73,7 +73,7 @@ class TriedRepair(FrozenModel):
     reason: str
     kept: bool = False
     then: str = Field(
-        description="error that stopped the program after this repair; empty: not the same error as before"
+        description="error that stopped the program after this repair; empty if the earlier error is gone"
     )
 
 
@@ -124,8 +124,8 @@ class PartNote(FrozenModel):
     """A reader's assessment of a part."""
 
     name: str = Field(min_length=1, max_length=200, description="exactly as in the list")
-    prior: float = Field(ge=0, le=1, description="how much the result is believed to fall without it")
-    drop: bool = Field(default=False, description="whether it clearly is no part of the method")
+    prior: float = Field(ge=0, le=1, description="expected drop of the result without it")
+    drop: bool = Field(default=False, description="whether it is clearly not part of the method")
     why: str = Field(default="", max_length=300)
 
 
@@ -142,7 +142,7 @@ class AddedPart(FrozenModel):
 class PartsAnswer(FrozenModel):
     """The parts of a program that may be ablated."""
 
-    parts: tuple[PartNote, ...] = Field(description="one for each part of the list")
+    parts: tuple[PartNote, ...] = Field(description="one for each listed part")
     added: tuple[AddedPart, ...] = Field(default=(), max_length=6)
 
 
@@ -168,10 +168,10 @@ class PatchInputs(FrozenModel):
 
 
 class PatchAnswer(FrozenModel):
-    """Edits after which the program runs without a part, or the reason why there are none."""
+    """Edits that make the program run without a part, or the reason why there are none."""
 
     edits: tuple[RepositoryEdit, ...] = Field(max_length=8)
-    what: str = Field(min_length=1, max_length=200, description="how the part is removed, in words")
+    what: str = Field(min_length=1, max_length=200, description="short description of how the part is removed")
 
 
 PATCH = Role("part_patch", PatchInputs, PatchAnswer, temperature=0.3, prompt_tokens=30_000)

@@ -12,7 +12,7 @@ from labwright.record.source_edits import SourceEdit, WholeFile
 
 
 class ShownArm(FrozenModel):
-    """The words and the patch of an arm of the node to start from."""
+    """The words and the patch of an arm of the starting node."""
 
     name: str
     words: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class ShownArm(FrozenModel):
 
 
 class ShownRepository(FrozenModel):
-    """A user's repository as a prompt shows it."""
+    """A user's repository as shown in prompts."""
 
     command: str = Field(description="the command that every cell runs once")
     metric: str = Field(description="where its number is read")
@@ -37,7 +37,7 @@ class ShownRepository(FrozenModel):
 
 class PatchingInputs(AuthorInputs):
     repository: ShownRepository
-    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the node to start from")
+    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
     changed: tuple[ShownFile, ...] = Field(
         default=(), description="files that these patches change, in their patched state"
     )
@@ -51,7 +51,7 @@ class ArmPatch(FrozenModel):
 
     arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
     start: str = Field(
-        default="", description=("the arm whose files it changes; empty: each arm's own, as in the node to start from")
+        default="", description=("the arm whose files it changes; empty: each arm's own files, as in the starting node")
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
@@ -65,7 +65,7 @@ class ArmPatch(FrozenModel):
 
 
 class Patches(FrozenModel):
-    """Patches that make the arms of a repository; or the places that must be seen first."""
+    """Patches that make the arms of a repository, or the places that the model must see first."""
 
     title: str = Field(default="", description="up to ten words")
     plan: str = Field(default="", description="description of the experiment and its purpose, in a few sentences")
@@ -95,7 +95,7 @@ def _check_patches(inputs: PatchingInputs, answer: Patches) -> None:
         return
     if answer.wants and not answer.patches:
         if not inputs.requests_left:
-            raise ValueError("wants: no more can be shown; give patches from what you have seen")
+            raise ValueError("wants: nothing more can be shown; give patches, based on what you have seen")
         return
     if not answer.patches:
         raise ValueError("no patch was written, and this task requires one")

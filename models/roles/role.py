@@ -60,7 +60,7 @@ class Role(Generic[In, Out]):
 
     @property
     def likely_tokens(self) -> tuple[int, int]:
-        """Tokens of a likely prompt and answer; where none were measured, from what a budget reserves."""
+        """Tokens of a likely prompt and answer; if not measured, derived from the amounts that a budget reserves."""
         return self.typical_tokens if any(self.typical_tokens) else (self.prompt_tokens // 3, self.max_tokens // 8)
 
     def get_output_type(self, inputs: In) -> type[Out]:

@@ -46,7 +46,7 @@ class CatalogueEntry(FrozenModel):
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     split_rule: str = ""
-    form: str = Field(default="", description="content of an example, in words, if it is not a row of numbers")
+    form: str = Field(default="", description="description of an example, if it is not a row of numbers")
     warnings: tuple[str, ...] = ()
     meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns for metrics by group -> their values")
     meta_in_test: dict[str, int] = Field(default={}, description="column for grouping -> number of its values in test")
@@ -80,14 +80,14 @@ class PlanningInputs(FrozenModel):
     )
     rate: MeasuredRate = None
     seeds: int = Field(default=20, description="maximum number of fresh seeds of reported results")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their places")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="items used by the closest papers")
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of them")
     before: DataPlan | None = Field(default=None, description="the previous plan")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
     hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
-        default=(), description="what the previous plan can decide in the hours of the run, in lines"
+        default=(), description="lines that say what the previous plan can decide in the run's time"
     )
     slots: Annotated[int, EnvironmentField(1)] = Field(default=1, description="number of experiments at a time")
 
@@ -96,7 +96,7 @@ class PlanInputs(PlanningInputs):
     catalogue: tuple[CatalogueEntry, ...]
     subjects: tuple[SubjectEntry, ...] = ()
     subject_budget: Annotated[str, EnvironmentField("")] = Field(
-        default="", description="joint budget of these language models"
+        default="", description="budget shared by these language models"
     )
     metrics: tuple[str, ...] = Field(description="metrics that the program computes from submitted predictions")
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
@@ -105,7 +105,7 @@ class PlanInputs(PlanningInputs):
 
 
 class PlanRevision(FrozenModel):
-    """Changes of the previous plan; what no edit names stays as it is."""
+    """Changes of the previous plan; everything that no edit names stays unchanged."""
 
     edits: tuple[PlanEdit, ...] = Field(default=(), max_length=60, description="applied in this order")
     answers: tuple[FindingAnswer, ...] = Field(default=(), description="each finding once, by its number")
@@ -218,7 +218,7 @@ class RiskTested(FrozenModel):
 
 
 class AblationPlan(FrozenModel):
-    """The ablations worth running, the one that tests most of the claim first."""
+    """The ablations worth running; the one that tests the most of the claim comes first."""
 
     ablations: tuple[Ablation, ...] = Field(min_length=1)
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
@@ -244,12 +244,10 @@ class MissingAblationsInputs(StudyInputs):
 
 
 class MissingAblationsAnswer(FrozenModel):
-    """Ablations that the draft's claims need but nobody measured; empty if none is missing."""
+    """Ablations that the draft's claims need but that were not measured; empty if none is missing."""
 
     ablations: tuple[Ablation, ...] = ()
-    why: str = Field(
-        min_length=1, description="reason why these ablations are missing, or why none is, in one or two sentences"
-    )
+    why: str = Field(min_length=1, description="one or two sentences: why these ablations are missing, or why none is")
 
 
 MISSING_ABLATIONS = Role(

@@ -6,7 +6,7 @@ are corrected for each other; other differences are exploratory. If all seeds ga
 the spread is unknown: the claim has no standard deviation or interval, rather than ones of width 0.
 
 Limits: a claim may be uninteresting, and the code behind a `logged` value may be wrong. The correction covers the
-hypotheses of this paper, not those of other runs, nor the search's choice among nodes.
+hypotheses of this paper, but not those of other runs or the search's choice among nodes.
 
   estimates         claims: means over replicates, their spread, and tests
   differences       paired differences between arms, all exploratory

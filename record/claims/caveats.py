@@ -74,7 +74,7 @@ class CaveatFinder:
         return tuple(one for one, holds in applies.items() if holds)
 
     def _find_setting(self, claim: Claim) -> ChosenSetting | None:
-        """Return the setting that the arm of a claim ran with; None if nothing is tuned."""
+        """Return the setting used by the arm of a claim; None if nothing is tuned."""
         node = _find_claim_node(self._state, claim)
         if self._found is None or node not in self._state.required_cells or node not in self._state.nodes:
             return None
@@ -84,6 +84,6 @@ class CaveatFinder:
 
 
 def _find_claim_node(state: RunState, claim: Claim) -> str:
-    """Return the node whose program and settings a claim is about."""
+    """Return the node whose program and settings a claim describes."""
     node = state.nodes.get(claim.nodes[0])
     return "" if node is None else node.parent or "" if node.kind == "replicate" else node.id

@@ -1,7 +1,7 @@
 """Paired differences between arms: estimates with a 95 % interval, all of them exploratory.
 
 A study decides what it registered (`record.claims.hypothesis_tests`). Every other pair of arms has an estimate and an
-interval, which covers test examples too where predictions were resampled (`RunState.resampled_intervals`), but no
+interval, which covers test examples too if predictions were resampled (`RunState.resampled_intervals`), but no
 verdict: an interval that excludes zero is expected in one of twenty pairs without an effect.
 
 Limits: intervals are not corrected for the number of pairs.
@@ -37,7 +37,7 @@ class ClaimDifference(Claim):
 
     @property
     def basis_text(self) -> str:
-        """What the difference may be called: `exploratory, stale tuning`."""
+        """The term that may be used for the difference: `exploratory, stale tuning`."""
         return ", ".join(("exploratory", *self.caveats))
 
     @property

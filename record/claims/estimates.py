@@ -50,7 +50,7 @@ def compute_p_value(values: Sequence[float]) -> float | None:
 
 
 def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return each p-value adjusted for all of them, in order; None stays None, but counts as a test without a finding.
+    """Return each p-value adjusted for all of them, in order; None stays None but counts as a test without a finding.
 
     At most a share of `SIGNIFICANCE_LEVEL` of families without any true difference have an adjusted p at or below it,
     for any dependence between the tests. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
@@ -120,7 +120,7 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     """Return the replicates that claims may use: none if the node is suspect, and no suspect replicates.
 
     Once seeds are locked, only fresh seeds count for the winner and its ablations, as soon as one of them works: the
-    search has used the others. Of these, only the ones up to the last that a look has read count, so that verdicts
+    search has used the others. Of these, only seeds up to the last one read by a look count, so that verdicts
     and tables rest on the same runs.
     """
     if node in state.nodes and state.nodes[node].suspect:

@@ -63,7 +63,7 @@ def count_claim_decimals(claim: Claim) -> int:
 
 
 def count_effect_decimals(part: EffectDecision) -> int:
-    """Return the decimals of an effect: three, or more if an end would print as zero, the smallest effect or
+    """Return the decimals of an effect: three, or more if an end would otherwise print as zero, the smallest effect or
     the bound of the claim."""
     edges = (0.0, part.effect.smallest, part.effect.limit)
     digits = 1 if abs(part.mean or 0.0) >= 100 else 3

@@ -3,7 +3,7 @@
 An effect is computed for every seed from that seed's own values, so arms are paired; its interval covers seeds and, if
 they also count as a sample, test examples or clusters of them (`record.claims.intervals`). A quotient of cells is the
 ratio of the means over seeds, with Fieller's interval. If datasets are the unit, a value is a dataset's mean over seeds
-and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTERS` clusters nothing is decided.
+and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTERS` clusters, nothing is decided.
 
 A seed whose training diverged is either left out, with the rate of every arm reported next to the verdict, or counts as
 the metric's worst value, as the hypothesis specifies. A mean with worst values has no Student interval, since a sample
@@ -12,17 +12,16 @@ each arm diverged at the upper end of its Clopper-Pearson interval, as far as th
 for another reason are left out and reported.
 
 Each effect has two answers, both from its interval. Its direction is positive, negative, equivalent (within plus and
-minus the smallest effect, where zero means "no effect") or open. What was claimed of it (above zero, at least or at
-most a bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all
-its effects are, which needs no correction, and refuted if one is.
+minus the smallest effect, where zero means "no effect") or open. Its claim (above zero, at least or at most a
+bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all its
+effects are supported, which needs no correction, and refuted if one is refuted.
 
-The p of a claim is the two-sided level at which its interval would just support it. Over looks (`record.claims.looks`)
-it is the smallest p over weight, and a claim is decided by the intersection of the intervals of all looks, each at the
-level times its weight; that of the last look counts where these do not overlap, and is printed
-where the intersection does not contain the estimate. The p of
-a hypothesis is the largest of its parts. A hypothesis that presupposes another is tested after it, only if that one is
-supported, at the same level; Holm's correction covers these chains. So at most 2.5 % of studies support a false claim,
-however the hypotheses depend on each other.
+The p of a claim is the two-sided level at which its interval would just support it. With looks (`record.claims.looks`),
+it is the smallest p divided by weight, and a claim is decided by the intersection of the intervals of all looks, each
+at the level times its weight. If these do not overlap, the interval of the last look counts; it is printed if the
+intersection does not contain the estimate. The p of a hypothesis is the largest of its parts. A hypothesis that
+presupposes another is tested after it, only if that one is supported, at the same level; Holm's correction covers these
+chains. So at most 2.5 % of studies support a false claim, however the hypotheses depend on each other.
 
 Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
 then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm
@@ -178,11 +177,11 @@ def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iter
 
 
 def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[HypothesisDecision, ...]:
-    """Decide every hypothesis of the plan in order: on test data once they are scored, before that as a preview on
+    """Decide every hypothesis of the plan in order: on test data if they are scored, otherwise as a preview on
     validation data.
 
-    All are exploratory in a branch of a run whose test data were already scored. `levels` gives the significance level
-    of each hypothesis if the family contains more than this run.
+    In a branch of a run whose test data were already scored, all hypotheses are exploratory. `levels` gives the
+    significance level of each hypothesis if the family contains more than this run.
     """
     plan = state.data_plan
     if plan is None or not plan.hypotheses:
@@ -284,7 +283,7 @@ def list_chains(hypotheses: Sequence[Hypothesis]) -> list[tuple[Hypothesis, ...]
 
 
 def _find_largest(p_values: Sequence[float | None]) -> float | None:
-    """Return the largest p; None if one is unknown."""
+    """Return the largest p; None if any p is unknown."""
     known = [p for p in p_values if p is not None]
     return max(known) if len(known) == len(p_values) else None
 
@@ -413,7 +412,7 @@ def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
 
 
 def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
-    """Return the level at which Holm's correction tests each p; after the first test that fails, all use its level."""
+    """Return the level at which Holm's correction tests each p; after the first failed test, all use its level."""
     ordered = sorted(range(len(p_values)), key=lambda place: inf if (p := p_values[place]) is None else p)
     levels, failed = [SIGNIFICANCE_LEVEL] * len(p_values), 0.0
     for rank, place in enumerate(ordered):
@@ -439,7 +438,7 @@ class UnitValues(NamedTuple):
 
 
 class _DivergenceBound(NamedTuple):
-    """The outcome if all arms diverged that can harm (or help) an effect, and how often this may happen."""
+    """The outcome if all arms that can harm (or help) an effect diverged, and how often this may happen."""
 
     values: tuple[float, ...]
     """Measured values by unit, for units without divergence, and the corresponding losses."""
@@ -460,7 +459,7 @@ class _DivergenceBound(NamedTuple):
 
 
 class _EffectEstimate(NamedTuple):
-    """An effect before its interval: its mean with its spread, or why there is none."""
+    """An effect before its interval is computed: its mean with its spread, or the reason why there is none."""
 
     effect: Effect
     units: UnitValues = UnitValues()
@@ -492,7 +491,7 @@ class _EffectEstimate(NamedTuple):
         return min(low, hurts[0]), max(high, helps[1])
 
     def compute_p(self) -> float:
-        """Return the level at which the interval just supports what is claimed of the effect."""
+        """Return the level at which the interval just supports the claim about the effect."""
         limit = self.effect.limit
         if self.effect.claim == "within":
             return max(self._compute_p_of_side(-limit, 1.0), self._compute_p_of_side(limit, -1.0))
@@ -550,7 +549,7 @@ def _estimate_from_units(
 ) -> MeanEstimate | RatioEstimate:
     """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples.
 
-    `absolute`: the divisor of the ratio counts without its sign. In older records the spread over examples also
+    `absolute`: the sign of the ratio's divisor is ignored. In older records the spread over examples also
     contains their interaction with seeds, and a quotient is the mean of the seeds' quotients.
     """
     freedom = max(over.worth or over.examples, 0) - 1.0 if over is not None and (over.worth or over.examples) else inf
@@ -619,7 +618,7 @@ def compute_unit_values(
 def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
     """Return whether an effect is a quotient of cells that is estimated as a ratio of means over seeds.
 
-    With datasets as the unit, and where worst values count, it is the mean of the units' quotients.
+    With datasets as the unit, or if worst values count, it is the mean of the units' quotients.
     """
     return (
         hypothesis.unit != "datasets"
@@ -672,7 +671,7 @@ def compute_effect_value(
     """Return the value of an effect, or of a part of its estimand, in one run, on a dataset (default: the main one),
     and the diverged arms that it reads.
 
-    Raises `DivergedError` if such a run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
+    Raises `DivergedError` if a diverged run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
     """
     metric = find_effect_metric(effect, plan)
     read = _EstimandReader(run, metric, metric.worst if hypothesis.diverged == "worst value" else None, values)
@@ -839,7 +838,7 @@ def _decide_effect(
 
 
 def _explain_divergence(part: _EffectEstimate, level: float) -> str:
-    """Return how often training may diverge, if only that leaves the claim open; else ""."""
+    """Return how often training may diverge if only this keeps the claim open; otherwise ""."""
     if part.divergence_bounds is None or (
         classify_claim(*part._replace(divergence_bounds=None).compute_interval(level), part.effect) == "open"
     ):
@@ -851,7 +850,7 @@ def _explain_divergence(part: _EffectEstimate, level: float) -> str:
 
 
 def classify_direction(low: float, high: float, effect: Effect) -> EffectDirection:
-    """Return where an interval lies. Equivalent to zero is only what has a zero that means "no effect"."""
+    """Return where an interval lies. Only an estimand whose zero means "no effect" can be equivalent to zero."""
     if low > 0 or high < 0:
         return "positive" if low > 0 else "negative"
     inside = -effect.smallest < low and high < effect.smallest
@@ -859,7 +858,7 @@ def classify_direction(low: float, high: float, effect: Effect) -> EffectDirecti
 
 
 def classify_claim(low: float, high: float, effect: Effect) -> HypothesisVerdict:
-    """Return whether an interval supports what is claimed of an effect, or refutes it."""
+    """Return whether an interval supports or refutes the claim about an effect."""
     limit = effect.limit
     if effect.claim == "within":
         inside, outside = -limit < low and high < limit, low > limit or high < -limit

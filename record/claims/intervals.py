@@ -2,18 +2,19 @@
 
 Seeds and examples are crossed: every seed is scored on the same examples. The variance of a mean over n seeds and m
 examples is that of seeds over n, of examples over m, and of their interaction over n m. The spread over seeds contains
-the first and the last; what is added to it is the variance over examples that all seeds share
-(`ResampledInterval.shared`), which no number of seeds reduces.
+the first and the last term. The variance over examples that all seeds share (`ResampledInterval.shared`), which no
+number of seeds reduces, is added to it.
 
 With the variance S of seeds and B of examples, the squared half-width is (S + B) (q^2 + (t^2 - q^2) r^a), where r is
 S / (S + B), and t and q are Student's quantiles for seeds and examples. Exponent a = 1 is Banerjee's sum, which covers
-at least what it promises for every r, but .975 with three seeds. `compute_exponent` returns the largest a that still
-does. With few clusters of examples it is 1.
+at least the nominal share for every r, but .975 with three seeds. `compute_exponent` returns the largest a for which
+this still holds. With few clusters of examples it is 1.
 
 The interval of a ratio is Fieller's: the values r for which numerator - r * divisor is not distinguished from zero. It
 is unbounded, and not reported, if the divisor itself is not distinguished from zero.
 
-Limits: values by unit are assumed normal. With two seeds no exponent covers evenly, and intervals cover up to .985.
+Limits: values by unit are assumed normal. With two seeds, no exponent gives even coverage, and intervals cover up to
+.985.
 
 Sources: Banerjee 1960, "Approximate confidence interval for linear functions of means of k populations"; Owen and
 Eckles 2012, "Bootstrapping data arrays of arbitrary order"; Fieller 1954, "Some problems in interval estimation".
@@ -71,11 +72,11 @@ class Spread(NamedTuple):
         return sqrt(total * (of_examples + (of_units - of_examples) * (self.units / total) ** exponent))
 
     def compute_floor(self, level: float) -> float:
-        """Return the half-width that no number of units gets below."""
+        """Return the half-width below which no number of units gets."""
         return compute_t_quantile(1 - level / 2, min(self.examples_freedom, MAX_FREEDOM)) * sqrt(self.examples)
 
     def predict(self, now: int, n: int) -> Spread:
-        """Return the spread expected of `n` units, given that of `now`."""
+        """Return the spread expected from `n` units, given the spread of `now` units."""
         return self._replace(units=self.units * now / n, units_freedom=n - 1.0)
 
 
@@ -132,7 +133,7 @@ class RatioEstimate(NamedTuple):
 
     @property
     def spread(self) -> Spread:
-        """The spread of the ratio by the delta method, for plans and floors."""
+        """The spread of the ratio by the delta method, for plans and lower limits."""
         found, size = self._compare(self.mean).spread, fmean(self.divisors) ** 2
         return found._replace(units=found.units / size, examples=found.examples / size)
 
@@ -147,7 +148,7 @@ class RatioEstimate(NamedTuple):
         )
 
     def has_clear_divisor(self, level: float) -> bool:
-        """Return whether the interval of the divisor excludes zero, so that that of the ratio is bounded."""
+        """Return whether the interval of the divisor excludes zero, so that the interval of the ratio is bounded."""
         return self.divisor.lies_above(0.0, level) or self.divisor.lies_below(0.0, level)
 
     def lies_above(self, bound: float, level: float) -> bool:
@@ -165,7 +166,7 @@ class RatioEstimate(NamedTuple):
         return self._find_end(-1.0, level), self._find_end(1.0, level)
 
     def _find_end(self, sign: float, level: float) -> float:
-        """Return one end of the interval, by bisection between the ratio and a point outside of the interval."""
+        """Return one end of the interval, by bisection between the ratio and a point outside the interval."""
 
         def is_outside(ratio: float) -> bool:
             there = self._compare(ratio)
@@ -187,7 +188,7 @@ class RatioEstimate(NamedTuple):
 
 
 def solve_level(holds: Callable[[float], bool]) -> float:
-    """Return the smallest level at which something holds that holds at every larger one; 1 if it never does."""
+    """Return the smallest level at which a condition holds that holds at every larger level; 1 if it never holds."""
     low, high = -700.0, 0.0  # logarithm of the level
     if not holds(1.0):
         return 1.0

@@ -1,11 +1,11 @@
-"""Looks: the times at which a study tests its hypotheses on fresh seeds, and the shares of the error rate that they
-use.
+"""Looks: the times at which a study tests its hypotheses on fresh seeds, and their shares of the error
+rate.
 
 The table is fixed when the study is locked, and never changes. Look k happens when the first `sizes[k]` fresh seeds, in
 their order, are complete in every arm that is read. It tests each hypothesis at its level times `weights[k]`. The
 weights of a table, continued without end, add up to one, so by Bonferroni's inequality at most `level` of studies
 support a false claim, no matter when they stop and how the looks depend on each other. A study that can afford only
-`MAX_SINGLE_LOOK_SEEDS` seeds has one look with the whole level.
+`MAX_SINGLE_LOOK_SEEDS` seeds has one look at the full level.
 
 Limits: estimates of a study that stopped at an early look are optimistic.
 
@@ -30,7 +30,7 @@ def build_look_sizes(first: int, affordable: int) -> tuple[int, ...]:
     """Return the number of fresh seeds of each look: `first` times powers of the square root of two.
 
     `affordable` is the number of seeds that the run has time for: if it is at most `MAX_SINGLE_LOOK_SEEDS`, there is
-    one look with all of them. Otherwise it does not change the table but only how far the study gets in it.
+    one look with all of them. Otherwise it does not change the table, but only how far the study gets in it.
     """
     if affordable <= MAX_SINGLE_LOOK_SEEDS:
         return (affordable,)
@@ -38,7 +38,7 @@ def build_look_sizes(first: int, affordable: int) -> tuple[int, ...]:
 
 
 def build_look_weights(looks: int) -> tuple[float, ...]:
-    """Return the share of the level for each look of a table; a single look has the whole level."""
+    """Return the share of the level for each look of a table; a single look has the full level."""
     if looks == 1:
         return (1.0,)
     weights = list(FIRST_WEIGHTS[:looks])

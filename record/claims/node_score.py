@@ -13,7 +13,7 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     over all conditions.
 
     Only one dataset is used, since every stage measures it and values of different datasets have no common scale. None
-    for reference models, and before there is a value.
+    for reference models, or before there is a value.
     """
     if plan is None or node.kind == "rung":
         return None

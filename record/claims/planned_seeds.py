@@ -1,11 +1,11 @@
-"""How many seeds a study needs: planned from a spread, and for a narrow interval from the spread measured.
+"""The number of seeds that a study needs: planned from a spread or, for a narrow interval, from the measured spread.
 
 A claim is planned at the true value that the hypothesis registers (`Effect.design_value`; by default one smallest
 effect beyond the bound): the smallest number of seeds at which the interval supports the claim with a probability of
 80 %. At the bound itself that probability is 2.5 %, whatever the number of seeds. Sampling also ends when the
 half-width is `PRECISE_SHARE` of the smallest effect, whatever the verdict.
 
-Limits: the spread is taken as known. One that was underestimated costs further looks; in a study with a single look it
+Limits: the spread is assumed to be known. Underestimating it costs further looks; in a study with a single look it
 costs power.
 
 Source: Chow, Shao, Wang and Lokhnygina 2017, "Sample size calculations in clinical research", chapter 3.
@@ -54,7 +54,7 @@ def compute_planned_seeds(
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
     `sd` is that of the effect between seeds, `examples` its variance over test examples that all seeds share. `level`
-    is that of the look which should suffice: the level after correction times the weight of the look.
+    is that of the look that should suffice: the level after correction times the weight of the look.
     """
     sizes = _list_sample_sizes()
     place = bisect_left(
@@ -108,7 +108,8 @@ def predict_seeds(
 
 
 def count_precise_units(spread: Spread, now: int, smallest: float, level: float) -> int | None:
-    """Return the units at which the half-width is `PRECISE_SHARE` of the smallest effect; None if no number is enough.
+    """Return the number of units at which the half-width is `PRECISE_SHARE` of the smallest effect; None if no number
+    is enough.
 
     `spread` is that of `now` units.
     """
@@ -121,7 +122,8 @@ def count_precise_units(spread: Spread, now: int, smallest: float, level: float)
 
 
 def compute_divergence_n(harm: float, smallest: float, level: float) -> int:
-    """Return the fresh units that, if none diverges, show that divergence costs at most half of the smallest effect.
+    """Return the number of fresh units that, if none diverges, shows that divergence costs at most half of the smallest
+    effect.
 
     `harm` is the cost of one divergence.
     """

@@ -97,7 +97,9 @@ class FiguresDrawn(FrozenModel):
         default=None, description="failures of figures that could not be drawn, one line each"
     )
     placed: tuple[FinalFigure, ...] = Field(default=(), description="figures of the paper, in order")
-    left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why it is not in the paper")
+    left_out: dict[str, str] = Field(
+        default_factory=dict, description="figure name -> reason why it is not in the paper"
+    )
 
 
 class FiguresReviewed(FrozenModel):
@@ -112,7 +114,7 @@ class FiguresReviewed(FrozenModel):
     why: str = Field(default="", description="why the figures were not reviewed")
     reviews: tuple[PaperFigureReview, ...] = ()
     seen: dict[str, str] = Field(
-        default_factory=dict, description="figure -> sha256 over image, caption and text at the time of review"
+        default_factory=dict, description="figure -> sha256 of image, caption and text at the time of review"
     )
 
 
@@ -164,14 +166,15 @@ class DraftAssessed(FrozenModel):
     draft: PaperDraft
     violations: tuple[str, ...] = ()
     untied: dict[str, int] = Field(
-        default_factory=dict, description="place (section 'Results') -> number of violations there"
+        default_factory=dict, description="place (such as section 'Results') -> number of violations there"
     )
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
     done: bool = False
     anew: bool = Field(
         default=False,
-        description="the draft was assessed again because the record changed: earlier versions no longer count",
+        description="whether the draft was assessed again because the record changed, so that earlier versions no "
+        "longer count",
     )
     over: float = Field(default=0.0, description="pages of main text over the limit")
     left_out: tuple[str, ...] = Field(
@@ -210,7 +213,9 @@ class RewriteStarted(FrozenModel):
 
 
 class PaperJudged(FrozenModel):
-    """The paper was judged after its release, without influence on it; or `why` says why there is no judgement."""
+    """The paper was judged after its release, which the judgement does not affect; or `why` says why there is no
+    judgement.
+    """
 
     type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None

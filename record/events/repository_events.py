@@ -46,7 +46,7 @@ class RepositoryImported(FrozenModel):
 
 
 class EnvironmentBuilt(FrozenModel):
-    """The environment that commands of the repository run in."""
+    """The environment in which commands of the repository run."""
 
     type: Literal["environment_built"] = "environment_built"
     how: Literal["given", "interpreter", "beside"] = Field(

@@ -51,7 +51,7 @@ class RunResumed(FrozenModel):
     isolation: str = Field(default="", description="as in `started`, for this process")
     machine: Machine | None = Field(default=None, description="as in `started`, for this process")
     rate: ComputeRate | None = Field(
-        default=None, description="measured again if the machine or the share of it differs"
+        default=None, description="measured again if the machine, or the run's share of it, differs"
     )
     reaped: int = Field(default=0, description="leftover kernel processes of the run that were killed")
     template: str = Field(
@@ -67,12 +67,12 @@ class RunBranched(FrozenModel):
     """
 
     type: Literal["branched"] = "branched"
-    parent: str = Field(description="name of the folder of the run that it branched from")
+    parent: str = Field(description="folder name of the run from which it branched")
     path: str = Field(default="", description="path of that folder at the time")
     point: str = Field(description="a node (after its verdict), or a stage (before its first decision)")
     events: int = Field(description="number of copied events")
     sha256: str
-    seed: int = Field(description="seed of the choices after this event; experiments keep the seeds of the run")
+    seed: int = Field(description="seed for the choices after this event; experiments keep the run's seeds")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
@@ -81,7 +81,7 @@ class RunBranched(FrozenModel):
     note: str = Field(default="", description="note given by the user")
     by: str = Field(default="", description="user name according to the operating system")
     later_ancestors: tuple[str, ...] = Field(
-        default=(), description="runs that the parent itself branched from after this point"
+        default=(), description="runs from which the parent itself branched after this point"
     )
     tested: bool = Field(
         default=False,
@@ -105,7 +105,7 @@ class CommandReceived(FrozenModel):
 
 
 class CommandIgnored(FrozenModel):
-    """Files in `control/` had no effect: they were not commands, or arrived too late."""
+    """Files in `control/` had no effect because they were not commands or arrived too late."""
 
     type: Literal["command_ignored"] = "command_ignored"
     number: int
@@ -121,12 +121,12 @@ class LimitReached(FrozenModel):
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
     skipped_kinds: tuple[NodeKind, ...] = Field(
-        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are no longer started either"
+        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are not started either"
     )
 
 
 class ProviderOutage(FrozenModel):
-    """The provider of a model is down, or a quota is used up: no call is made until the given time."""
+    """The provider of a model is down or a quota is used up; no call is made until the given time."""
 
     type: Literal["provider_outage"] = "provider_outage"
     reason: str
@@ -143,7 +143,7 @@ class ProviderRecovered(FrozenModel):
 class ClockMoved(FrozenModel):
     """The machine's clock jumped relative to the process's monotonic clock: the machine slept, or its clock was set.
 
-    The run did not work during that time.
+    Nothing ran during that time.
     """
 
     type: Literal["clock_moved"] = "clock_moved"
@@ -170,14 +170,16 @@ class FoldersDeleted(FrozenModel):
 
 
 class StudiedLLMsAsked(FrozenModel):
-    """Usage of studied language models by experiments when a step of the run started (details: `record.llm_calls`)."""
+    """Usage of studied language models by experiments, as of the start of a step of the run (details:
+    `record.llm_calls`).
+    """
 
     type: Literal["subjects_asked"] = "subjects_asked"
     uses: tuple[StudiedLLMUsage, ...]
 
 
 class CampaignMembership(FrozenModel):
-    """The number of studies in the campaign of this run, recorded once its test data were scored
+    """The number of studies in the campaign of this run, recorded after its test data were scored
     (`record.campaign`).
     """
 
@@ -232,7 +234,7 @@ class PromptChanged(FrozenModel):
 
 
 class CallUnanswered(FrozenModel):
-    """A call got no usable answer, and the step continues without it."""
+    """A call got no usable answer, and the step continues without one."""
 
     type: Literal["unanswered"] = "unanswered"
     key: CallKey
@@ -241,7 +243,7 @@ class CallUnanswered(FrozenModel):
 
 
 class CostReserved(FrozenModel):
-    """The maximum cost of a call or attempt is reserved before it starts; recorded if a budget is set.
+    """The maximum cost of a call or attempt was reserved before its start; recorded if a budget is set.
 
     `CallAnswered`, `AttemptExecuted` or `ReservationReturned` settle it. The reservation of a killed call stays spent.
     """

@@ -59,7 +59,8 @@ class NodeStepEntered(FrozenModel):
 
 
 class CellsRequired(FrozenModel):
-    """The cells that a node has to run, most important first, each with its key (sha256 of all that it can access).
+    """The cells that a node must run, most important first, each with its key (sha256 of everything that it can
+    access).
 
     Cells in `taken` were already measured under the same key by the named execution, and are not run again.
     """
@@ -133,7 +134,7 @@ class NodeSuspected(FrozenModel):
 
 
 class NodeProbed(FrozenModel):
-    """After the search, a node that the paper relies on was run again with a change that must change its numbers.
+    """After the search, a node on which the paper relies was run again with a change that must change its numbers.
 
     With `rows`, only the predictions of the replaced rows may change.
     """
@@ -153,7 +154,7 @@ class NodeProbed(FrozenModel):
 
 
 class CodeRead(FrozenModel):
-    """The code of a node that the paper relies on was read by a second role, or reading it failed."""
+    """The code of a node on which the paper relies was read by a second role, or reading it failed."""
 
     type: Literal["code_read"] = "code_read"
     node: str
@@ -161,11 +162,11 @@ class CodeRead(FrozenModel):
     decision: int
     verdict: CodeReadingVerdict
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
-    dropped: int = Field(default=0, description="number of doubts whose quote does not")
+    dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
 
 
 class SealedTestScored(FrozenModel):
-    """The sealed test predictions of a frozen node were scored, once, after the last stage."""
+    """The sealed test predictions of a frozen node were scored once, after the last stage."""
 
     type: Literal["unsealed"] = "unsealed"
     node: str
@@ -174,7 +175,7 @@ class SealedTestScored(FrozenModel):
 
 
 class SealedTestResampled(FrozenModel):
-    """The test examples were resampled, once, for every difference that the paper may print."""
+    """The test examples were resampled once for every difference that the paper may print."""
 
     type: Literal["resampled"] = "resampled"
     found: tuple[ResampledInterval, ...]
@@ -203,7 +204,7 @@ class PlanPrepared(FrozenModel):
     type: Literal["prepared"] = "prepared"
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
-    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="scorers frozen for datasets of the plan")
+    scorers: tuple[FrozenScorer, ...] = Field(default=(), description="frozen scorers for datasets of the plan")
     installed: InstalledPackages | None = Field(
         default=None, description="packages, if the settings or the plan require any"
     )
@@ -252,7 +253,7 @@ class StageWinnerChosen(FrozenModel):
 
 
 class PlanAmended(FrozenModel):
-    """The data plan was changed after it was fixed and before the lock; numbers count from 1."""
+    """The data plan was changed after it was fixed and before the lock; amendments are numbered from 1."""
 
     type: Literal["amended"] = "amended"
     number: int = Field(ge=1)
@@ -263,7 +264,7 @@ class PlanAmended(FrozenModel):
 
 
 class ConfirmationLocked(FrozenModel):
-    """What is confirmed and how, fixed before any test score when the last stage ends that may change it.
+    """The program to confirm and how, fixed before any test scoring, when the last stage that may change it ends.
 
     A new lock follows only if the winner becomes suspect; test data are scored after the last lock.
     """
@@ -312,7 +313,7 @@ class LookTaken(FrozenModel):
 
 
 class HoursSetAside(FrozenModel):
-    """Computing time was set aside for what decides the study, all in slot-seconds; the rest is for exploration."""
+    """Compute time (in slot-seconds) was set aside for the work that decides the study; the rest is for exploration."""
 
     type: Literal["hours_set_aside"] = "hours_set_aside"
     when: str = Field(description="what was known by then")
@@ -341,7 +342,7 @@ class ProtocolReviewed(FrozenModel):
 
     @property
     def outcome(self) -> DataPlan:
-        """The plan as it was after the review."""
+        """The plan after the review."""
         return self.amendment.data_plan if self.amendment is not None else self.reviewed
 
     @property
@@ -387,11 +388,11 @@ class AblationsPlanned(FrozenModel):
 
 
 class MissingAblationsNamed(FrozenModel):
-    """Ablations that a reviewer of the draft would request, and the ablations that are run."""
+    """Ablations requested by a reviewer of the draft, and the ablations that are run."""
 
     type: Literal["ablations_missed"] = "ablations_missed"
     missing: tuple[MissingAblation, ...] = ()
-    why: str = Field(default="", description="why these, or reason for having no ablations")
+    why: str = Field(default="", description="reason for these ablations, or for having none")
 
 
 SearchEvent = (

@@ -1,7 +1,7 @@
 """Fold events into the state: `apply_event` for one event, `fold_events` for all.
 
-`apply_event` accepts any event after any prefix and depends only on its inputs, so a log, or a prefix of it, when read
-again, always gives the state that the writer had at that point.
+`apply_event` accepts any event after any prefix and depends only on its inputs, so reading a log or a prefix of it
+always gives the state that the writer had at that point.
 """
 
 from __future__ import annotations

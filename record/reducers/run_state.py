@@ -34,8 +34,8 @@ class RunState(RunStateFields):
         return self.nodes.get(format_node_id(decision_id))
 
     def with_decision_context(self, decision_id: int) -> RunState:
-        """Return the state with the parts that prompts depend on as of decision k, so later renderings of prompts are
-        identical.
+        """Return the state with the parts on which prompts depend as of decision k, so that later renderings of prompts
+        are identical.
         """
         terms = self.decision_contexts.get(decision_id)
         return (
@@ -49,7 +49,8 @@ class RunState(RunStateFields):
     def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
         """Return the hyperparameters of an arm in a trial; an ablation uses those of another arm.
 
-        An ablation of the method at the setting of another arm has the method's defaults for what that arm lacks.
+        An ablation of the method at the setting of another arm uses the method's defaults for hyperparameters that the
+        arm lacks.
         """
         plan = self.data_plan
         assert plan is not None
@@ -75,7 +76,7 @@ class RunState(RunStateFields):
 
     @property
     def current_lock(self) -> ConfirmationLocked | None:
-        """The current lock of what is confirmed; None before it."""
+        """The current lock; None before there is one."""
         return self.locks[-1][1] if self.locks else None
 
     @property
@@ -123,7 +124,7 @@ class RunState(RunStateFields):
         return tuple(one.command.text for one in self.notes if one.after_decision < decision_id and one.stage == stage)
 
     def list_marks_since(self, decision_id: int) -> list[CommandReceived]:
-        """Return the marks made after decision k, which the decision and its prompts must not know."""
+        """Return the marks made after decision k, which that decision and its prompts must not use."""
         return [
             one.command
             for one in self.user_commands
@@ -177,7 +178,7 @@ class RunState(RunStateFields):
 
     @property
     def _needs_citations(self) -> bool:
-        """Whether citations still have to be gathered for the first draft of this version."""
+        """Whether citations must still be gathered for the first draft of this version."""
         wanted = self.read_setting("literature.sources") and self.read_setting("paper.citation_rounds")
         begun = any(one.action == RunTask(task=self.format_paper_task("reflect")) for one in self.decisions.values())
         return (
@@ -255,7 +256,7 @@ MARK_PREFIX = "marked by a person: "
 
 
 def collect_mark_reasons(state: RunState, mark: CommandReceived) -> dict[str, str]:
-    """Return the nodes that a mark applies to, and reasons; ablations of a suspect node are suspect too."""
+    """Return the nodes to which a mark applies, with reasons; ablations of a suspect node are suspect too."""
     if mark.mark == "closed":
         return {mark.target: mark.text}
     found = {mark.target: MARK_PREFIX + mark.text}

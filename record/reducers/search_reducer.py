@@ -1,4 +1,4 @@
-"""Fold events of the search, of its nodes and of other tasks; and book the costs of decisions."""
+"""Fold events of the search, of its nodes and of other tasks, and book the costs of decisions."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _apply_decision(state: RunState, event: search_events.DecisionMade, at: floa
 
 
 def _collect_trials(state: RunState, action: ExpandTree) -> dict[str, int]:
-    """Return the trial of each arm that a node runs with: its own choice, otherwise its parent's."""
+    """Return the trial that a node uses for each arm: its own choice, otherwise its parent's."""
     if action.kind == "tune":
         return {one.arm: one.number for one in action.trials}
     parent = state.nodes.get(action.parent or "")

@@ -65,7 +65,7 @@ class StageState:
 
 @dataclass(frozen=True)
 class DecisionContext:
-    """Facts about the whole run that prompts mention besides its results (`RunState.limit_reason` and others)."""
+    """Facts about the run that prompts mention in addition to its results (`RunState.limit_reason` and others)."""
 
     limit_reason: str | None
     skipped_kinds: frozenset[NodeKind]
@@ -110,7 +110,7 @@ class UserCommand:
 
 @dataclass(frozen=True)
 class AncestorRun:
-    """A run that this one, or one of its ancestors, branched off, with its costs up to the branching.
+    """A run from which this one, or one of its ancestors, branched, with its costs up to the branching.
 
     Usage and seconds are counted since the previous branching, if any.
     """

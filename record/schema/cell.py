@@ -53,7 +53,9 @@ class Cell(FrozenModel):
 
     @property
     def name(self) -> str:
-        """Identifies the cell among the cells of a node, valid as a file name: its place name, and the trial if any."""
+        """Identifies the cell among the cells of a node, valid as a file name: its place name and, if there is one, the
+        trial.
+        """
         if not self.trial and self.share == 1:
             return self.place_name
         return "__".join(
@@ -82,13 +84,14 @@ def format_place_name(dataset: str, condition: str) -> str:
 
 
 class TrainingCounts(FrozenModel):
-    """Training counts of a cell, made by the sandbox; None: nothing was observed, e.g. if training uses plain numpy.
+    """Training counts of a cell, made by the sandbox; None if nothing was observed, e.g. because training uses plain
+    numpy.
 
     Only torch and scikit-learn in the cell's own process are counted (docs/search.md).
     """
 
     steps: int | None = Field(
-        default=None, ge=1, le=2**53, description="optimizer steps, or iterations that fits report"
+        default=None, ge=1, le=2**53, description="optimizer steps, or iterations reported by `fit`"
     )
     rows: int | None = Field(
         default=None, ge=1, le=2**53, description="rows passed to models for training, including repeats"
@@ -99,7 +102,7 @@ class TrainingCounts(FrozenModel):
 
 
 class CellOutcomeLine(FrozenModel):
-    """The outcome of a cell that a node has to run."""
+    """The outcome of a cell that a node must run."""
 
     cell: Cell
     outcome: Literal["measured", "taken over", "failed", "left out"]

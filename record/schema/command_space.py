@@ -37,7 +37,7 @@ _COMPARED_FIELDS = {
 
 
 def apply_space(plan: DataPlan, space: CommandSpace) -> tuple[DataPlan, tuple[str, ...]]:
-    """Add missing items of a space to a plan; also return contradictions between them, one sentence each."""
+    """Add missing items of a space to a plan, and return the contradictions between them, one sentence each."""
     faults: list[str] = []
 
     def merged(noun: str, ours: tuple[SpaceItem, ...], given: tuple[SpaceItem, ...]) -> tuple[SpaceItem, ...]:

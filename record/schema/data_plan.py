@@ -36,12 +36,12 @@ class MetricSpec(FrozenModel):
 
     @property
     def display_name(self) -> str:
-        """The title, otherwise the name in words."""
+        """The title, otherwise the name written as words."""
         return self.title or self.name.replace("_", " ")
 
     @property
     def is_comparative(self) -> bool:
-        """Whether a value compares predictions of several conditions, so that no single cell has such a value."""
+        """Whether a value compares predictions of several conditions, so that no single cell has it."""
         return self.formula.startswith("flip_rate")
 
 
@@ -91,7 +91,7 @@ class Arm(FrozenModel):
     setting_of: str = Field(
         default="",
         exclude_if=lambda value: not value,
-        description="for an ablation: the compared arm whose tuned setting it runs with; empty: the first method's",
+        description="for an ablation: the compared arm whose tuned setting it uses; empty: the first method",
     )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words that add this arm to the command, options or overrides key=value."""
@@ -104,7 +104,7 @@ class Level(FrozenModel):
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
     parts: tuple[str, ...] = Field(
-        default=(), description="filled in by the program: with crossed factors, one level of each"
+        default=(), description="filled in by the program: with crossed factors, one level of each factor"
     )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words added to the command."""
@@ -141,12 +141,12 @@ class DatasetUse(FrozenModel):
     name: str = Field(description="its name in the catalogue")
     reason: str = ""
     answers: tuple[str, ...] = Field(
-        default=(), description="datasets of prior work that it corresponds to under another name"
+        default=(), description="datasets of prior work to which it corresponds under another name"
     )
 
 
 class SubmittedColumn(FrozenModel):
-    """A column that the experiment's code makes and submits with its predictions, one whole number per row, for
+    """A column that the experiment's code creates and submits with its predictions, one whole number per row, for
     metrics that read it."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
@@ -156,11 +156,11 @@ class SubmittedColumn(FrozenModel):
             "version of the input); groups: the number of the row's group, from 0"
         )
     )
-    description: str = Field(min_length=1, description="exactly what the code puts into it")
+    description: str = Field(min_length=1, description="its exact content, as created by the code")
 
 
 class OmittedCells(FrozenModel):
-    """Cells that a study omits on purpose: all that match. An empty name matches all cells; a level of one factor
+    """Cells that a study omits on purpose: all cells that match. An empty name matches all cells; a level of one factor
     matches all crossed levels that contain it.
     """
 
@@ -230,7 +230,7 @@ class DataPlan(FrozenModel):
     objective: Literal["improve", "measure"] = Field(
         default="measure",
         description=(
-            "how experiments are ranked: by the method's metric, or by every arm at its best, independent of the effect"
+            "how experiments are ranked: by the method's metric, or by every arm at its best, regardless of the effect"
         ),
     )
     objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
@@ -273,7 +273,7 @@ class DataPlan(FrozenModel):
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The measured levels, and the levels of each factor that they are crossed from."""
+        """The measured levels, and the levels of each factor from which they are crossed."""
         return (*self.levels, *(level for factor in self.factors for level in factor.levels))
 
     @property
@@ -292,15 +292,15 @@ class DataPlan(FrozenModel):
         return own or next((one.needs for one in self.arms if one.role == "method"), ResourceNeeds())
 
     def find_tuned_arm(self, arm: str) -> str:
-        """Return the compared arm whose tuned setting an arm runs with: itself, or the one that an ablation names (by
-        default the first method)."""
+        """Return the compared arm whose tuned setting an arm uses: itself or, for an ablation, the one that it names
+        (by default the first method)."""
         if arm in self.compared_arms:
             return arm
         named = next((one.setting_of for one in self.arms if one.name == arm), "")
         return named or next((one.name for one in self.arms if one.role == "method"), arm)
 
     def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
-        """Return the search dimensions of an arm; a conditional dimension follows the choice that it depends on."""
+        """Return the search dimensions of an arm; a conditional dimension follows the choice on which it depends."""
         return tuple(one for one in self.space if arm in (one.arms or self.compared_arms))
 
     def find_defaults(self, arm: str) -> HyperparameterSetting:
@@ -313,12 +313,12 @@ class DataPlan(FrozenModel):
 
     @property
     def untested_statements(self) -> tuple[str, ...]:
-        """Items that the idea asks for but this plan omits, each in words."""
+        """Descriptions of the items that the idea asks for but this plan omits."""
         return (*self.untested, *map(str, self.omitted), *map(str, self.left_out))
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The names of the levels; a single empty name if the plan has none."""
+        """The names of the levels; a single empty name if the plan has no levels."""
         return tuple(level.name for level in self.levels) or ("",)
 
 
@@ -346,15 +346,15 @@ class DatasetFacts(FrozenModel):
     seed: int
     task: str = Field(default="", description="classification, regression, or none (a folder that the code reads)")
     target: str = Field(default="", description="name of the label column, or what the labels are")
-    columns: tuple[str, ...] = Field(default=(), description="features of the source, before any encoding")
+    columns: tuple[str, ...] = Field(default=(), description="features in the source, before any encoding")
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
-    form: str = Field(default="", description="content of `x` in words, if it is not an array of float32 or tokens")
+    form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
-    warnings: tuple[str, ...] = Field(default=(), description="remarks for readers of its results")
+    warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
     meta: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,
         description=("column for grouping by metrics, not a feature -> its values, empty if there are many"),
@@ -419,7 +419,7 @@ MAX_STEPS = 2**53
 
 
 class Measurement(FrozenModel):
-    """One measured value. `grade` states who computed it, and from which data (docs/evidence.md)."""
+    """One measured value. `grade` states what computed the value, and from which data (docs/evidence.md)."""
 
     name: str
     value: float
@@ -457,7 +457,7 @@ class Measurement(FrozenModel):
 class ResampledInterval(FrozenModel):
     """How a paired difference or effect varies with the test examples, for the mean over replicates.
 
-    `reason` says why nothing was computed, if nothing was.
+    If nothing was computed, `reason` says why.
     """
 
     key: str = Field(description="key of the difference or effect")
@@ -466,15 +466,16 @@ class ResampledInterval(FrozenModel):
     sd: float | None = Field(
         default=None,
         description=(
-            "sd of the mean over test examples, or clusters of them; in records without `worth`, over the resamples"
+            "standard deviation of the mean over test examples, or over clusters of them; in records without "
+            "`worth`, over the resamples"
         ),
     )
     shared: tuple[float, ...] = Field(
         default=(),
         description=(
             "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
-            "seeds reduces it (below zero where there is none); for a quotient of its numerator, of its divisor, "
-            "and their covariance; empty in older records"
+            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and "
+            "their covariance; empty in older records"
         ),
     )
     low: float | None = None

@@ -44,7 +44,7 @@ class Cost(FrozenModel):
     """Quantities that a budget limits: spent, reserved, or a cap."""
 
     usd: float = 0.0
-    tokens: int = Field(default=0, description="of prompts and answers together")
+    tokens: int = Field(default=0, description="tokens of prompts and answers together")
     gpu_seconds: float = Field(default=0.0, description="wall clock of experiments times their GPUs")
 
     def __add__(self, other: Cost) -> Cost:
@@ -126,7 +126,7 @@ class RunTask(FrozenModel):
 
 
 def build_summary_task(stage: StageName) -> RunTask:
-    """Return the task of reporting on a stage; part of the search, since it overlaps the next stage."""
+    """Return the task of reporting on a stage, which is part of the search, since it overlaps with the next stage."""
     return RunTask(task=f"summary of {stage}")
 
 

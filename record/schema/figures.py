@@ -1,4 +1,4 @@
-"""Figures: facts from their live matplotlib objects, their reviews, and their place in the paper."""
+"""Figures: facts from their live matplotlib objects, their reviews, and their places in the paper."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class FigureFacts(FrozenModel):
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
-    cut: bool = Field(default=False, description="whether time or space was too short to examine every label")
+    cut: bool = Field(default=False, description="whether time or memory ran out before every label was examined")
     error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 

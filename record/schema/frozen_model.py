@@ -1,4 +1,4 @@
-"""Base class of values and events: immutable, and read back exactly as they were written."""
+"""Base class of values and events, which are immutable and read back exactly as they were written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scalar = str | int | float | bool
 
 
 def replace_unencodable(value: T) -> T:
-    """Replace what UTF-8 cannot encode by `?`, in strings nested in lists and dicts.
+    """Replace characters that UTF-8 cannot encode by `?`, in strings nested in lists and dicts.
 
     Lone surrogates come from file names and JSON escapes.
     """

@@ -18,22 +18,22 @@ IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "dat
 
 
 def rename_old_verdict(word: object) -> object:
-    """Return the verdict that a word of an older record stands for; other words as they are."""
+    """Return the verdict that a word in an older record stands for; other words are returned unchanged."""
     return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
 
 
 class Effect(FrozenModel):
-    """A number that the study estimates, and the smallest size that matters."""
+    """A number that the study estimates, and the smallest size of it that matters."""
 
     estimand: str = Field(
         min_length=1,
         description=(
-            "an expression over cells, oriented so that the hypothesis says it is above zero: "
+            "an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
             "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
         ),
     )
     metric: str = Field(
-        default="", description="metric of the plan that the effect is measured in; empty: the primary metric"
+        default="", description="metric of the plan in which the effect is measured; empty: the primary metric"
     )
     smallest: float = Field(
         gt=0,
@@ -78,7 +78,7 @@ class Effect(FrozenModel):
 
     @property
     def claim_text(self) -> str:
-        """What is claimed of the estimand: `at least 0.03`."""
+        """The claim about the estimand: `at least 0.03`."""
         if self.claim == "positive":
             return "above zero"
         return f"within plus and minus {self.limit:g}" if self.claim == "within" else f"{self.claim} {self.limit:g}"
@@ -99,7 +99,7 @@ class PossibleOutcomes(FrozenModel):
     supported: str = Field(min_length=1, max_length=400, description="if it is supported")
     refuted: str = Field(min_length=1, max_length=400, description="if it is refuted")
     open: str = Field(
-        min_length=1, max_length=400, description="if the interval includes the bound: what its position still says"
+        min_length=1, max_length=400, description="if the interval includes the bound: what its position still shows"
     )
 
 
@@ -132,11 +132,11 @@ class Hypothesis(FrozenModel):
         ),
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
-    confirmatory: bool = Field(default=True, description="whether it is confirmatory; otherwise it is exploratory")
+    confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
     presupposes: str = Field(
         default="",
         exclude_if=lambda value: value == "",
-        description="id of a hypothesis without which this one has no meaning; it is tested after that one",
+        description="id of a hypothesis without which this one makes no sense; this one is tested after it",
     )
     outcomes: PossibleOutcomes | None = Field(
         default=None,
@@ -155,7 +155,7 @@ class EffectDecision(FrozenModel):
     estimand."""
 
     effect: Effect
-    values: tuple[float, ...] = Field(description="one for each seed (or dataset, if these are the unit)")
+    values: tuple[float, ...] = Field(description="one for each seed (or dataset, if datasets are the unit)")
     seeds: tuple[int, ...] = Field(default=(), description="empty if datasets are the unit")
     mean: float | None = Field(default=None, description="mean of the values; of a quotient, the ratio of the means")
     low: float | None = Field(default=None, description="lower end of the interval at `level`")
@@ -165,26 +165,29 @@ class EffectDecision(FrozenModel):
         default=False, description="whether the interval includes the spread over test examples, or clusters of them"
     )
     floor: float = Field(
-        default=0.0, description="half-width that the test examples leave, whatever the number of seeds; 0 without them"
+        default=0.0, description="half-width due to the test examples, which more seeds cannot reduce; 0 without them"
     )
     diverged: dict[str, int] = Field(
         default={}, description=("arm that it reads -> number of diverged seeds; empty if no seed ran")
     )
-    ran: int = Field(default=0, description="seeds (per dataset, if these are the unit) with a value or diverged")
+    ran: int = Field(
+        default=0, description="number of seeds (per dataset, if datasets are the unit) that have a value or diverged"
+    )
     left_out: tuple[str, ...] = Field(
-        default=(), description=("seeds without a value for reasons other than divergence, each with what is missing")
+        default=(), description=("seeds without a value for reasons other than divergence, each with the missing cells")
     )
     direction: EffectDirection = Field(
         default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
     )
-    verdict: HypothesisVerdict = Field(default="open", description="whether what is claimed of the effect holds")
+    verdict: HypothesisVerdict = Field(default="open", description="whether the claim about the effect holds")
     why: str = Field(
         default="",
         description="why it is open, if not because of the width of the interval; or that it was decided earlier",
     )
     needed: int | None = Field(
         default=None,
-        description="if the verdict is open, the units at which a third of the smallest effect is half of the width",
+        description="if the verdict is open, the number of units at which half the interval's width is a third of "
+        "the smallest effect",
     )
     optimistic: bool = Field(
         default=False,
@@ -203,14 +206,15 @@ class EffectDecision(FrozenModel):
 
 
 class HypothesisDecision(FrozenModel):
-    """The decision on a hypothesis: supported if all its effects are, refuted if one is."""
+    """The decision on a hypothesis: supported if all its effects are supported, refuted if one is refuted."""
 
     hypothesis: Hypothesis
     parts: tuple[EffectDecision, ...]
     verdict: HypothesisVerdict
     p: float | None = Field(
         default=None,
-        description="p of what is claimed, two-sided: the largest of its parts, over looks the smallest p over weight",
+        description="two-sided p of the claim: the largest over its parts; with several looks, the smallest p "
+        "divided by weight",
     )
     level: float = Field(
         description="1 minus the confidence of its intervals: after Holm's correction, times the weight of the look"

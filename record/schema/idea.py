@@ -1,4 +1,4 @@
-"""The idea of a run, and how it is read: JSON as written by AI-Scientist-v2, a list of ideas or one object."""
+"""The idea of a run and the code that reads it: JSON as written by AI-Scientist-v2, a list of ideas or one object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labwright.record.errors import UsageError
 
 
 def _parse_sentences(value: Any) -> tuple[str, ...]:
-    """Parse a list of sentences, also written as one string or as a mapping from titles to strings."""
+    """Parse a list of sentences, which may be one string or a mapping from titles to strings."""
     if isinstance(value, dict):
         value = [f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items()]
     lines: list[str] = []
@@ -128,7 +128,7 @@ def _parse_idea(raw: Any, where: str) -> Idea:
 
 
 def _normalise_fields(raw: object) -> dict[str, Any]:
-    """Return the non-empty fields under their canonical names, accepting other spellings such as short_hypothesis."""
+    """Return the non-empty fields under their canonical names, accepting spellings such as short_hypothesis."""
     if not isinstance(raw, dict):
         raise IdeaError("an idea must be a JSON object with Name, Title and Experiments")
     fields: dict[str, Any] = {}

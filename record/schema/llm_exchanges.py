@@ -1,4 +1,4 @@
-"""Questions of experiments to studied language models, and the committed answers."""
+"""Questions that experiments ask studied language models, and the committed answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChatMessage(FrozenModel):
 
 
 class LLMQuestion(FrozenModel):
-    """A question of experiment code to a studied model; fields that are None use the provider's default."""
+    """A question that experiment code asks a studied model; fields that are None use the provider's default."""
 
     subject: str = Field(min_length=1, max_length=100)
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=1000)
@@ -32,7 +32,7 @@ class LLMQuestion(FrozenModel):
 
     @property
     def canonical_text(self) -> str:
-        """Canonical text, equal for equal questions."""
+        """Canonical text, which is the same for equal questions."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @property
@@ -42,7 +42,7 @@ class LLMQuestion(FrozenModel):
 
 
 class LLMExchange(FrozenModel):
-    """A committed answer of a studied model. Its id identifies the question and the draw."""
+    """A committed answer of a studied model. Its id identifies both the question and the draw."""
 
     id: str = Field(pattern=r"^[0-9a-f]{32}-\d{1,9}$")
     subject: str

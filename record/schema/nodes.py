@@ -48,7 +48,7 @@ SELECTION_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "
 
 
 class BranchStep(FrozenModel):
-    """A node on the path from the root to a stage's best: its change and its plan."""
+    """A node on the path from the root to a stage's best node: its change and its plan."""
 
     node: str
     stage: StageName
@@ -58,16 +58,18 @@ class BranchStep(FrozenModel):
 
 
 class StageSummary(FrozenModel):
-    """A report on a stage in words, written from the record. Only contains validation results."""
+    """A written report on a stage, based on the record. Only contains validation results."""
 
     stage: StageName
     tried: str
     found: str
-    supported_by_replicates: str = Field(default="", description="what the replicates do and do not support")
+    supported_by_replicates: str = Field(
+        default="", description="claims that the replicates support, and claims that they do not"
+    )
     next: str = ""
     numbers: tuple[str, ...] = Field(default=(), description="keys of the validation claims behind the report")
     branch: tuple[BranchStep, ...] = Field(
-        default=(), description="path from the root to the stage's best, set by the program"
+        default=(), description="path from the root to the stage's best node, set by the program"
     )
     failures: tuple[str, ...] = Field(default=(), description="one line per failed node, set by the program")
 
@@ -199,7 +201,7 @@ class PlotRun(FrozenModel):
 
 
 class SoundnessCheck(FrozenModel):
-    """A condition for a node's numbers to have the meaning stated in its plan, and whether it held."""
+    """A condition that must hold for a node's numbers to mean what its plan states, and whether it held."""
 
     name: str = Field(description="the property that was checked, in a few words")
     outcome: Literal["passed", "failed", "unclear"]
@@ -229,8 +231,7 @@ class HonestyFinding(FrozenModel):
     sign: Literal["", "run", "reader"] = Field(
         default="",
         description=(
-            "source of a sign of dishonest code, which counts only together with one from another source; empty: "
-            "not a sign"
+            "source of a sign of dishonest code, which counts only with a sign from another source; empty: not a sign"
         ),
     )
     file: str = "experiment.py"
@@ -272,7 +273,7 @@ class Node(FrozenModel):
     verdict: NodeVerdict | None = None
     suspect: tuple[str, ...] = ()
     findings: tuple[HonestyFinding, ...] = ()
-    marked: int = Field(default=0, description="number of user marks that make it, or what it depends on, suspect")
+    marked: int = Field(default=0, description="number of user marks that make this node or its dependencies suspect")
     closed: str = Field(default="", description="user's reason why nothing may build on it; empty: not closed")
 
     @property
@@ -282,7 +283,7 @@ class Node(FrozenModel):
 
     @property
     def is_trial(self) -> bool:
-        """Whether the node tries settings, so only its cells have values."""
+        """Whether the node tries settings, so that only its cells have values."""
         return self.kind == "trial" or (self.kind == "rung" and self.parent is None)
 
     @property
@@ -318,7 +319,7 @@ def iterate_retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:
 
 
 def describe_limit_change(first: Attempt, second: Attempt) -> str:
-    """Describe the limits of an attempt compared with those of the previous one."""
+    """Describe the limits of an attempt compared with those of the previous attempt."""
     given: list[str] = []
     if second.limit is not None and first.limit is not None and second.limit > first.limit:
         given.append(f"with a limit of {second.limit:.0f} s instead of {first.limit:.0f} s")

@@ -18,7 +18,7 @@ class InstalledPackages(FrozenModel):
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")
     seconds: float = Field(default=0.0, description="time for resolving and installing")
-    shared: bool = Field(default=False, description="whether another run had already installed the same")
+    shared: bool = Field(default=False, description="whether another run had already installed the same set")
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {version}" for name, version in self.packages.items())

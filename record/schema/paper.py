@@ -43,8 +43,8 @@ class PaperDraft(FrozenModel):
 class ScopeFinding(FrozenModel):
     """A passage that claims more than the study decided."""
 
-    quote: str = Field(min_length=1, description="passage as printed, within one sentence")
-    why: str = Field(description="which verdict it goes beyond, and how, in one phrase")
+    quote: str = Field(min_length=1, description="passage as printed, within a single sentence")
+    why: str = Field(description="one phrase: which verdict it exceeds, and how")
     may: str = Field(default="", description="a replacement that the verdict supports")
 
 
@@ -53,7 +53,7 @@ class ClaimReading(FrozenModel):
 
     id: str = Field(description="id of the claim")
     says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(rename_old_verdict)] = Field(
-        description="what a reader takes from the text; nothing: the claim is not mentioned"
+        description="what a reader concludes from the text; nothing: the claim is not mentioned"
     )
     quote: str = Field(default="", description="the sentence that says so most clearly, copied")
 
@@ -69,9 +69,12 @@ class PaperFinding(FrozenModel):
     """A problem in the layout of a paper version."""
 
     text: str = Field(description="one line that a writer can act on")
-    blocks: bool = Field(default=False, description="whether it prevents the release; otherwise it is only a blemish")
+    blocks: bool = Field(
+        default=False, description="whether it prevents the release; otherwise it is only a minor flaw"
+    )
     by_edit: bool = Field(
-        default=True, description="whether editing the draft can fix it: not in the appendix, which the program writes"
+        default=True,
+        description="whether editing the draft can fix it; false in the appendix, which the program writes",
     )
 
     def __str__(self) -> str:
@@ -88,10 +91,12 @@ class PublishedWork(FrozenModel):
     authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as displayed")
     cut: bool = Field(default=False, description="whether the catalogue lists only the first authors")
     years: tuple[int, ...] = Field(
-        default=(), description="years of all versions listed by the catalogue, the published one first"
+        default=(), description="years of all versions that the catalogue lists, the published version first"
     )
     venue: str = ""
-    dois: tuple[str, ...] = Field(default=(), description="in lower case, without URL prefix; the published one first")
+    dois: tuple[str, ...] = Field(
+        default=(), description="in lower case, without URL prefix; that of the published version first"
+    )
     arxiv: str = Field(default="", description="identifier without version")
     abstract: str = ""
     retracted: bool = False
@@ -158,7 +163,7 @@ class RemovedPassage(FrozenModel):
 
 
 class AuditFacts(FrozenModel):
-    """Objective findings of a program about a paper; shown next to the scores, and to the judge."""
+    """Objective findings of a program about a paper; shown next to the scores and to the judge."""
 
     against: str = Field(
         description="the basis of comparison: the paper's record, its result files, or the paper itself"
@@ -221,13 +226,15 @@ class ResultsOrigin(FrozenModel):
     details: str
     quote: str = ""
     quoted: bool = Field(default=False, description="whether the passage occurs in the judge's material")
-    where: str = Field(default="", description="where in the material: paper, code, log, task, audit or record")
+    where: str = Field(
+        default="", description="part of the material that contains it: paper, code, log, task, audit or record"
+    )
 
 
 class Judgement(FrozenModel):
-    """The judgement of a paper by a rubric. Every score was given by the judge; none was filled in by the program."""
+    """The judgement of a paper by a rubric. The judge gave every score; the program filled in none."""
 
-    paper: str = Field(description="judged file; within a run relative to its folder")
+    paper: str = Field(description="judged file; in a run, relative to the run's folder")
     paper_sha256: str
     rubric: str
     rubric_sha256: str
@@ -246,7 +253,7 @@ class Judgement(FrozenModel):
     removed: tuple[RemovedPassage, ...] = Field(
         default=(), description="passages that the guards removed before judging"
     )
-    coverage: str = Field(default="", description="amount of the paper that was shown, read in parts, or neither")
+    coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
     pages: tuple[int, ...] = Field(default=(), description="pages shown as images")
     exhibits: tuple[str, ...] = Field(default=(), description="additional material for the judge")
     audit: AuditFacts | None = Field(default=None, description="findings of the audit program; None: no audit")

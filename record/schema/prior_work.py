@@ -1,4 +1,4 @@
-"""Prior work as data: items that the closest papers used, each with a quote, and items that several of them share."""
+"""Prior work as data: items used by the closest papers, each with a quote, and items that several of them share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ class PriorUse(FrozenModel):
             "accuracy 93'"
         ),
     )
-    quote: str = Field(min_length=1, max_length=400, description="up to thirty words that say so, word for word")
+    quote: str = Field(
+        min_length=1,
+        max_length=400,
+        description="a passage of up to thirty words that states this, copied word for word",
+    )
 
 
 class PriorPaper(FrozenModel):
@@ -38,11 +42,11 @@ class PriorPaper(FrozenModel):
     stored: str = Field(description="path of the run's own copy, relative to its folder")
     sha256: str
     uses: tuple[PriorUse, ...] = ()
-    dropped: int = Field(default=0, description="uses whose quote is not in the text, or does not mention them")
+    dropped: int = Field(default=0, description="entries whose quote is not in the text or does not mention them")
 
 
 class SharedPriorUse(FrozenModel):
-    """A dataset or baseline that two papers or more used."""
+    """A dataset or baseline used by at least two papers."""
 
     what: UseKind
     name: str
@@ -71,7 +75,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _build_keys(name: str) -> tuple[set[str], set[str]]:
-    """Return the normalised forms of a name, including text in brackets; and the initials of three or more words."""
+    """Return the normalised forms of a name, including text in brackets and the initials of three or more words."""
     parts = [_split_words(part) for part in (re.sub(r"\([^()]*\)", " ", name), *re.findall(r"\(([^()]*)\)", name))]
     return (
         {"".join(words) for words in parts if words},
@@ -106,7 +110,7 @@ def is_named_in_quote(use: PriorUse) -> bool:
 
 
 def collect_shared_uses(papers: Sequence[PriorPaper]) -> tuple[SharedPriorUse, ...]:
-    """Return the datasets and baselines that two papers or more used, in order of appearance."""
+    """Return the datasets and baselines used by at least two papers, in order of appearance."""
     found: list[tuple[PriorUse, dict[str, None]]] = []
     for title, use in ((one.title, use) for one in papers for use in one.uses if use.what in ("dataset", "baseline")):
         titles = next(

@@ -33,7 +33,7 @@ class FindingAnswer(FrozenModel):
     """The planner's answer to a finding."""
 
     finding: int = Field(ge=1, description="number of the finding")
-    changed: bool = Field(description="whether the plan was changed for it; otherwise it stays the same")
+    changed: bool = Field(description="whether the plan was changed because of it; otherwise the plan stays the same")
     reason: str = Field(
         min_length=1, max_length=1200, description="the change to the plan, or the reason for making none"
     )
@@ -51,7 +51,7 @@ class ReviewedFinding(ProtocolFinding):
 
     answer: str = Field(default="", description="the planner's answer; empty: none")
     changed: bool = False
-    open: str = Field(default="", description="reason why it is open; empty: it is closed")
+    open: str = Field(default="", description="reason why it is open; empty if it is closed")
 
     @property
     def summary_line(self) -> str:

@@ -3,8 +3,8 @@
 A `tree` is identified by its git id, so equal files have equal trees, independent of the commits and patches that led
 to them.
 
-Source: AblateCell (arXiv; sections on reproduction and ablation), and docs/repositories.md for points that it leaves
-open.
+Source: AblateCell (arXiv; sections on reproduction and ablation); docs/repositories.md covers the points that
+it leaves open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RepositoryCommand(FrozenModel):
 
 
 class RepositoryEdit(FrozenModel):
-    """A string in a file, which must occur exactly once, and its replacement. Without `old`: a new file."""
+    """A string in a file, which must occur exactly once, and its replacement. Without `old`, it is a new file."""
 
     path: str
     old: str = ""
@@ -85,7 +85,7 @@ RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env"]
 
 
 class RepositoryRepair(FrozenModel):
-    """One change that lets the command get further than before."""
+    """One change that makes the command get further than before."""
 
     kind: RepairKind
     reason: str
@@ -171,7 +171,7 @@ def format_command_line(argv: Iterable[str]) -> str:
 class PartResult(FrozenModel):
     """The reported result of a part. An effect is positive if the part helps, regardless of the metric's direction."""
 
-    part: str = Field(description="one part, or several joined by + that were ablated together")
+    part: str = Field(description="one part, or several joined by + and ablated together")
     mutation: str
     where: str = Field(description="`path:line`")
     n: int = Field(description="pairs of runs: on fresh seeds, or from the search if `flag` says so")
@@ -184,4 +184,6 @@ class PartResult(FrozenModel):
     detectable: float | None = Field(default=None, description="smallest effect that 4 of 5 such studies would find")
     flag: str = ""
     found_with: int = Field(default=0, description="runs of the search, not counted in n")
-    runs: tuple[str, ...] = Field(default=(), description="ids of the runs behind the mean, the baseline's last")
+    runs: tuple[str, ...] = Field(
+        default=(), description="ids of the runs behind the mean; those of the baseline come last"
+    )

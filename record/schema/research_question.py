@@ -51,7 +51,7 @@ class ExperimentDesign(FrozenModel):
     )
     arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
-    seeds: int = Field(ge=1, le=50, description="repetitions of each arm, with seeds from 0")
+    seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm, with seeds from 0")
     hypothesis: str = Field(min_length=1, max_length=1200)
     rule: str = Field(min_length=1, max_length=1200, description="the measurement that decides it, and the rule")
 

@@ -71,7 +71,7 @@ class TuningPlan(FrozenModel):
         "TPE, which also learns from trials that were stopped early)",
     )
     rungs: tuple[float, ...] = Field(
-        default=(), description="increasing shares below 1 that trials are first measured at; the best third continues"
+        default=(), description="increasing shares below 1 at which trials are first measured; the best third continues"
     )
     rungs_by: Literal["steps", "data"] = Field(
         default="steps", description="whether shares refer to training steps or training examples"

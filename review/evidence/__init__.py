@@ -1,6 +1,6 @@
 """Check that every number and comparison in a paper is bound to the record.
 
-`check_draft` checks the LaTeX of a writer, `check_pdf` the text of the compiled paper. docs/evidence.md lists the
+`check_draft` checks the LaTeX by a writer, `check_pdf` the text of the compiled paper. docs/evidence.md lists the
 guarantees and limits.
 """
 

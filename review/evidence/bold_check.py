@@ -1,7 +1,7 @@
-"""Check bold values: none may be, since bold says "best" and no unregistered comparison has a verdict.
+"""Check that no value is bold, since bold means "best" and no unregistered comparison has a verdict.
 
-The sources of a paper are checked, tables included. Limits: the fonts of the PDF are not read, so bold set by the
-document class is missed.
+The sources of a paper, including tables, are checked. Limits: the fonts of the PDF are not read, so bold text set by
+the document class is missed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]
 def _rest_of_group(text: str, at: int) -> str:
     """Return the text from a position to the end of its group or cell.
 
-    pylatexenc is not used: it takes seconds to parse an appendix and does not know table cells.
+    pylatexenc is not used: it takes seconds to parse an appendix and does not recognise table cells.
     """
     depth = 1
     for k in range(at, len(text)):

@@ -1,4 +1,4 @@
-r"""Check comparisons of arms in a writer's own words: each needs a `\verdict` in its sentence.
+r"""Check comparisons of arms that a writer words freely: each needs a `\verdict` in its sentence.
 
 A sentence is a comparison if it names an arm (by name, title, or as the method or baseline), or continues a
 sentence that does, and either uses a word that ranks by itself ("outperforms"), uses a weaker word ("lower",
@@ -6,7 +6,7 @@ sentence that does, and either uses a word that ranks by itself ("outperforms"),
 with a `\verdict`, these words must not claim more than the verdict, and no negation may precede it.
 
 Exempt: questions, aims, expectations, results of others (with a citation), choices made by validation, and designs
-(weaker words without an outcome). Limits: a comparison in other words is missed.
+(weaker words without an outcome). Limits: a comparison that is worded differently is missed.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _check_words_around_verdicts(found: list[str], text: str) -> str:
 
 
 def _mask_verdicts(scanned: ScannedText) -> str:
-    """Return the text in lower case, its length unchanged, with a mark for each verdict.
+    """Return the text in lower case, at unchanged length, with a mark for each verdict.
 
     A list item starts a sentence.
     """

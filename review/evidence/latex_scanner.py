@@ -1,8 +1,8 @@
-"""Scan LaTeX that a model wrote for the text it prints, the keys it refers to, and forbidden constructs.
+"""Scan LaTeX written by a model for the text that it prints, the keys that it refers to, and forbidden constructs.
 
 The scanner reads TeX tokens rather than matching regular expressions, so it finds a number wherever it would be
-printed, math included. It refuses every command that `review.evidence.latex_allowlist` does not name. It expands
-nothing, so no command that could print unseen text is allowed.
+printed, math included. It refuses every command that is not in `review.evidence.latex_allowlist`. It expands
+no macros, so commands that could print unseen text are not allowed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _OpenGroup:
 def scan(source: str, *, inline: bool = False) -> ScannedText:
     """Return the text that a source prints and the keys that it refers to.
 
-    `inline` refuses structure, as in titles and captions.
+    With `inline`, used for titles and captions, structure is refused.
     """
     return _Scanner(source, inline).run()
 

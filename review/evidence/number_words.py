@@ -55,7 +55,7 @@ _STANDS_ALONE = re.compile(
 
 @dataclass(frozen=True)
 class NumberWords:
-    """A number in words: its position and text."""
+    """A number written in words: its position and text."""
 
     at: int
     words: str
@@ -72,7 +72,7 @@ class CountedThings:
 
 
 def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
-    """Return all items that a paper may count in words."""
+    """Return all items whose counts a paper may write in words."""
     plan, facts = evidence.plan, evidence.facts
     if plan is None:
         return ()
@@ -117,7 +117,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
 
 
 def find_ratio_words(plain: str) -> Iterator[NumberWords]:
-    """Return ratios in words, such as "twice as high"."""
+    """Return ratios written in words, such as "twice as high"."""
     for match in RATIO_PATTERN.finditer(plain):
         yield NumberWords(match.start(), match[0])
 
@@ -149,7 +149,7 @@ def _states_a_value(match: re.Match[str], plain: str) -> bool:
 
 
 def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
-    """Return whether the number is correct for the noun after it, or for all countable things ("all three")."""
+    """Return whether the number is correct for the noun that follows, or for some countable thing ("all three")."""
     value, after = _parse_number_words(match[0]), plain[match.end() : match.end() + 80]
     if value is None:
         return False

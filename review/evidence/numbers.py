@@ -29,7 +29,7 @@ def compile_phrase(text: str) -> re.Pattern[str]:
 
 
 def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
-    """Return patterns for all allowed phrases with a digit, longest first. Single digits are not phrases."""
+    """Return patterns for all allowed phrases that contain a digit, longest first. Single digits are not phrases."""
     typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}
     return [compile_phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
 
@@ -64,7 +64,7 @@ def is_notation_digit(plain: str, at: int, *, script: bool) -> bool:
 
 
 def _is_list_argument(before: str, after: str) -> bool:
-    """Return whether a digit is an item of a bracketed list that contains a letter, and not the right side of an
+    """Return whether a digit is an item of a bracketed list that contains a letter and is not the right side of an
     equation.
     """
     if before.endswith("{") and after.startswith("}"):  # \mathbf{0}

@@ -1,12 +1,12 @@
-"""Check a compiled paper: the text that a reader sees, not the source.
+"""Check a compiled paper: the text that a reader sees, not its source.
 
 A check copy is compiled from the same sources, with a letter for every bound value and counter, empty boxes for
-figures and no bibliography. Any digit or number word left in its text was typed, and is a violation unless it is an
+figures and no bibliography. Any digit or number word that remains was typed, and is a violation unless it is an
 allowed literal, a correct count or part of a name from the data plan. In the real PDF, the values of the record
 must be printed.
 
-Limits: the inside of figures is not read; whether a sentence is true is not checked (the PDF has no keys); bold is only
-checked in the sources.
+Limits: text inside figures is not read; whether a sentence is true is not checked (the PDF has no keys); bold text is
+checked only in the sources.
 """
 
 from __future__ import annotations

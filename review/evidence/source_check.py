@@ -22,7 +22,7 @@ from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 @dataclass(frozen=True)
 class DraftPart:
-    """A part of a draft, with the name that violations use for it."""
+    """A part of a draft, with its name in violations."""
 
     where: str
     scanned: ScannedText
@@ -42,7 +42,7 @@ class DraftPart:
 
 
 def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
-    """Return the violations in a draft, in reading order; a draft may be released if there are none."""
+    """Return the violations in a draft, in reading order; a draft without any may be released."""
     pieces = [
         DraftPart("title", scan(draft.title, inline=True)),
         DraftPart("abstract", scan(draft.abstract, inline=True)),
@@ -92,7 +92,7 @@ def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
 
 
 def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_words.NumberWords]:
-    """Return the number words of the text; commands, keys and names of the plan separate words."""
+    """Return the number words in the text; commands, keys and names in the plan separate words."""
     named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
     masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
@@ -190,7 +190,7 @@ def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evid
 
 
 def _find_unshown_values(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
-    """Return values in the abstract and conclusion that no placed table and no other section shows.
+    """Return values in the abstract and conclusion that are in no placed table and in no other section.
 
     The conclusion is the last section, if its title says so; a section that also discusses results is not checked.
     """
@@ -213,9 +213,9 @@ def _find_unshown_values(draft: PaperDraft, pieces: Sequence[DraftPart], evidenc
 
 
 def _summary_objection(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
-    """Explain why a summary may not print a value; return "" if it may.
+    """Explain why a summary may not print a value; return "" if it may print it.
 
-    A difference is allowed if both means are shown, on any split.
+    A difference is allowed if both means are shown on any split.
     """
     splits = {table.split for one in tables if (table := ClaimKey.parse_key(one)) and not table.other}
     if not key.other and splits and key.split not in splits:

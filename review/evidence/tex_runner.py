@@ -1,12 +1,12 @@
 """Run TeX and related programs on untrusted text, within limits.
 
-Guarantees: no shell escape; reads and writes only below the working folder (and TeX's own trees); a minimal
-environment; a timeout that kills the whole process group; limits on CPU time and file size. Where bubblewrap works,
+Guarantees: no shell escape; reads and writes only in the working folder (and TeX's own trees); a minimal
+environment; a timeout that kills the whole process group; limits on CPU time and file size. If bubblewrap works,
 TeX runs in the sandbox (`sandbox.isolation`): it sees only system programs and its folder, without network. Limits:
 without a sandbox, a vulnerability in TeX is not contained.
 
 TexError
-  TexMissing     a program is not installed: the user has to install it
+  TexMissing a program is not installed: the user must install it
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Violations that the paper checks report: one line each, with the required change."""
+"""Violations reported by the paper checks: one line each, with the required change."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Evidence:
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
     would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and
-    `facts` supply names and titles: without them comparisons in words are not detected. `appendix` has the figures
-    that the program places there, `claims_by_table` the claims that each table prints, `statements` the generated
-    sentences, which are always allowed.
+    `facts` supply names and titles: without them, comparisons in words are not detected. `appendix` has the figures
+    that the program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the
+    generated sentences, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]

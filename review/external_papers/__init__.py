@@ -1,7 +1,7 @@
 """Audit papers by others: do their result files support their numbers, and is each paper internally consistent?
 
 `audit_paper` runs the audit, `collect_audit_facts` returns its results as facts for a judge. docs/audit.md describes
-what the audit can detect, and how well.
+what the audit can detect, and how reliably.
 """
 
 from labwright.review.external_papers.audit import ExternalPaperAudit, audit_paper

@@ -82,7 +82,7 @@ class ExternalPaperAudit:
 
     @property
     def prose_only_count(self) -> int:
-        """Count found numbers that are only in prose reports, and in no file that a program typically writes."""
+        """Count found numbers that occur only in prose reports and in no file that a program typically writes."""
         return sum(one.from_prose for one in self.verdicts if one.kind == "found")
 
     @cached_property
@@ -127,7 +127,7 @@ class ExternalPaperAudit:
 
     @property
     def _is_mostly_measured(self) -> bool:
-        """Return whether most of the numbers are in output of programs that ran."""
+        """Return whether most of the numbers are in the output of programs that ran."""
         looked_up = [grade for one, grade in zip(self.verdicts, self.grades, strict=True) if one.locations]
         shown = sum(grade == "measured" for grade in looked_up)
         return bool(shown) and shown >= len(looked_up) / 2
@@ -199,7 +199,7 @@ async def audit_paper(
 
 
 def _read_reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
-    """Yield strings next to the results that a human or a model may have written."""
+    """Yield strings next to the results that may have been written by a human or a model."""
     if results is None or not results.is_dir():
         return
     for path in sorted(results.rglob("*.md"))[:50]:

@@ -87,7 +87,7 @@ def compare_claimed_settings(
 ) -> Iterator[str]:
     """Yield `claimed 20 seeds; code: run.py:3 SEEDS = [0, 1, 2]`, each claim once.
 
-    Logs are only read for sizes.
+    Logs are searched only for sizes.
     """
     claims = dict.fromkeys(one for sentence in sentences for one in _find_claims(sentence)) if code else ()
     numbers = {

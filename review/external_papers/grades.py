@@ -1,4 +1,4 @@
-"""Grade whether a number was measured, judged by the programs that wrote the place where it was found.
+"""Grade whether a number was measured, based on the programs that wrote the file in which it was found.
 
 *measured*: a program without signs of fabrication printed it to a log, or wrote its file. *reported*: it is in
 reports, in files of a script with made-up numbers, or in a suspicious log. *neither*: it was not found.
@@ -74,7 +74,7 @@ class Grader:
         return "measured" if "" in doubts else "reported" if doubts else "neither"
 
     def explain(self, verdict: NumberVerdict) -> str:
-        """Explain why a found number does not count as measured, by its first place."""
+        """Explain why a found number does not count as measured, based on the first place where it was found."""
         return f"{self._find_doubt(verdict.locations[0])} ({verdict.locations[0].file})"
 
     def _find_doubt(self, place: ValueLocation) -> str:

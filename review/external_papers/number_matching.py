@@ -1,8 +1,8 @@
 """Match a printed number to a value that it rounds, or derive it in one step, with the probability of a chance match.
 
-A match proves little if many numbers would match. The probability is counted: the share of numbers with as many decimal
-places, between half and twice the size, that the values would also match; for a round number, only equally round
-numbers are counted. A one-digit number has nine alternatives, whatever the values.
+A match is weak evidence if many numbers would match. The probability is counted: the share of numbers with as many
+decimal places, between half and twice the size, that the values would also match; for a round number, only equally
+round numbers are counted. A one-digit number has nine alternatives, whatever the values.
 
 A step is a difference, relative change, ratio or mean of numbers that were found and are close together: in the row
 or column of a cell, in the paragraph, or in a row or column of any table. The form of the number decides which

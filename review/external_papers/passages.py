@@ -154,7 +154,7 @@ def _section_role(title: str, before: PassageRole | None) -> PassageRole | None:
 
 
 def _subsection_role(title: str, above: PassageRole | None) -> PassageRole | None:
-    """Return the role of the text below a subheading: in a section that is read, it is read unless it is setup;
+    """Return the role of the text under a subheading: in a section that is read, it is read unless it is setup;
     elsewhere, only results are read.
     """
     if above is None:

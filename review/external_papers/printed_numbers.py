@@ -1,6 +1,6 @@
 """Read numbers as printed in text: value, precision, sign and percentage.
 
-Excluded because they state no result: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers,
+Excluded, since they do not state results: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers,
 parts of names ("CIFAR-10", "F1", "Recall@5", "top-5", "32x32"), indices and exponents, bounds ("p < 0.05"),
 confidence levels ("95% CI"), code, addresses and displayed formulas.
 """
@@ -113,7 +113,7 @@ _SKIPPED_PATTERNS: dict[TextKind, tuple[re.Pattern[str], ...]] = {
 
 
 def extract_numbers(text: str, kind: TextKind = "prose") -> tuple[PrintedNumber, ...]:
-    """Return the numbers that make a statement, in order, with their offsets in the text."""
+    """Return the numbers that state something, in order, with their offsets in the text."""
     for pattern in _SKIPPED_PATTERNS[kind]:
         text = pattern.sub(lambda match: re.sub(r"[^\n]", "\x01", match[0]), text)
     return tuple(_apply_neighbours(text, list(_read_numbers(text))))

@@ -194,7 +194,7 @@ def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
 
 
 def _format_log_lines(found: PaperProvenance) -> Iterator[str]:
-    """Yield how many log lines the code prints and which it does not print; the other lines are unknown."""
+    """Yield how many log lines the code prints, and the lines that it does not print; other lines are unknown."""
     if not any(one.templates or one.opaque_lines for one in found.scripts):
         return
     own = sum(bool(one.templates) for one in found.sources)

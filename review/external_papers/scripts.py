@@ -1,7 +1,7 @@
 """Determine from its syntax what the code of a paper can print and write; nothing is executed.
 
 Every string passed to a print, a logger, a function that forwards it, or a file becomes a template, i.e. a pattern for
-log lines. Strings that are built elsewhere are opaque and prove nothing.
+log lines. Strings that are built elsewhere are opaque and give no evidence.
 """
 
 from __future__ import annotations

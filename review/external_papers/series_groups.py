@@ -1,7 +1,7 @@
 """Group values by other values of their record, for example by patience 2 or epsilon 0.5 if rows are seeds.
 
 A record is a line, or the innermost JSON object. If another number of the records has few distinct values, each of them
-forms a group; a printed mean is often that of a group.
+forms a group; a printed mean is often the mean of a group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def group_series(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
 
 
 def _group_by_place(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
-    """Group values by JSON list, where the keys of several lists differ only in numbers."""
+    """Group values by JSON list if the keys of several lists differ only in numbers."""
     for one in series:
         lists: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for value, place in zip(one.values[:MAX_RECORDS], one.places, strict=False):

@@ -1,8 +1,8 @@
 """Trace where the value of an expression comes from: typed numbers, random draws, a position, or a computation.
 
 An expression is *shallow* if it is arithmetic on typed numbers, draws and positions: `0.85 + rng.normal(0, .01)`,
-`table[name] * (1 - 0.5 ** epoch)`. Code that reads data, compares, fits or calls unknown functions is a computation;
-nothing is concluded from it. Names are followed within a function, and parameters to the calls of the function.
+`table[name] * (1 - 0.5 ** epoch)`. Code that reads data, compares, fits or calls unknown functions is a computation,
+from which nothing is concluded. Names are followed within a function, and parameters to the calls of the function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_DEPTH = 24
 
 
 class ValueOrigin(Flag):
-    """Components of a value. `LEVEL` is a typed number that is not only a position, spread or scale."""
+    """Components of a value. `LEVEL` is a typed number that is more than a position, spread or scale."""
 
     NOTHING = 0
     TYPED = auto()

@@ -109,7 +109,7 @@ def classify_claims(
 
 
 def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) -> NumberVerdict | None:
-    """Look a number up among the results, then among their means and deviations; ambiguous if either is."""
+    """Look up a number among the results, then among their means and deviations; ambiguous if either match is."""
     found = index.look_up(claim)
     if found is None or found.kind != "found":
         aggregate = aggregates.look_up(claim)

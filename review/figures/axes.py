@@ -30,7 +30,7 @@ _RUN_NAME = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
 
 
 def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
-    """Yield the findings on every visible axes, and one finding if none of them shows data."""
+    """Yield the findings on all visible axes, and one finding if none of them shows data."""
     axes = figure.facts.axes
     for number, one in enumerate(axes, start=1):
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"

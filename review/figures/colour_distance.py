@@ -42,7 +42,7 @@ SeriesPair = tuple[DrawnFacts, DrawnFacts]
 def find_similar_pairs(
     pairs: Iterable[SeriesPair],
 ) -> Iterator[tuple[Literal["colour", "grey"], ColourVision, SeriesPair]]:
-    """Yield the closest pair of colours if it is too close: at most one in colour and one in grey."""
+    """Yield the closest pair of colours if they are too similar: at most one pair in colour and one in grey."""
     every = list(pairs)
     sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
     distances: list[tuple[float, ColourVision, SeriesPair]] = [

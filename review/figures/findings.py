@@ -1,8 +1,8 @@
 """The kinds of findings on figures, and which of them refuse a figure.
 
 A refused figure is redrawn; a complaint is shown to the model that reviews the figure and to the author of its next
-version. Figures of the search are refused if they are unreadable or misleading, figures of the paper also if they have
-faults that a reviewer would criticise.
+version. Figures of the search are refused if they are unreadable or misleading; figures of the paper are refused as
+well if a reviewer would criticise them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LintFinding(FrozenModel):
 
 @dataclass(frozen=True)
 class FigureContext:
-    """Facts about a figure's purpose that decide what it must contain."""
+    """Facts about a figure's purpose that determine what it must contain."""
 
     subject: Subject = "node"
     seeds: int = 0

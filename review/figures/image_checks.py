@@ -71,7 +71,7 @@ def read_figure_image(path: Path) -> FigureImage | None:
 
 
 def check_image(figure: Figure, picture: FigureImage, about: FigureContext) -> Iterator[LintFinding]:
-    """Report blank images and too few pixels; without facts of the live figure, also content at the edge."""
+    """Report blank images and too few pixels; without facts of the live figure, report content at the edge as well."""
     if picture.ink_share < MIN_INK_SHARE:
         yield about.make_finding("blank", figure.name, "is blank", "Draw what was recorded, or remove it.")
         return

@@ -1,7 +1,7 @@
 """Probe whether results depend on an arm's code rather than its name.
 
 The names of two arms are exchanged wherever the code can read them: in its cells, strings and file names. In an honest
-program the results are then exchanged, too. The probe detects code that uses properties of a name, such as its length,
+program the results are then exchanged too. The probe detects code that uses properties of a name, such as its length,
 a substring or its sort order. It does not detect `if arm == "baseline"`: the branch after this condition counts as that
 arm's code.
 """
@@ -29,7 +29,7 @@ from labwright.review.honesty.label_probe import (
 def exchange_arm_names(source: Mapping[str, str], names: tuple[str, str]) -> dict[str, str] | None:
     """Exchange two arm names in a program's strings and file names.
 
-    None if the program may use them otherwise: as an argument, attribute, function or module name, or within a
+    None if the program may use them in other ways: as an argument, attribute, function or module name, or within a
     longer string.
     """
     other = dict(zip(names, reversed(names), strict=True))

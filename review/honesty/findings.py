@@ -1,4 +1,4 @@
-"""Findings on a program: from its syntax, and from scores that it reports although it does not have the labels.
+"""Findings on a program: from its syntax, and from reported scores for which it does not have the labels.
 
 A finding is `suspect` if an honest program has no reason to do this; otherwise it is a note or a sign
 (`review.honesty.verdict`).
@@ -31,8 +31,8 @@ def check_program(
     """Return the findings on sources by path, one per kind and line; files that do not parse have none.
 
     `plots` names the sources that only draw. `facts` say which datasets have withheld labels, and of which kind;
-    without them, all datasets of the plan have them. `measurements`, recorded by a run of the sources, are checked
-    for scores of withheld rows. `extra_findings` come from that run, and are combined with the others.
+    without facts, all datasets of the plan are assumed to have them. `measurements`, recorded by a run of the sources,
+    are checked for scores of withheld rows. `extra_findings` come from that run, and are combined with the others.
     """
     code = {path: text for path, text in sources.items() if path.endswith(".py") and path not in plots}
     found = [*_check_code(code, plan)]

@@ -1,4 +1,4 @@
-"""Probe whether a prediction depends on its own row, and on no other validation or test row.
+"""Probe whether a prediction depends on its own row and on no other validation or test row.
 
 Every second row of validation and test is replaced by a training row, inside the kernel and before the experiment code
 starts; the predictions of replaced rows must change, and no others.

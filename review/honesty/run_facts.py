@@ -1,6 +1,6 @@
 """Signs of dishonest code in the record of a run. Nothing is executed here.
 
-Each is only a sign: it makes a node suspect together with a sign from another source (`review.honesty.verdict`).
+Each is only a sign: it makes a node suspect only together with a sign from another source (`review.honesty.verdict`).
 Honest arms can be equal if the component between them has no effect, and honest training can fail.
 """
 
@@ -92,7 +92,7 @@ def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding,
 
 
 def find_equal_arms(predicted: Iterable[SubmittedPredictions]) -> Iterator[HonestyFinding]:
-    """Yield pairs of arms with identical predictions wherever both were measured.
+    """Yield pairs of arms whose predictions are identical wherever both were measured.
 
     Labels are skipped: on few rows, two arms may predict the same labels.
     """
@@ -186,7 +186,7 @@ def find_unequal_training(
 def find_unrun_constants(
     setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]
 ) -> Iterator[HonestyFinding]:
-    """Note seeds and datasets that a program's constants name and none of its cells used."""
+    """Note seeds and datasets that a program's constants name but none of its cells used."""
     measured = set(datasets)
     for name, value in setups.items():
         items = [one.strip() for one in str(value).split(",")]
@@ -209,7 +209,7 @@ def find_unrun_constants(
 def find_ignored_seed(code: Mapping[str, str]) -> Iterator[HonestyFinding]:
     """Find code that draws random numbers although all replicates measured the same values.
 
-    This is a sign; it is sufficient by itself if the code sets its own seed and never reads the given one.
+    This is a sign; it is sufficient by itself if the code sets its own seed and never reads the given seed.
     """
     own = not any(SEED_READ.search(text) for text in code.values())
     lines = [(file, number, line) for file, text in code.items() for number, line in enumerate(text.splitlines(), 1)]

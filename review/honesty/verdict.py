@@ -15,7 +15,7 @@ def apply_corroboration(
     new_findings: Iterable[HonestyFinding], earlier_findings: Iterable[HonestyFinding] = ()
 ) -> tuple[HonestyFinding, ...]:
     """Return the new findings, with corroborated signs marked suspect; `earlier_findings` are the node's previous
-    ones.
+    findings.
     """
     new_findings = tuple(new_findings)
     origins = {one.sign or "exact" for one in (*earlier_findings, *new_findings) if one.sign or one.suspect}

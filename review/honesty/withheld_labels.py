@@ -1,8 +1,8 @@
 """Find scores that code reports on rows whose labels it cannot have.
 
-The labels of validation and test are withheld. If the code itself logs a metric that needs them, it was computed on
-something else: dev, train or copies. The rule is exact and applied to recorded measurements. Limits: a metric with
-a custom name (`robust_accuracy`) is not checked, nor are folder datasets, whose labels are unknown.
+The labels of validation and test are withheld. If the code itself logs a metric that needs them, the metric was
+computed on something else: dev, train or copies. The rule is exact and is applied to recorded measurements. Limits: a
+metric with a custom name (`robust_accuracy`) is not checked, and neither are folder datasets, whose labels are unknown.
 """
 
 from __future__ import annotations

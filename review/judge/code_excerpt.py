@@ -95,7 +95,7 @@ class _CodeExcerpt:
         return "\n".join(["Files:", *names[:MAX_NAMES], *rest])
 
     def iter_blocks(self) -> Iterator[str]:
-        """Yield the text of each file below a mark with its name, within the limit."""
+        """Yield the text of each file under a mark with its name, within the limit."""
         used = 0
         for name in sorted(self.sizes, key=self._sort_key):
             if MAX_CHARACTERS - used < MIN_FILE_CHARACTERS or self.sizes[name] > MAX_FILE_BYTES:
@@ -116,7 +116,7 @@ class _CodeExcerpt:
 
     @property
     def omitted_lines(self) -> tuple[str, ...]:
-        """Yield what was omitted, one line each, at most twenty."""
+        """Yield the omissions, one line each, at most twenty."""
         return format_file_list(self.left_out, 20)
 
     def _read_text(self, name: str) -> str:

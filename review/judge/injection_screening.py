@@ -1,8 +1,8 @@
 """Remove the passages of a case that a model identifies as prompt injection.
 
 The pattern guards run first. The reader model sees the judge's input as numbered passages, in several calls if
-long, and returns numbers. Each named passage is replaced by the guards' mark and reported (`removed`, with the
-reader as the source). A paper is screened once for all judges.
+long, and returns numbers. Each named passage is replaced by the guards' mark and reported in `removed`, with the
+reader as the source. A paper is screened once for all judges.
 
 Limits: the reader can be manipulated like a judge, though it can only return numbers. If it gives no answer, the
 paper is judged anyway and the judgement says that it was not screened by a model.
@@ -53,7 +53,7 @@ class _ScreenedText:
 
 
 async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
-    """Return the case without the passages that a reader names; if a reader gives no answer, the next is asked."""
+    """Return the case without the passages named by a reader; if a reader gives no answer, the next one is asked."""
     paper, exhibits = case.guarded.paper, case.exhibits
     texts = [
         *_list_texts(paper),
@@ -104,7 +104,7 @@ def _describe_paper(paper: Paper) -> str:
 async def _ask_readers(
     texts: Sequence[_ScreenedText], about: str, readers: Sequence[ModelClient]
 ) -> tuple[dict[int, list[Span]], str]:
-    """Return the passages that the reader names, by text, and why some were not read, if any."""
+    """Return the passages that the reader names, by text, and the reason why some were not read, if any."""
     found: dict[int, list[Span]] = {}
     left, why = list(readers), "" if readers else NO_READER_NOTE
     for chunk in _split_into_calls(texts):

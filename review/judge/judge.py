@@ -1,7 +1,7 @@
 """Judge a paper with a rubric: build the question, check the quotes in the answer, ask a panel of judges.
 
 A panel member that fails is reported as missing, with the reason. Limits: members with different names may not judge
-independently. Repeats at temperature 0 measure how reproducible a provider's answers are, not the confidence of a
+independently. Repeats at temperature 0 measure the reproducibility of a provider's answers, not the confidence of a
 judgement.
 """
 
@@ -58,7 +58,7 @@ class JudgeCase:
 
     @property
     def removed(self) -> tuple[RemovedPassage, ...]:
-        """Return all that the guards removed, from the paper first."""
+        """Return everything that the guards removed, passages of the paper first."""
         return (*self.guarded.removed, *(one for exhibit in self.exhibits for one in exhibit.removed))
 
 

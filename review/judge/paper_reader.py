@@ -1,12 +1,12 @@
 """Read a paper for a judge: text by section, from PDF, LaTeX, Markdown or plain text.
 
-Included LaTeX files are only read from the paper's own folder. Comments are dropped, this project's value macros
-are filled in and other commands are kept, since a language model can read them. Nothing is executed. pylatexenc is
+LaTeX includes are read only from the paper's own folder. Comments are dropped and this project's value
+macros are filled in; other commands are kept, since a language model can read them. Nothing is executed. pylatexenc is
 not used because it takes seconds to parse an appendix. `review.judge.guards` finds text that a human reader cannot
 see.
 
 JudgeError
-  PaperError     the paper cannot be read
+  PaperError the paper cannot be read
   RubricError    the rubric file cannot be used
 """
 
@@ -151,7 +151,7 @@ async def _read_pdf(path: Path, data: bytes) -> str:
 def decode_text(data: bytes, error_message: str) -> str:
     """Decode UTF-8, otherwise Latin-1.
 
-    Raises `PaperError` with `error_message` if the data is not text.
+    Raises `PaperError` with `error_message` if the data are not text.
     """
     if b"\0" in data:
         raise PaperError(error_message)
@@ -169,7 +169,7 @@ class _LatexFiles:
     texts: list[str] = field(default_factory=list[str])
 
     def expand_includes(self, text: str, depth: int = 0) -> str:
-        """Return the text with its includes expanded and without parts that are never printed."""
+        """Return the text with includes expanded and without parts that are never printed."""
         self.unprinted += [match[2] for match in _COMMENT.finditer(text)]
         text = _COMMENT.sub(r"\1", text)
         self.unprinted += [match[0] for match in _UNPRINTED_LATEX.finditer(text)]

@@ -132,7 +132,7 @@ def find_group_end(text: str, begin: int) -> int | None:
 
 
 def make_excerpt(sections: Sequence[PaperSection], limit: int) -> PaperExcerpt:
-    """Return about `limit` characters: short sections in full, long ones cut in the middle, the back matter last."""
+    """Return about `limit` characters: short sections in full, long ones cut in the middle, back matter last."""
     allowed = allot_characters(sections, limit)
     text, left_out = "\n\n".join(_format_shown(sections, allowed)), tuple(_list_left_out(sections, allowed))
     most = limit * 11 // 10  # leave room for titles and marks

@@ -43,7 +43,7 @@ def pack_archive(
     """Write a folder (or one file) to an archive, except the top-level names in `excluded`.
 
     `clock_shift` (seconds) is added to file times. Links into `follow` are replaced by their targets. Raises `BadFile`
-    if the files hold more than `max_bytes`, and `OSError`.
+    if the files contain more than `max_bytes`, and `OSError`.
     """
     size = 0
     root, entries = folder, iterate_entries(folder)

@@ -61,7 +61,7 @@ def check_machines(machines: tuple[MachineFacts, ...], settings: SandboxSettings
 
 
 def _find_unfitness(machine: MachineFacts, here: dict[str, Any], settings: SandboxSettings) -> str | None:
-    """Return why experiments cannot run on a machine and how to fix it, or None."""
+    """Return why experiments cannot run on a machine and how to fix that, or None."""
     if machine.version != compute_code_version():
         return (
             f"has a different version of scientist ({machine.version}, here {compute_code_version()}): "
@@ -97,7 +97,7 @@ def _describe_difference(name: str, there: Any, here: Any) -> str:
 
 
 def compute_max_cell_capacity(machines: Sequence[MachineFacts], settings: SandboxSettings) -> ResourceNeeds:
-    """Return the maximum resources of one cell, on the machine with the most GPUs and memory."""
+    """Return the maximum resources of one cell on the machine with the most GPUs and memory."""
     largest = max(machines, key=lambda machine: (machine.gpus, machine.memory))
     memory = settings.memory_gb or DEFAULT_MEMORY_SHARE * largest.memory / 1e9
     return ResourceNeeds(

@@ -72,7 +72,7 @@ class WorkerTerms(WireMessage):
 
 
 class RemoteTaskSpec(WireMessage):
-    """One script or command; its folder is sent before it."""
+    """One script or command; its folder is sent first."""
 
     name: str
     now: float

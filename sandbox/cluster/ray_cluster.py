@@ -1,9 +1,9 @@
 """Connect to a Ray cluster, list its machines and call worker processes on them. Only this module imports Ray.
 
 Guarantees: Ray retries and restarts nothing (`max_retries`, `max_restarts` are 0). Every call has a timeout. The loss
-of a machine or process raises `WorkerLost`, the loss of the head `ClusterDown`. Limits: if the Ray process on this
-machine dies, Ray may end this process too, which is equivalent to a kill. Ray pickles its own messages and exceptions,
-so anyone with the cluster's token can run code on the cluster and on this machine.
+of a machine or process raises `WorkerLost`; the loss of the head node raises `ClusterDown`. Limits: if the Ray process
+on this machine dies, Ray may end this process too, which is equivalent to a kill. Ray pickles its own messages and
+exceptions, so anyone with the cluster's token can run code on the cluster and on this machine.
 
 Sources: docs.ray.io, "Fault tolerance", "Ray token authentication".
 """
@@ -75,7 +75,7 @@ def connect(address: str) -> None:
 
 @contextmanager
 def _silence_ray() -> Generator[None]:
-    """Suppress what Ray's C++ code writes to stderr; the caller reports failures in one line."""
+    """Suppress the output of Ray's C++ code to stderr; the caller reports failures in one line."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     stderr_copy, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -222,7 +222,7 @@ class RayCluster:
         return True
 
     def release_worker(self, worker: RemoteWorker) -> None:
-        """Return a worker to the idle pool. Does not wait, since the caller may be cancelled."""
+        """Return a worker to the idle pool. This does not wait, since the caller may be cancelled."""
         self.run_in_background(self._rest_worker(worker))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
@@ -295,7 +295,7 @@ class RayCluster:
         return worker
 
     async def _wait_until_started(self, worker: RemoteWorker) -> None:
-        """Wait until a worker has started: as long as other workers are busy, and then up to `sandbox.gpu_wait`
+        """Wait until a worker has started, as long as other workers are busy and then for up to `sandbox.gpu_wait`
         seconds.
         """
         wait, began = self.terms.settings.gpu_wait, time.monotonic()

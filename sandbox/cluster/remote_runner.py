@@ -1,6 +1,6 @@
 """Run scripts and commands on other machines: send their folder and fetch the output folder.
 
-Guarantees: experiments are prepared and scored on the head node, where the labels and the record are; output is copied
+Guarantees: experiments are prepared and scored on the head node, where labels and record are stored; output is copied
 and verified by sha256 before the worker deletes it. If a worker is lost, its cell restarts on another one, up to
 `MAX_LOST_WORKERS` times. Limits: the checkpoints of a cell are lost with its worker.
 """
@@ -70,7 +70,7 @@ class FileTransfer:
         return self._keys[known]
 
     async def provide_contents(self, worker: RemoteWorker, contents: Mapping[str, tuple[ContentKind, str]]) -> None:
-        """Send the contents that the worker's store does not have yet. Raises `ExecutorError`."""
+        """Send the contents that are not yet in the worker's store. Raises `ExecutorError`."""
         for key, (kind, name) in contents.items():
             async with self.cluster.get_transfer_lock(worker.node, key):
                 if not json.loads(await worker.call("list_missing", json.dumps([key]).encode())):
@@ -116,7 +116,7 @@ class FileTransfer:
                     if not part:
                         break
             if await asyncio.to_thread(hash_file, archive) != done.sha256:
-                raise WorkerLost("the output was damaged in transfer")
+                raise WorkerLost("the output was damaged during transfer")
             await asyncio.to_thread(self._replace_folder, folder, archive)
 
     def _replace_folder(self, folder: Path, archive: Path) -> None:

@@ -193,7 +193,7 @@ class ForwardedOutput(LiveOutput):
 
 
 class ForwardingMonitor(JobMonitor):
-    """A monitor whose progress is judged on the head node, which sends back a reason to stop."""
+    """A monitor whose progress the head node judges; the head node may send back a reason to stop."""
 
     def __init__(
         self,

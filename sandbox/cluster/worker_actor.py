@@ -2,9 +2,9 @@
 
 Every method of `WorkerActor` takes and returns bytes and runs in the main thread of its own process, because bubblewrap
 dies with the thread that started it. No method may be a coroutine: Ray would run it in another thread. The event loop
-runs only during a call, so the head node calls again at once. Guarantees: a worker whose process ended leaves only
-folders, which the next worker removes; labels never reach a worker. Limits: without a sandbox, a command may outlive
-its killed worker.
+runs only during a call, so the head node repeats calls immediately. Guarantees: a worker whose process ended leaves
+only folders, which the next worker removes; labels never reach a worker. Limits: without a sandbox, a command may
+outlive its killed worker.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 
 def compute_code_version() -> str:
-    """Return a hash of the code that must be equal on both sides."""
+    """Return a hash of the code that must be the same on both sides."""
     root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
     for package in ("record", "sandbox"):
         for path in sorted((root / package).rglob("*.py")):
@@ -133,7 +133,7 @@ class WorkerActor:
         return b""
 
     def add_to_store(self, about: bytes) -> bytes:
-        """Put the received archive into the store; `about` has its key, its kind, its name, and whether it is a
+        """Put the received archive into the store; `about` gives its key, its kind, its name, and whether it is a
         folder.
         """
         item = json.loads(about)
@@ -157,8 +157,8 @@ class WorkerActor:
         return b""
 
     def poll(self, sent: bytes) -> bytes:
-        """Run until there is news or the time is up; return the news, then a line feed and the output if it is
-        small."""
+        """Run until there is news or the time is up; return the news, then a line feed and, if small, the
+        output."""
         assert self._task is not None
         request = PollRequest.decode(sent)
         if request.reason:

@@ -93,7 +93,7 @@ class TableColumn:
 
 
 def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn:
-    """Read a pyarrow column. In a `literal` column only empty values are missing. Raises `DatasetError` for infinite
+    """Read a pyarrow column. In a `literal` column, only empty values are missing. Raises `DatasetError` for infinite
     numbers."""
     types = import_pyarrow().types
     if types.is_dictionary(values.type):

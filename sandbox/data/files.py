@@ -15,7 +15,7 @@ _END_BYTES = 2**20
 
 
 def list_files(folder: Path, root: Path) -> list[Path]:
-    """Return all files below a folder, sorted, without hidden ones. Raises `DatasetError` for a link out of `root`."""
+    """Return all files under a folder, sorted, without hidden ones. Raises `DatasetError` for a link out of `root`."""
 
     def refuse(error: OSError) -> None:
         raise DatasetError(f"{error.filename} cannot be read: {error.strerror}")

@@ -200,7 +200,7 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
 
 
 def _has_withheld_labels(table: Any, train: Any, target: str) -> bool:
-    """Return whether all labels of a split are -1, the usual mark of withheld labels, while none in train is."""
+    """Return whether all labels of a split are -1, the usual mark of withheld labels, and none in train is."""
     if train is None or not import_pyarrow().types.is_integer(table.column(target).type):
         return False
     return set(table.column(target).to_pylist()) == {-1} and -1 not in train.column(target).to_pylist()

@@ -125,7 +125,7 @@ class ImageFile:
 
 
 def list_images(root: Path) -> list[ImageFile]:
-    """Return the images of a folder by class, sorted; empty if the folder has no class folders with images.
+    """Return the images of a folder by class, sorted; empty if it has no class folders with images.
 
     Folders named after splits may contain the class folders. Raises `DatasetError` for links out of the folder.
     """

@@ -1,4 +1,5 @@
-"""Split and preprocess examples for a run and collect the facts. Deterministic for given examples and seed.
+"""Split and preprocess examples for a run and collect the facts. The result is deterministic for given examples and
+seed.
 
 Tables: missing values become the median of train, then numeric columns are standardised with the mean and standard
 deviation of train (columns that are constant in train are only centred). Images become float32 in [0, 1] if they then

@@ -134,8 +134,8 @@ def parse_spec(value: Any, folder: Path) -> DataSpec:
 def parse_idea_specs(texts: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     """Parse the datasets of an idea: its `NAME=PATH,...` strings, relative to the idea file's folder.
 
-    Other strings are names or prose for the planner. Paths must be inside the folder, since a model may have written
-    the idea, and must not get access to other files of the machine. Raises `DatasetError`.
+    Other strings are names or prose for the planner. Paths must be inside the folder, since the idea may have been
+    written by a model, which must not get access to other files of the machine. Raises `DatasetError`.
     """
     given: list[str] = []
     for text in map(str.strip, texts):

@@ -158,7 +158,7 @@ def _divide_by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> R
 def _check_splits(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
     """Return warnings. Raises `DatasetError` for a split that is too small or a class that is missing from train.
 
-    Groups spread over several given splits only cause a warning, because given splits are kept.
+    Groups spread over several given splits cause only a warning, because given splits are kept.
     """
     for split, index in rows.items():
         if len(index) < MIN_SPLIT_ROWS:

@@ -66,7 +66,7 @@ class UserDataset:
             return compute_fingerprint(place, ends_only=place.is_dir() and _detect_kind(self.spec, place) == "folder")
 
     def load(self) -> Examples:
-        """Return all examples. Raises `DatasetError`, also if they changed since the run began."""
+        """Return all examples. Raises `DatasetError`, including when they changed since the run began."""
         self.check_unchanged()
         with self.name_errors():
             examples = _read_examples(self.spec, self.limit)

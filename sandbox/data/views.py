@@ -156,7 +156,7 @@ class ArrayArchive:
 
 @contextmanager
 def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
-    """Open archives for writing. They appear at their paths together, or not at all."""
+    """Open archives for writing. Its files appear at their paths together or not at all."""
     parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
     try:
         with ExitStack() as stack:

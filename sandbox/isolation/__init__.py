@@ -1,4 +1,4 @@
-"""Isolation of untrusted code: what it can see, change and use up (docs/sandbox.md).
+"""Isolation of untrusted code: what it can see, change and consume (docs/sandbox.md).
 
 bubblewrap         what a command sees, as arguments of bubblewrap
 probe              whether bubblewrap works on this machine; if not, why, and how to fix it

@@ -5,8 +5,8 @@ Guarantees: the filesystem contains the system's programs and libraries read-onl
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: it is only as strong as the Linux kernel. System calls are not filtered. Names of host folders are visible if a
-path below them is mounted; /usr and parts of /etc can be read.
+Limits: the sandbox is only as secure as the Linux kernel. System calls are not filtered. Names of host folders are
+visible if a path inside them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
@@ -180,7 +180,7 @@ def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def check_readable(paths: Iterable[str]) -> None:
-    """Check the folders that sandboxed code is to read. Raises `IsolationError`."""
+    """Check the folders that sandboxed code will read. Raises `IsolationError`."""
     home = Path.home()
     for name in paths:
         path = Path(name)
@@ -202,8 +202,8 @@ def check_readable(paths: Iterable[str]) -> None:
 
 
 def _system_arguments(sandbox: SandboxSpec) -> list[str]:
-    """Mount programs and libraries, /proc, /dev, a memory-backed /dev/shm and /tmp, unless that is a folder of the
-    host.
+    """Mount programs and libraries, /proc, /dev, a memory-backed /dev/shm and (unless it is a folder of the host)
+    /tmp.
     """
     words: list[str] = []
     for path in SYSTEM_FOLDERS:

@@ -1,11 +1,11 @@
 """Resource limits of one experiment: some are enforced by the system, the others by a watchdog that kills the
 experiment.
 
-The watchdog checks about five times a second, in a thread that a busy event loop cannot delay. Between checks, memory
-can exceed its limit by the amount that can be written in 0.2 s, and disk by the amount that can be written in one or
-two seconds (there is no quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the number of tasks
-if control groups are writable or this process is not root. Memory means anonymous pages and shared memory; pages shared
-by several processes count once. GPU memory is not limited.
+The watchdog checks about five times a second in a separate thread, which a busy event loop cannot delay. Between
+checks, memory can exceed its limit by the amount that can be written in 0.2 s, and disk by the amount that can be
+written in one or two seconds (there is no quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the
+number of tasks if control groups are writable or this process is not root. Memory means anonymous pages and shared
+memory; pages shared by several processes count once. GPU memory is not limited.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def format_rlimits(settings: SandboxSettings) -> str:
 def create_task_group(name: str, tasks: int) -> Path | None:
     """Create a control group that limits tasks and return its folder; None if not permitted.
 
-    In practice only root is permitted to do this, and not in most containers.
+    In practice only root may do this, and in most containers not even root.
     """
     for folder in _find_own_cgroup_paths("pids", name):
         with contextlib.suppress(OSError):
@@ -153,9 +153,9 @@ time."""
 
 @dataclass
 class Watchdog:
-    """Watches a process and its descendants until `stop`; calls `kill_all` when a limit is exceeded.
+    """Watches a process and its descendants until `stop` is called; calls `kill_all` when a limit is exceeded.
 
-    `shared` is a folder that others also write to, so only its growth since the start counts.
+    `shared` is a folder to which others write too, so only its growth since the start counts.
     """
 
     root: int
@@ -197,7 +197,7 @@ class Watchdog:
                 return
 
     def check_limits(self) -> Failure | None:
-        """Return a failure if a limit is exceeded now."""
+        """Return a failure if a limit is currently exceeded."""
         processes = list_process_tree(self.root, self.limits.tasks)
         now = measure_use(processes)
         if now.tasks > self.limits.tasks:

@@ -1,4 +1,4 @@
-"""The things that a kernel sees: interpreter, working folder, data, and an allow-list of environment variables.
+"""Everything that a kernel sees: interpreter, working folder, data, and environment variables on an allow-list.
 
 Files with labels are hidden, so `lab.data` is the only access to data: datasets bundled with packages (scikit-learn's
 own, and copies of iris and others in SciPy, plotly, bokeh and Vega), package caches with copies of them (conda), caches
@@ -178,7 +178,7 @@ def build_kernel_environment(
 
     It contains no keys or tokens of the host: only names in `_ALLOWED_VARIABLES` are passed on. The cache is shared by
     the kernels of a run, because matplotlib's font list takes seconds to build; settings that code could leave there
-    for other kernels are not shared. The code only sees leased GPUs.
+    for other kernels are not shared. The code sees only leased GPUs.
     """
     settings, cache = config.settings, config.cache
     tmp = "/tmp" if config.isolation.is_on else str(scratch.tmp)

@@ -116,7 +116,7 @@ def get_probed_isolation() -> IsolationStatus:
 
 
 def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
-    """Start an empty command in a sandbox. Kernel settings are read below `root`."""
+    """Start an empty command in a sandbox. Kernel settings are read under `root`."""
     path = shutil.which(BWRAP_PROGRAM)
     if path is None:
         return IsolationStatus(is_on=False, reason="bubblewrap (bwrap) is not installed", fix=INSTALL_ADVICE)

@@ -54,7 +54,7 @@ def list_process_tree(root: int, limit: int | None = None) -> set[int]:
 
 
 def measure_use(processes: Iterable[int]) -> ResourceUse:
-    """Return an upper bound: memory shared by several processes counts in each. Fast."""
+    """Return an upper bound on the use, in which memory shared by several processes counts once for each. Fast."""
     tasks = private = shared = 0
     for process in processes:
         with contextlib.suppress(OSError):
@@ -126,10 +126,10 @@ def count_deleted_file_bytes(processes: Iterable[int]) -> int:
 def kill_orphans(cache: Path) -> list[int]:
     """Kill processes that outlived the host process of kernels started with this cache; return their ids.
 
-    In a sandbox there are none, since bubblewrap ends them together with the host process, unless that was killed while
-    bubblewrap was starting. Every kernel and command of a run, and all of their descendants, have the run's cache in
-    their environment. Processes that replaced their environment, or run on another machine, are not found. Call this
-    only while holding the run's lock.
+    In a sandbox there are none, since bubblewrap ends them together with the host process, unless that process was
+    killed while bubblewrap was starting. Every kernel and command of a run, and all of their descendants, have the
+    run's cache in their environment. Processes that replaced their environment, or run on another machine, are not
+    found. Call this only while holding the run's lock.
     """
     orphans: list[psutil.Process] = []
     for process in psutil.process_iter():

@@ -1,4 +1,4 @@
-"""Jupyter kernel provisioner that starts, interrupts and ends a kernel, in a sandbox or without.
+"""Jupyter kernel provisioner that starts, interrupts and ends a kernel, with or without a sandbox.
 
 Registered as `lab` in pyproject.toml ([project.entry-points."jupyter_client.kernel_provisioners"]).
 """
@@ -42,7 +42,7 @@ class LabProvisioner(LocalProvisioner):
 
     @property
     def sandboxed_process(self) -> SandboxedProcess:
-        """The started process (bubblewrap or the kernel itself), with all processes in it."""
+        """The started process (bubblewrap or the kernel itself), with all of its processes."""
         process: subprocess.Popen[bytes] | None = self.process  # pyright: ignore
         if self._sandboxed_process is None or self._sandboxed_process.process is None:
             self._sandboxed_process = SandboxedProcess(process, bool(self.wrapper))

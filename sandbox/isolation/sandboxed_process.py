@@ -1,10 +1,10 @@
-"""A process in a sandbox or in a separate process group: its exit code, interrupts and its end.
+"""A process in a sandbox or in a separate process group: its exit code, interrupting it and ending it.
 
 Guarantees: `kill_and_reap` leaves no process. In a sandbox it kills the first process of the namespace, and the system
 then kills all others, regardless of the groups and sessions that they created. Without a sandbox it kills the group and
 every visible descendant; daemons are not found.
 
-An interrupt must not go to the group in which the process was started, because it would end bubblewrap. A sandbox has
+An interrupt must not go to the group in which the process was started, because that would end bubblewrap. A sandbox has
 its own session, led by the namespace's first process, which ignores interrupts.
 """
 

@@ -55,7 +55,7 @@ class ScratchFolder:
 def remove_stale() -> None:
     """Remove the folders and control groups of kernels whose host process was killed. Raises `ExecutorError`.
 
-    A folder is only removed if it is in this user's private folder and has the expected prefix.
+    A folder is removed only if it is in this user's private folder and has the expected prefix.
     """
     place = ensure_private_folder(get_runtime_folder())
     for path in place.glob(f"{NAME_PREFIX}*"):

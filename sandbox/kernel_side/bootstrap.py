@@ -1,8 +1,8 @@
 """Start the kernel that runs one script, or several cells in sequence: `python bootstrap.py -f connection.json`.
 
-The kernel itself executes no experiment code. It first starts a zygote (`lab._zygote`), from which a process is forked
-for each script or cell: by `exec`, and before reading its connection file, so no such process ever has the kernel's key
-or sockets. It forwards the output and result of these processes, and ends with its zygote.
+The kernel itself executes no experiment code. Before it reads its connection file, it starts a zygote (`lab._zygote`)
+by `exec`. A process is forked from the zygote for each script or cell, so no such process ever has the kernel's key or
+sockets. It forwards the output and result of these processes, and ends with its zygote.
 
 Unlike `ipykernel_launcher`, it leaves out debugpy and the history database, which saves about 200 ms. The host kills an
 idle kernel without a shutdown request, since an orderly interpreter shutdown takes long.

@@ -4,7 +4,7 @@ Python imports this module automatically, since its folder is the only one in a 
 processes started by experiments are set up too. It hides the harness packages, which an installation would leave
 importable, and hooks into four third-party modules when they are imported.
 
-It prevents mistakes but not attacks, since code can undo it. Isolation is the task of `sandbox.isolation`.
+It prevents mistakes but not attacks, since code can undo its changes. Isolation is the task of `sandbox.isolation`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _configure_module(module: ModuleType) -> None:
 
 
 class ImportWatcher:
-    """Calls back after a watched module was executed, without importing it earlier than the code does."""
+    """Calls back after a watched module has been executed, without importing it earlier than the code does."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         if name not in ("matplotlib.figure", "torch", "sklearn.base", "sklearn.datasets"):

@@ -1,9 +1,9 @@
-"""Store of installed packages shared by runs: one folder per lock below the user's cache, created once, then read-only.
+"""Store of installed packages shared by runs: one folder per lock in the user's cache, created once, then read-only.
 
 Guarantees: a folder appears atomically; concurrent runs create it only once; on each use every file is verified by
-hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one only its
-permissions prevent that. Limits: unused folders stay until `scientist store --prune`, and may be removed while no run
-is active.
+hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one, only file
+permissions prevent that. Limits: unused folders are kept until `scientist store --prune`, which may only be used while
+no run is active.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _resolve_lock(
 
 
 def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
-    """Return the earlier result with these packages and the fewest others; None if no result has them."""
+    """Return the earlier result with these packages and the fewest others; None if no result contains them."""
     earlier = [json.loads(path.read_text()) for path in folder.glob("*.json")]
     fit = min(
         (result for result in earlier if set(words) <= set(result["words"])),

@@ -1,4 +1,4 @@
-"""Parse the additional packages for experiments and the list of packages a planner may request."""
+"""Parse the additional packages for experiments and the list of packages that a planner may request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resolve and install the packages of one run: those of the settings and the allowed ones its plan requests."""
+"""Resolve and install the packages of one run: those in the settings, and allowed ones that its plan requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labwright.sandbox.settings import SandboxSettings
 
 @dataclass
 class RunPackages:
-    """The packages a plan may request, and their installation. `add_packages` receives what was installed."""
+    """The packages that a plan may request, and their installation. `add_packages` receives what was installed."""
 
     settings: SandboxSettings
     add_packages: Callable[[PackageOverlay], None] = lambda _: None
@@ -49,8 +49,8 @@ class RunPackages:
         return ()
 
     def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
-        """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`, also
-        for the errors that `find_faults` returns."""
+        """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
+        including for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
         words = (
             *self.settings.packages,
@@ -74,8 +74,8 @@ class RunPackages:
         return provide_packages(found, self.settings) if found is not None else None
 
     def install(self, requested: Iterable[str], lock: Path) -> InstalledPackages | None:
-        """Install the packages, write their lock file and call `add_packages`; None without packages. Raises
-        `PackageError`."""
+        """Install the packages, write their lock file and call `add_packages`; return None if there are no packages.
+        Raises `PackageError`."""
         overlay = self.build_overlay(requested)
         if overlay is None:
             return None

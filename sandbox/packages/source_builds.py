@@ -54,7 +54,7 @@ open("../answer.json", "w").write(json.dumps(found))
 
 @dataclass(frozen=True)
 class SourcePackage:
-    """A source package, downloaded and unpacked below `folder`."""
+    """A source package, downloaded and unpacked under `folder`."""
 
     pin: PackagePin
     folder: Path
@@ -128,7 +128,7 @@ def _unpack_archive(path: Path, folder: Path) -> None:
 
 
 def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: SandboxSettings) -> tuple[PackagePin, ...]:
-    """Resolve the build tools of these sources and install them below `uv.folder`. Raises `PackageError`."""
+    """Resolve the build tools of these sources and install them under `uv.folder`. Raises `PackageError`."""
     wanted = sorted({word for source in sources for word in source.build_requirements[0]})
     pins, _ = resolve_pins(uv, wanted, *WHEELS_ONLY_OPTIONS)
     install_build_tools(uv, pins)
@@ -142,7 +142,7 @@ def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: Sand
 
 
 def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
-    """Install the build tools below `uv.folder`. Raises `PackageError`."""
+    """Install the build tools under `uv.folder`. Raises `PackageError`."""
     if pins:
         uv.run(
             "pip",

@@ -1,4 +1,4 @@
-"""Run uv to resolve and install packages. It never runs package code: it installs wheels or downloads sources.
+"""Run uv to resolve and install packages. It never runs package code: it only installs wheels or downloads sources.
 
 uv reads its own configuration (`UV_*`, uv.toml), not pip's. If it fails, uv runs again with the indexes, folders and
 certificates of `pip config list`; these come first if pip replaces PyPI by another index. Packages built against torch

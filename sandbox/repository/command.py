@@ -83,7 +83,7 @@ class CommandEnvironment:
 
 @dataclass(frozen=True)
 class CommandJob:
-    """One run. `folder` is its own checkout; `python` or `torchrun` as the first word refers to that of the
+    """One run. `folder` is its own checkout; `python` or `torchrun` as the first word means that of the
     environment.
     """
 
@@ -248,7 +248,7 @@ class CommandProcess:
         return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
-        """Wait for the end; return why the command failed, or None."""
+        """Wait for the end; return the reason why the command failed, or None."""
         process = self._process
         assert process is not None
         watchdog = Watchdog(

@@ -1,8 +1,9 @@
 """Measure cells of a repository: each is one run of its command in a checkout of its arm's tree.
 
-Guarantees: only the metric, the output and curves outlive a checkout; a test metric is read by the host and sealed, and
-output that reveals it is redacted (`sandbox.repository.output_redaction`). Limits: a value computed by the repository's
-own code may be wrong, so it is graded `logged`; predictions are scored by the host (`sandbox.repository.predictions`).
+Guarantees: only the metric, the output and curves are kept from a checkout; a test metric is read by the host and
+sealed, and output that reveals it is redacted (`sandbox.repository.output_redaction`). Limits: a value computed by the
+repository's own code may be wrong, so it is graded `logged`; predictions are scored by the host
+(`sandbox.repository.predictions`).
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class CommandWorker:
         return CellResult(outcome, folder)
 
     async def close(self) -> None:
-        """Do nothing: no process runs between cells."""
+        """Do nothing, since no process runs between cells."""
 
     async def _measure_in_checkout(
         self, cell: Cell, limit: float, schedule: CellSchedule, checkout: Path, folder: Path

@@ -72,7 +72,7 @@ class CollectedCurves:
 
 @lru_cache(4096)
 def _classify_name(text: str) -> tuple[bool, Split | None]:
-    """Return whether a curve of that name may be shown, and the last split that it names."""
+    """Return whether a curve with this name may be shown, and the last split in the name."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())
     split: Split | None = next((_SPLIT_BY_WORD[word] for word in reversed(words) if word in _SPLIT_BY_WORD), None)
     return not any(word.startswith("test") for word in words), split

@@ -1,4 +1,4 @@
-"""Build the environment of a repository's commands: a given interpreter, or that of scientist with added packages.
+"""Build the environment of a repository's commands: a given interpreter, or scientist's own with added packages.
 
 A pin that is not met is disclosed as an `EnvironmentDeviation`: old versions have no wheels for a current Python, and
 most code runs with newer ones. Docker and conda files are not read.
@@ -57,7 +57,7 @@ class RepositoryEnvironment:
 
     @property
     def digest(self) -> str:
-        """Hash of all that a run depends on besides its files, command line and seed."""
+        """Hash of everything on which a run depends besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
         content = (
             runs.version,
@@ -191,8 +191,8 @@ def add_packages(
 def _resolve_one_by_one(
     known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a form of each package that can be installed together with the earlier packages, and the reasons why
-    others cannot.
+    """Return, for each package, a form that can be installed together with the earlier packages, and the reasons why
+    others cannot be installed.
     """
     if isinstance(error, IndexUnavailable):
         return {}, dict.fromkeys(words, _first_line(error))
@@ -238,7 +238,7 @@ def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> Resolv
 
 
 def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
-    """Add a folder of the repository to import from."""
+    """Add a folder of the repository to the import path."""
     command_environment = environment.command_environment
     return replace(
         environment,
@@ -260,7 +260,7 @@ def find_interpreter(python: str) -> str:
 
 
 def compute_fingerprint(path: Path) -> str:
-    """Hash a file or all files below a folder; for large files, only the size and a sample."""
+    """Hash a file or all files under a folder; for large files, only the size and a sample are hashed."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     for item in files:

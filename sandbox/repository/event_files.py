@@ -38,7 +38,7 @@ class TrackedScalars:
 
 
 def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float = 0.0) -> TrackedScalars:
-    """Read the requested tags from the event files in a folder and below, except those older than `since`.
+    """Read the requested tags from the event files in a folder and its subfolders, except those older than `since`.
 
     Raises `BadFile` for a file that is too large or not regular.
     """
@@ -54,8 +54,8 @@ def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float =
 
 
 def list_newest_last(folder: Path, location: str, name_part: str, since: float = 0.0) -> list[str]:
-    """List the files in a folder and below whose name contains `name_part`, relative, oldest first, without links and
-    files older than `since`."""
+    """List the files in a folder and its subfolders whose name contains `name_part`, as relative paths, oldest first,
+    without links and files older than `since`."""
     paths = (os.path.join(at, name) for at, _, names in os.walk(folder / location) for name in names)
     found = [path for path in islice(paths, _MAX_ENTRIES) if name_part in os.path.basename(path)]
     ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}

@@ -1,6 +1,6 @@
 """Keep a copy of the user's repository in the run: a bare mirror, and file trees that are derived from it by edits.
 
-Guarantees: the user's folder is only read, and no program that it names runs (`sandbox.repository.user_git`). A tree is
+Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.user_git`). A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
 files are not copied; the latter two are reported (`ImportedTree.faults`).
 """
@@ -133,7 +133,7 @@ class GitMirror:
 
     @staticmethod
     def check_importable(repository: Path, *, dirty: bool = False) -> None:
-        """Raise `RepositoryError` if `import_head` would; writes nothing."""
+        """Raise `RepositoryError` if `import_head` would; this writes nothing."""
         with open_repository(repository) as source:
             _has_uncommitted_work(source, repository, dirty=dirty)
 
@@ -256,14 +256,14 @@ class GitMirror:
     def checkout(self, tree: str, folder: Path) -> Path:
         """Write the files of a tree to a new folder; large files become links.
 
-        Returns the folder that the links point to; the command must be able to read it.
+        Returns the folder to which the links point, which the command must be able to read.
         """
         source = self._prepare_source_checkout(tree)
         shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
         return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:
-        """Return the folder that checkouts of a tree are copied from, creating it once."""
+        """Return the folder from which checkouts of a tree are copied, creating it once."""
         source = self._checkouts / tree
         if not source.exists():
             part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
@@ -279,13 +279,13 @@ class GitMirror:
         return source
 
     def forget_checkouts(self) -> None:
-        """Remove the folders that checkouts are copied from; they are recreated when needed."""
+        """Remove the folders from which checkouts are copied; they are recreated when needed."""
         shutil.rmtree(self._checkouts, ignore_errors=True)
 
     # --- git ----------------------------------------------------------------------------------------------------------
 
     def _check_config(self) -> None:
-        """Raise `RepositoryError` if the mirror was not made by this program: the mirror of a copied run may name
+        """Raise `RepositoryError` if the mirror was not made by this program, since the mirror of a copied run may name
         programs to execute.
         """
         config = self.folder / "config"
@@ -293,7 +293,7 @@ class GitMirror:
             set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
         )
         if odd := sorted({*keys} - {f"core.{key}" for key in _GIT_CONFIG_KEYS}):
-            raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove it")
+            raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove this setting")
         objects = self.folder / "objects"
         if objects.is_symlink() or find_link(objects) or (objects / "info" / "alternates").exists():
             raise RepositoryError(

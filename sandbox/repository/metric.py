@@ -78,7 +78,7 @@ class ResultMetric:
 
 @dataclass(frozen=True)
 class MetricReading:
-    """A finite value, or the reason for having none. `note` describes how an ambiguous value was chosen."""
+    """A finite value, or the reason why there is none. `note` describes how an ambiguous value was chosen."""
 
     value: float | None = None
     note: str = ""
@@ -145,7 +145,7 @@ def read_metric(
 ) -> MetricReading:
     """Read the metric of a run from its folder, multiplied by `scale`.
 
-    `stale`: a file of that name existed before the run and was removed; `since`: start of the run by the file system's
+    `stale`: a file of this name existed before the run and was removed; `since`: start of the run by the file system's
     clock (`sandbox.file_clock`): older files do not come from this run.
     """
     try:
@@ -177,7 +177,7 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
 def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     found = [match[1] for match in re.finditer(metric.name, stdout)]
     if not found:
-        raise MetricNotFound(f"no printed text matches {metric.name!r}")
+        raise MetricNotFound(f"no printed line matches {metric.name!r}")
     return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
@@ -245,7 +245,7 @@ MetricRow = Mapping[str, object]
 
 
 def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
-    """Return the metric of the last row that has one, or of the row that another column selects (in a tie, the
+    """Return the metric of the last row that has one, or of the row that another column selects (in case of a tie, the
     first).
     """
     best: object = None

@@ -47,7 +47,7 @@ def _read_modified_time(folder: Path, name: str) -> float:
 
 
 def _iterate_matches(folder: Path, pattern: str) -> Iterator[str]:
-    """Yield the regular files below a folder that match a pattern, up to a limit; links are not followed."""
+    """Yield the regular files under a folder that match a pattern, up to a limit; links are not followed."""
     regex = _glob_to_regex(pattern)
     paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
     for path in islice(paths, _MAX_ENTRIES):
@@ -57,7 +57,7 @@ def _iterate_matches(folder: Path, pattern: str) -> Iterator[str]:
 
 
 def _glob_to_regex(pattern: str) -> re.Pattern[str]:
-    """Convert a pattern: `*` matches anything but a slash, `**/` any folders."""
+    """Convert a pattern: `*` matches anything except a slash, `**/` any folders."""
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)
     return re.compile("".join(words.get(part) or re.escape(part) for part in parts))

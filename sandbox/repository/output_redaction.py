@@ -1,4 +1,4 @@
-"""Redact lines of a command's output that reveal test results, while selection could still use them.
+"""Redact lines of a command's output that reveal test results while selection could still use them.
 
 The redacted lines are those that match the expression of a `stdout:` metric or a user's pattern; lines with the
 metric's key and a number; lines that print the value itself to at least three digits, in any notation: over a progress
@@ -44,7 +44,7 @@ class OutputRedactor:
         return cls(tuple(found))
 
     def with_values(self, *values: float | None) -> OutputRedactor:
-        """Return a redactor that also finds these values."""
+        """Return a redactor that finds these values as well."""
         return OutputRedactor(self.patterns, (*self.values, *(value for value in values if value is not None)))
 
     def redact(self, text: str) -> str:
@@ -124,7 +124,7 @@ def _normalize_line(line: str) -> str:
 
 def _render_overwritten(pieces: Iterable[str]) -> str:
     """Return the line that a terminal shows after pieces were printed over each other, from the first column or
-    with backspaces.
+    after backspaces.
     """
     cells: list[str] = []
     for piece in pieces:

@@ -1,9 +1,9 @@
 """Score the predictions of a repository's command on labels that it cannot see.
 
 The labels are a table with a column `label` and optionally `id` and `split` (validation or test). Integers and words
-are classes, numbers with a decimal point are values. There is one prediction per row: a table with `prediction` or with
-one column per class, a JSON list, or an array (.npy) of one or two dimensions; matched by `id` if the labels have it,
-otherwise by order. The submission has the format of `lab.submit`, so scoring is the same.
+are classes, numbers with a decimal point are values. There is one prediction per row, in a table with `prediction` or
+one column per class, a JSON list, or an array (.npy) of one or two dimensions; rows are matched by `id` if the labels
+have it, otherwise by order. The submission has the format of `lab.submit`, so scoring is the same.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def read_truth(path: Path) -> TruthLabels:
     if odd := sorted(set(split) - set(SPLITS)):
         raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
     if "validation" not in split:
-        raise RepositoryError(f"--truth {path}: no row belongs to validation, which the search needs for selection")
+        raise RepositoryError(f"--truth {path}: there are no validation rows, which the search needs for selection")
     if len(set(ids)) != len(ids):
         raise RepositoryError(f"--truth {path}: an id occurs in two rows")
     if "" in labels:

@@ -53,7 +53,7 @@ class CalledFunction:
 
 @dataclass(frozen=True)
 class CallTrace:
-    """The trace of all processes of a run. It was written by repository code, so it is a hint but not evidence."""
+    """The trace of all processes of a run. It was written by repository code, so it is a hint and not evidence."""
 
     functions: dict[str, CalledFunction] = field(default_factory=dict[str, CalledFunction])
     """Keyed by `path:line`, the line of the function's first decorator or `def`."""

@@ -2,11 +2,11 @@
 
 Guarantees: nothing is written to the user's folder, and none of its programs runs (filters, hooks, fsmonitor, text
 conversions, credential helpers, `core.sshCommand`, lazy fetches, or programs of a submodule's configuration), because
-git never reads the configuration that names them. Only plain values that decide what counts as changed (line endings,
-modes) are copied from it; the ignore rules are also copied from the user's global configuration. Nothing outside the
-repository is read: a `.git` that is a link or does not refer back to this folder, and borrowed objects, are rejected.
-Limits: filters are not applied, so a file that a filter writes counts as changed; LFS files are compared with their
-pointers.
+git never reads the configuration that names them. Only plain values that determine what counts as changed (line
+endings, modes) are copied from it; ignore rules are copied from the user's global configuration as well. Nothing
+outside the repository is read: a `.git` that is a link or does not refer back to this folder, and borrowed objects, are
+rejected. Limits: filters are not applied, so a file that a filter writes counts as changed; LFS files are compared with
+their pointers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UserGitRepository:
 
     @property
     def url(self) -> str:
-        """The URL that its commits are fetched from."""
+        """The URL from which its commits are fetched."""
         return f"file://{quote(str(self.git_folder))}"
 
     def run_git(self, *arguments: str, stdin: str = "", **variables: str) -> str:
@@ -224,7 +224,7 @@ def _find_objects(repository: Path, common: Path) -> Path:
 
 
 def find_link(objects: Path) -> str:
-    """Return a link among the objects of a git directory, which git would follow; empty if there is none."""
+    """Return a link among the objects of a git directory that git would follow; empty if there is none."""
     paths = (os.path.join(place, name) for place, folders, names in os.walk(objects) for name in (*folders, *names))
     return next(filter(os.path.islink, paths), "")
 
@@ -267,7 +267,7 @@ def _copy_with_time(folder: Path, name: str, reader: Path) -> None:
 
 
 def _copy_settings(source: UserGitRepository, common: Path) -> None:
-    """Copy the settings that decide what counts as changed, and the user's ignore rules."""
+    """Copy the settings that determine what counts as changed, and the user's ignore rules."""
     home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
     folder = folder or (f"{home}/.config" if home else "")
     user_variables = {
@@ -290,8 +290,8 @@ def _copy_settings(source: UserGitRepository, common: Path) -> None:
 
 
 def read_config_values(config: str | None, pattern: str, *options: str, **variables: str) -> dict[str, str]:
-    """Return configuration values by key; None reads the user's global configuration. The last of repeated keys
-    wins."""
+    """Return configuration values by key; None reads the user's global configuration. If a key is repeated, the last
+    value wins."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
     with tempfile.TemporaryDirectory() as temporary, suppress(RepositoryError):  # also raised if nothing matches
         output = run_git(

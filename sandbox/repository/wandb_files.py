@@ -36,7 +36,7 @@ class WandbOfflineRun:
 
 
 def read_newest_run(folder: Path, location: str, since: float = 0.0) -> WandbOfflineRun:
-    """Read the newest run file in a folder and below. Nested keys are joined by dots.
+    """Read the newest run file in a folder and its subfolders. Nested keys are joined by dots.
 
     Raises `BadFile` for a file that is too large or not regular, `ValueError` for another format.
     """

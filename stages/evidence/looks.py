@@ -1,7 +1,7 @@
 """Look at the fresh seeds of the lock: score their sealed test predictions, and test the hypotheses on them.
 
-Test values reach no prompt of the search, which goes on beside the looks; they decide only whether further fresh seeds
-run.
+Test values appear in no prompt of the search, which continues during the looks; they only decide whether further fresh
+seeds run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ async def score_node(context: RunContext, node: Node) -> None:
 
 
 async def take_look(context: RunContext, look: int) -> None:
-    """Score the fresh seeds that a look reads, test the hypotheses on them, and record whether sampling goes on.
+    """Score the fresh seeds of a look, test the hypotheses on them, and record whether sampling continues.
 
-    The look is one event, and scoring before it is not repeated, so that a kill costs at most the scoring of one node.
+    The look is one event, and earlier scoring is not repeated, so a kill costs at most the scoring of one node.
     """
     state, lock = context.state, context.state.current_lock
     if lock is None or len(state.looks) > look:  # recorded before a kill
@@ -58,7 +58,7 @@ async def take_look(context: RunContext, look: int) -> None:
 
 
 def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
-    """Return why no look follows the one at index `look`, although it decided nothing, or None."""
+    """Return the reason why no look follows the one at index `look` although it decided nothing, or None."""
     lock, settings = context.state.current_lock, context.search
     assert lock is not None
     affordable = count_affordable_seeds(
@@ -72,7 +72,7 @@ def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
 
 
 def continue_sampling(context: RunContext) -> None:
-    """Record that sampling goes on if only a limit ended it and that limit is higher now."""
+    """Record that sampling continues if only a limit ended it and that limit has been raised."""
     last = context.state.looks[-1] if context.state.looks else None
     if last is None or not last.ends or last.conclusive or context.state.stages["ablation"].is_settled:
         return

@@ -269,8 +269,8 @@ def _compute_shared(changes: Sequence[NDArray[Any]], scale: float) -> tuple[floa
     """Return the variance over test examples that all runs share: of one quantity, or of two and their covariance.
 
     `changes` has the change of each quantity by run and draw, and `scale` makes sums of their squares variances. This
-    is the covariance between different runs: the variance of the mean over n runs, less the n-th part of what single
-    runs have of their own (the interaction of seeds and examples), which the spread over seeds contains.
+    is the covariance between different runs: the variance of the mean over n runs, less the n-th part of the variance
+    that is specific to single runs (the interaction of seeds and examples), which the spread over seeds contains.
     """
 
     def compute_covariance(a: NDArray[Any], b: NDArray[Any]) -> float:

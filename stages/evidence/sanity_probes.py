@@ -290,8 +290,8 @@ class _NodeProbes:
     ) -> JobOutcome:
         """Execute the node's code with some files changed; with `whole`, only the given files are used.
 
-        It runs for `cells`, or for renamed cells as given by `original_by_cell`. Raises `ProbeNotRunError`, also if the
-        code fails.
+        It runs for `cells`, or for renamed cells as given by `original_by_cell`. Raises `ProbeNotRunError`, including
+        when the code fails.
         """
         context, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
         if (why := self._find_obstacle()) is not None:
@@ -337,7 +337,7 @@ class _NodeProbes:
         return outcome
 
     def _find_obstacle(self) -> str | None:
-        """Return why no code can be executed; None if it can."""
+        """Return the reason why no code can be executed; None if it can be executed."""
         if self.context.state.limit_reason is not None:
             return self.context.state.limit_reason
         if self.context.plan.subjects:

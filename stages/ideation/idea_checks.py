@@ -203,7 +203,7 @@ def build_novelty(searches: Sequence[LiteratureSearch], works: Sequence[FoundPap
 def format_novelty(
     searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper], closest: Sequence[ClosestWork]
 ) -> str:
-    """Describe the novelty check in words, for the idea's file."""
+    """Describe the novelty check for the idea's file."""
     searches_text = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
     state = build_novelty(searches, works)
     if state == "unchecked":

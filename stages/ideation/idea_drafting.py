@@ -38,7 +38,7 @@ MIN_CLOSEST_WORKS = 3
 
 @dataclass(frozen=True)
 class IdeationTopic:
-    """The topic of an ideation and the resources that ideas have to fit."""
+    """The topic of an ideation and the resources that ideas must fit."""
 
     text: str
     means: AvailableResources

@@ -197,7 +197,7 @@ def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunCo
     differed.
 
     In `ticket` order only results that the decision may see are reused. One in `RECHECK_INTERVAL` keys is never reused,
-    nor is an execution whose artifacts were deleted (`record.retention`).
+    and neither is an execution whose artifacts were deleted (`record.retention`).
     """
     state = context.state
 
@@ -318,7 +318,7 @@ class NodeCells:
         """Return the outcome of the node, with the values of the executions used for its cells.
 
         Sealed results that concern several cells have their own index, as the executor wrote it. A node that tries
-        several settings of an arm has no values of its own; its values are stored with the cells.
+        several settings of an arm has no values itself; the values are stored with the cells.
         """
         if self._node.is_trial:
             cell_runs = (self.find_run(cell) for cell in self.keys)

@@ -1,8 +1,9 @@
 """Compute the effects of ablations between runs of the same seed, their verdicts and the rows of the report.
 
-An effect is positive if the component helps, regardless of the metric's direction. A failed run gives no pair, and
-never zero. Effects are assumed to be independent and roughly normal, like all intervals of `record.claims.estimates`.
-Source: Sources: AblateCell for the importance metrics; `docs/repositories.md` lists the others.
+An effect is positive if the component helps, regardless of the metric's direction. A failed run gives no pair; it is
+never counted as zero. Effects are assumed to be independent and roughly normal, like all intervals of
+`record.claims.estimates`. Source: AblateCell for the importance metrics; `docs/repositories.md` lists
+the others.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | 
 
 
 class CriticalParts(NamedTuple):
-    """Names by size of the effect, the largest first. A component that harms enough to be critical is in both
+    """Names in order of the effect's size, the largest first. A component that harms enough to be critical is in both
     groups.
     """
 
@@ -127,7 +128,7 @@ class EffectInterval:
 
     @property
     def verdict(self) -> PartClassification | None:
-        """`unknown` if there is too little data for a verdict; None if p decides."""
+        """`unknown` if there are too few data for a verdict; None if p decides."""
         return "unknown" if self.n < MIN_REPLICATES or self.p is None else None
 
 
@@ -141,8 +142,8 @@ def compute_paired_interval(effects: Iterable[float | None]) -> EffectInterval:
 def compute_unpaired_interval(
     direction: MetricDirection, baseline: Iterable[float | None], ablated: Iterable[float | None]
 ) -> EffectInterval:
-    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` is
-    that of one difference.
+    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` the
+    standard deviation of one difference.
 
     Source: Welch 1947, with Satterthwaite's degrees of freedom.
     """
@@ -257,7 +258,7 @@ def classify_patch_run(
 
 @dataclass(frozen=True)
 class PartMeasurements:
-    """A component's measurements on fresh seeds, or the reason for having none."""
+    """A component's measurements on fresh seeds, or the reason why there are none."""
 
     part: str
     mutation: str = ""

@@ -1,11 +1,11 @@
 """Ablate the components of a repository within a budget of runs.
 
-First every component is ablated once. Then runs go to the border between the most important components and the rest,
-components that may mask each other are ablated together, and findings are confirmed on fresh seeds.
+First every component is ablated once. Then runs are spent on the border between the most important components and the
+rest, components that may mask each other are ablated together, and findings are confirmed on fresh seeds.
 
-Each mutation of a component has its own tree and command words and is tried at one seed. If it fails, changes nothing
-that runs, or leaves nothing of the model, the next mutation is tried. A component that no mutation ablates is `not
-measured`, never 0. A component without which the program cannot run, or that produces the data against which
+Each mutation of a component has its own tree and command words and is tried at one seed. If it fails, has no
+effect on the run, or removes the whole model, the next mutation is tried. A component that no mutation can ablate is
+`not measured`, never 0. A component without which the program cannot run, or that produces the data against which
 predictions are scored, is reported but not ranked. Source: AblateCell, ablation phase; the policy is
 `search.ablation_bandit`.
 """
@@ -112,8 +112,8 @@ class _PartState:
 
     @property
     def is_loss(self) -> bool:
-        """Whether the component is the only loss term that makes the model learn; it counts as plumbing, like the whole
-        loss.
+        """Whether the component is the only loss term that makes the model learn; it then counts as plumbing, like the
+        whole loss.
         """
         return self.gate in ("at the floor", "breaks the program") and self.part.why == LOSS_TERM
 
@@ -125,7 +125,7 @@ class _PartState:
 
 @dataclass
 class RepositoryAblation:
-    """The ablation study of a repository whose baseline runs."""
+    """The ablation study of a repository whose baseline works."""
 
     runs: CommandRunner
     setup: CommandSetup
@@ -207,7 +207,7 @@ class RepositoryAblation:
         await _gather([self._measure_part(self._part_states[name]) for name in order])
 
     async def _measure_part(self, one: _PartState) -> None:
-        """Ablate a component with the first mutation that works; if all leave nothing of the model, use the one with
+        """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
         the smallest loss.
 
         If no rule-based mutation works, ask a model for a patch.
@@ -293,7 +293,7 @@ class RepositoryAblation:
         return self._record_gate(name, way, tree, gate), effect
 
     async def _find_floor(self) -> float | None:
-        """Return the metric when nothing of the model is left, measured on first use; None if it cannot be measured."""
+        """Return the metric with the whole model removed, measured on first use; None if it cannot be measured."""
         if self._floor_task is None:
             self._floor_task = asyncio.create_task(self._run_floors())
         return await self._floor_task
@@ -517,7 +517,7 @@ class RepositoryAblation:
         )
 
     def _select_spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Select further components for fresh seeds by their measured effects, while the budget lasts."""
+        """Select further components for fresh seeds by their measured effects, as long as the budget allows."""
         others = [
             one
             for one in rank_arms([one.arm for one in self._part_states.values() if one.is_ranked])
@@ -639,7 +639,7 @@ class RepositoryAblation:
         parts: Sequence[str],
         setup: CommandSetup | None = None,
     ) -> CommandRun | None:
-        """Return a run, from the log or newly made; None if the budget is used up. `setup` overrides the study's
+        """Return a run, from the log or newly executed; None if the budget is used up. `setup` overrides the study's
         setup."""
         setup = replace(setup or (self.setup if purpose == "confirm" else self._search_setup), tree=tree)
         found = self.runs.code_state.parts

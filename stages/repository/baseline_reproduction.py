@@ -1,7 +1,7 @@
 """Reproduce a repository's result: its command, the repairs it needs to run today, and its baseline.
 
-Guarantees: a repair after which the same failure remains is reverted; each repair is recorded with its reason; none
-changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs,
+Guarantees: a repair is reverted if the same failure remains; each repair is recorded with its reason; no
+repair changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs, and
 `MAX_REPAIRS_PER_SIGNATURE` per failure.
 Source: AblateCell, reproduction phase.
 """
@@ -207,7 +207,7 @@ class RepositoryReproduction:
 
 
 def keeps_program(repair: RepositoryRepair, found_command: CommandFound | None, texts: Mapping[str, str]) -> bool:
-    """Return whether a repair keeps the program that the user named, if the user named one."""
+    """Return whether a repair keeps the program named by the user, if there is one."""
     return (
         repair.kind != "argv"
         or found_command is None
@@ -220,7 +220,7 @@ def choose_command(
     texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str, *, direction: str, scale: float
 ) -> CommandFound | None:
     """Choose the command to run: the user's, or the first that the repository's code supports. None if a model must
-    choose because no such command or no metric was found.
+    choose because no such command, or no metric, was found.
     """
     if not metric:
         return None

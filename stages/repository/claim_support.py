@@ -1,6 +1,7 @@
-"""Check whether measurements support a conclusion: every number found or derivable, every direction as recorded.
+"""Check whether measurements support a conclusion: every number must be found or derivable, every direction as
+recorded.
 
-This separates a conclusion that follows from the numbers from one that is right by chance.
+This distinguishes a conclusion that follows from the numbers from one that is right by chance.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ArmComparison(NamedTuple):
 
 
 def parse_interval(text: str) -> tuple[float, float, bool]:
-    """Return the bounds of a printed number, i.e. plus and minus half a unit of its last place, and whether it is a
+    """Return the bounds of a printed number (plus and minus half a unit of its last place), and whether it is a
     percentage.
     """
     bare = text.strip().replace("−", "-")
@@ -60,7 +61,7 @@ def parse_interval(text: str) -> tuple[float, float, bool]:
 
 
 def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
-    """Return whether a number was measured, follows from two measured numbers, or neither."""
+    """Return whether a number was measured, follows from two measured numbers, or neither of these."""
     low, high, percent = parse_interval(text)
 
     def there(*values: float) -> bool:
@@ -80,7 +81,7 @@ def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
 
 
 def matches_statistic(text: str, statistic: str, values: Sequence[float], against: Sequence[float] = ()) -> bool:
-    """Return whether a printed number is the named statistic of an arm's values, compared with those of `against`."""
+    """Return whether a printed number equals the named statistic of an arm's values, relative to those of `against`."""
     if not values or (statistic in ("difference", "ratio", "percent") and not against):
         return False
     low, high, percent = parse_interval(text)
@@ -130,7 +131,7 @@ def is_supported(
 
 
 def list_stated_results(text: str, question_text: str, counts: Iterable[int] = ()) -> list[str]:
-    """Return the numbers of a conclusion that need a measurement: neither numbers of the question nor counts of seeds
+    """Return the numbers of a conclusion that need a measurement: not numbers of the question or counts of seeds
     or arms."""
     given, whole = set(find_numbers(question_text)), {str(one) for one in counts}
     return [one for one in find_numbers(text) if one not in given and one not in whole]

@@ -52,7 +52,7 @@ def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
 
 
 def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
-    """Return which added words a command does not accept; empty if it accepts all, or if that is uncertain."""
+    """Return the added words that a command does not accept; empty if it accepts all, or if that is uncertain."""
     if find_hydra_config(code) is not None:
         own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
         known = list_override_names(code.texts, code)
@@ -80,7 +80,7 @@ def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex
 
 
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
-    """Return whether, according to the code, words of the form `key=value` may reach the configuration."""
+    """Return whether the code may pass words of the form `key=value` to the configuration."""
     return (
         find_hydra_config(code) is not None
         or not _list_closed_options(argv, code)

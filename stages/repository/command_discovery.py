@@ -65,7 +65,7 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
 
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return words that set the seed of a command that sets none; empty if that is impossible."""
+    """Return words that set the seed of a command without one; empty if that is impossible."""
     path = find_script(argv, code.texts)
     for option in find_options(code):
         if _SEED_NAME.search(option.dest) and path is not None and _reaches(option, path, argv, code):
@@ -77,9 +77,9 @@ def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
-    """Return the command with `{seed}` in place of its seed, or added if it accepts one.
+    """Return the command with `{seed}` in place of its seed; if it has no seed but accepts one, `{seed}` is added.
 
-    With Hydra, the command writes to `{out}` instead of a folder named after the time.
+    With Hydra, the command is made to write to `{out}` instead of a folder named after the time.
     """
     words = list(argv)
     if find_hydra_config(code) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
@@ -125,7 +125,7 @@ def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
 
 
 def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
-    """Return why the script's parser rejects a command line; empty if it does not, or has no options."""
+    """Return the reason why the script's parser rejects a command line; empty if it accepts it or has no options."""
     path = find_script(argv, code.texts)
     known = {
         flag for one in find_options(code) for flag in one.flags if path is not None and _reaches(one, path, argv, code)

@@ -1,5 +1,5 @@
-"""Run a repository's command; each run is identified by its files, words, environment, data, device and seed, and made
-once."""
+"""Run a repository's command; each run is identified by its files, words, environment, data, device and seed, and
+executed once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CommandSetup:
 
 @dataclass
 class CommandRunner:
-    """Makes and records runs; a recorded run is not repeated."""
+    """Executes and records runs; a recorded run is not repeated."""
 
     recorder: EventLog
     executor: CommandExecutor
@@ -107,7 +107,7 @@ class CommandRunner:
     def find_run(
         self, setup: CommandSetup, seed: int, *, words: Sequence[str] = (), repeat: int = 0
     ) -> CommandRun | None:
-        """Return a run from the record; None if it was not made."""
+        """Return a run from the record; None if it was not executed."""
         seed, repeat = _split_seed(setup.command, seed, repeat)
         argv = build_command_line(setup.command, seed, words)
         known = self.code_state.runs.get(self.compute_key(setup, argv, seed, repeat))
@@ -124,7 +124,7 @@ class CommandRunner:
         repeat: int = 0,
         traced: bool = False,
     ) -> CommandRun:
-        """Return the run, from the record or newly made. If the program takes no seed, `seed` counts repetitions.
+        """Return the run, from the record or newly executed. If the program takes no seed, `seed` counts repetitions.
 
         Raises `ExecutorError`.
         """
@@ -207,7 +207,7 @@ class CommandRunner:
 
 
 def read_failure(run: CommandRun) -> Failure | None:
-    """Return why a run gave no value."""
+    """Return the reason why a run gave no value."""
     return run.failure if run.value is None else None
 
 

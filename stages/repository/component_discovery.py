@@ -7,11 +7,11 @@ Joined values are zeroed before they are dropped, since other code depends on th
 the shape of its argument returns that argument before it returns zeros, which would leave nothing of the model, unless
 the result is added to something.
 
-Functions that all data pass through are plumbing; functions that affect neither predictions nor the loss are decoys.
+Functions that all data pass through are plumbing; functions that do not affect predictions or the loss are decoys.
 Both are listed with reasons and never ablated. No model is needed; names decide only if the use of a value does not.
 Limits: compiled code, generators and processes other than the traced ones are not covered. Meaning is not covered
-either: the rules may select a function that nobody would ablate. Source: AblateCell, component inventory (built there
-with a model).
+either: the rules may select a function that nobody would ablate. Source: AblateCell, component inventory (built
+by a model there).
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ class _ComponentFinder:
         return [name for every in names for name in every] if len(names) > 1 else []
 
     def _list_calls(self, node: ast.expr) -> set[str]:
-        """Return the names of called functions; for an instance, also those of its class."""
+        """Return the names of called functions; for an instance, include those of its class."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
         return {
             name
@@ -570,7 +570,7 @@ class _ComponentFinder:
         return "loads the data" if calls & _LOADING_CALLS else ""
 
     def _find_decoys(self) -> set[str]:
-        """Return the keys of functions that affect neither predictions nor the loss: their results are unused and
+        """Return the keys of functions that do not affect predictions or the loss: their results are unused and
         they change no outside state, or their names indicate logging.
         """
         used = self._list_used_names()
@@ -801,6 +801,6 @@ def _is_prefix(word: str, other: str) -> bool:
 
 
 def _make_unique(found: Sequence[_ComponentCandidate]) -> list[str]:
-    """Return unique names, with the file where two are equal."""
+    """Return unique names; equal names get the file added."""
     count = Counter(one.name for one in found)
     return [one.name if count[one.name] == 1 else f"{one.path}:{one.symbol}" for one in found]

@@ -1,7 +1,7 @@
-"""Recognize why a program stops by its output, and propose known fixes without a model.
+"""Recognize from its output why a program stops, and propose known fixes without a model.
 
 A fix changes the import path, names that Python or NumPy removed, or command words that the parser rejects. It never
-changes a metric, a split, a seed or a hyperparameter, and swallows no exception.
+changes a metric, a split, a seed or a hyperparameter, and never swallows an exception.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ MAX_TURNS = 2
 
 @dataclass
 class ModelQueries:
-    """Asks models about one repository. Each question has its own number, so a resumed run repeats no question."""
+    """Asks models about one repository. Questions are numbered, so a resumed run does not repeat any."""
 
     models: Models
     recorder: EventLog
@@ -256,7 +256,7 @@ class ModelQueries:
 
 
 def explain_unreadable(expected: str) -> str:
-    """Return why an expected result is invalid; empty if it is valid or missing."""
+    """Return the reason why an expected result is invalid; empty if it is valid or missing."""
     try:
         if expected:
             parse_expected(expected)
@@ -295,7 +295,7 @@ def find_named_places(output: str, texts: Mapping[str, str]) -> tuple[ShownFile,
 
 
 def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Mapping[str, str]) -> str:
-    """Return why a repair is not allowed; empty if it is."""
+    """Return the reason why a repair is not allowed; empty if it is allowed."""
     if repair.kind == "pythonpath":
         return "" if repair.env.get("PYTHONPATH") else "env must set PYTHONPATH"
     if repair.kind == "argv":
@@ -318,7 +318,7 @@ def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Ma
 def check_scope(
     mutation: RepositoryMutation, part: RepositoryPart, command: RepositoryCommand, texts: Mapping[str, str]
 ) -> str:
-    """Return why a patch does more than remove a part; empty if it may be tried."""
+    """Return how a patch does more than remove a part; empty if the patch may be tried."""
     try:
         after = _apply_edits(mutation.edits, texts)
     except RepositoryError as error:
@@ -402,7 +402,7 @@ def _read_configuration(command: RepositoryCommand, texts: Mapping[str, str]) ->
 
 
 def _build_added_part(one: AddedPart, place: FunctionDefinition) -> RepositoryPart:
-    """Build a part without a rule-based mutation; a patch is requested for it."""
+    """Build a part without a rule-based mutation, for which a patch is requested."""
     return RepositoryPart(
         name=one.name,
         kind="one of several",

@@ -28,8 +28,8 @@ class PatchScope(NamedTuple):
 
 
 def check_patch_scope(before: str, after: str, target: str, metric_symbols: Collection[str] = ()) -> PatchScope:
-    """Check the patch of one file: the target, its callers and imports may change; code that computes the metric may
-    not.
+    """Check the patch of one file: it may change the target, its callers and imports, but not code that computes the
+    metric.
 
     `decoy`: the target affects no computed result. Raises `SyntaxError` for the patched file.
     """
@@ -49,7 +49,7 @@ def check_patch_scope(before: str, after: str, target: str, metric_symbols: Coll
 
 
 def find_tampering(path: str, before: str, after: str, metric_name: re.Pattern[str] = METRIC_NAME) -> str:
-    """Return why a change of a file is never allowed; empty if it may be allowed.
+    """Return the reason why a change of a file is never allowed; empty if it may be allowed.
 
     Code that computes a metric is recognized by the names in the unpatched file.
     """

@@ -52,7 +52,7 @@ own scores.
 
 
 class NothingLeftError(Exception):
-    """Raised when the author says that nothing is worth trying, where that is allowed; the message is the reason."""
+    """Raised when the author says that nothing is worth trying, if that is allowed; the message is the reason."""
 
 
 def has_only_word_arms(plan: DataPlan, *roles: ArmRole) -> bool:
@@ -63,7 +63,7 @@ def has_only_word_arms(plan: DataPlan, *roles: ArmRole) -> bool:
 
 def build_search_settings(plan: DataPlan) -> dict[str, int]:
     """Return the search settings for a study of a repository, by key. If command words define all compared arms, one
-    program measures them and none is searched for. Reference models are never added."""
+    program measures them and no search is needed. Reference models are never added."""
     if not has_only_word_arms(plan, "method"):
         return {"search.ladder": False}
     searched = {"search.ladder": False, "search.num_drafts": 1, "search.preliminary.nodes": 2, "search.agenda.nodes": 1}
@@ -76,7 +76,7 @@ def build_search_settings(plan: DataPlan) -> dict[str, int]:
 async def write_patched_program(
     context: RunContext, decided: DecisionMade, client: ModelClient, code: RepositoryProgram
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:
-    """Return the program that measures arms as patched by a model, its files, and the arms added to those of the plan.
+    """Return the program that measures arms patched by a model, its files, and the arms added to those of the plan.
 
     Raises `NothingLeftError`, `ModelError`.
     """
@@ -221,9 +221,7 @@ class PatchBuilder:
         for arm in dict.fromkeys(required):
             made = arms.get(arm, ArmCode())
             if (other := seen.get((made.words, made.patch))) is not None:
-                raise SourceTreeError(
-                    f"arm {arm} is the same as {other}: it has neither command words nor a patch of its own"
-                )
+                raise SourceTreeError(f"arm {arm} is the same as {other}: it has no command words and no patch")
             seen[made.words, made.patch] = arm
 
 
@@ -264,7 +262,7 @@ async def show_studied_repository(context: RunContext) -> ShownRepository | None
 def show_repository(
     repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
-    """Build the view of the unmodified repository, `first_files` first; `metric` is its metric's name."""
+    """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
     context = build_context(
         repository.mirror.read_texts(repository.code.tree), repository.code.command.argv, first_files
     )

@@ -1,6 +1,6 @@
 """Answer a research question with an experiment on a repository: design it, run it and conclude from its results.
 
-The design is recorded before any file changes. A failed attempt is repaired, a limited number of times. The program
+The design is recorded before any file changes. A failed attempt is repaired a limited number of times. The program
 reads the results after the script has exited, and checks the numbers and directions of the conclusion against them.
 Every model call and every run is logged, so a killed process repeats neither when it resumes.
 """
@@ -88,7 +88,7 @@ class QuestionStudy:
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def answer(self) -> dict[str, str]:
-        """Work until there is a conclusion, or a reason why there is none, and log it. Return the files of the last
+        """Continue until there is a conclusion, or a reason why there is none, and log it. Return the files of the last
         attempt, the script included.
 
         Raises `ModelError`, `ExecutorError`."""
@@ -267,7 +267,7 @@ class QuestionStudy:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def _compute_seconds_left(self, number: int) -> float:
-        """Return the seconds that all earlier attempts leave for an attempt. The result does not depend on when it
+        """Return the seconds that earlier attempts have left for an attempt. The result does not depend on when it
         is called.
         """
         spent = (one.seconds for at, one in self.log.state.repository_state.question_runs.items() if at < number)
@@ -381,7 +381,7 @@ def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> 
 
 
 def find_result_fault(results: Any, design: ExperimentDesign) -> str:
-    """Return why results cannot be used; empty if every arm has all its values."""
+    """Return the reason why results cannot be used; empty if every arm has all its values."""
     if not isinstance(results, dict):
         return f"the script left no {RESULTS_FILE} in the required format"
     lacking = [

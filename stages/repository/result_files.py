@@ -1,4 +1,4 @@
-"""Read the result files of a run: values by name, and how two arms compare on a metric.
+"""Read the result files of a run (values by name), and compare two arms on a metric.
 
 Result files are JSON or CSV files written by the run. A mapping from names to numbers, or to lists of numbers, is read
 as arms; lists of equal length are paired. Two arms differ if the 95% interval of their differences excludes zero.

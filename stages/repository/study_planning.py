@@ -104,7 +104,7 @@ class RepositoryPlanning:
 
 
 def _find_planner_faults(plan: DataPlan, *, scored: bool) -> Iterator[str]:
-    """Yield faults that are allowed in a user's plan but not in a planner's."""
+    """Yield faults that are allowed in a user's plan but not in one by the planner."""
     if len(plan.metrics) > 1 and not scored:
         yield f"the repository gives one number per run: remove {', '.join(one.name for one in plan.metrics[1:])}"
     yield from (

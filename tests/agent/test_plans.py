@@ -71,7 +71,7 @@ def test_a_plan_that_a_dry_run_reviewed_is_not_reviewed_again(place: Path, capsy
     assert "this dry run made 1 model call" in capsys.readouterr().out
     Path("plan.review.json").write_text("{}")
     assert main([*command, "--plan", "plan.yaml"]) == 2
-    assert "plan.review.json is not a review: delete it" in capsys.readouterr().err
+    assert "plan.review.json is not a valid review: delete it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

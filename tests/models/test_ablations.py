@@ -38,7 +38,9 @@ def test_a_node_is_told_its_planned_ablation_and_to_make_no_other_change() -> No
         update={"stage": "ablation", "kind": "ablate", "item": ABLATION.item_text, "ablation": ABLATION}
     )
     user = " ".join(render(roles.CODE, ablate).user.split())
-    assert "own words: - replace: the warm-up of the penalty - replacement: the full penalty at once" in user
+    assert (
+        "describes it as follows: - replace: the warm-up of the penalty - replacement: the full penalty at once" in user
+    )
     assert "Its arm is `sudden-penalty`." in user and "`sudden-penalty@n50` and so on" in user
     assert "Make this change and no other" in user and "without-<part>" not in user
     assert "rank the remaining parts" not in user

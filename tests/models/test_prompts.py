@@ -81,7 +81,7 @@ from tests.models.snapshot import assert_snapshot
 from tests.programs import program_files
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
-    ("preliminary", "draft", "plain version that reliably runs"),
+    ("preliminary", "draft", "plain version that runs reliably and measures exactly"),
     ("preliminary", "debug", "smallest change that removes the cause"),
     ("agenda", "improve", "Improve the node above"),
     ("ablation", "ablate", "`without-<part>@n50`"),
@@ -228,7 +228,7 @@ def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     user, system = render(roles.CODE, main).user, render(roles.CODE, main).system
     assert "Datasets: `digits`; the others of the plan are not part of this stage." in user
     assert "conditions: `plain@n50`, `plain@n500`, `margin@n500`\n" in user
-    assert "(nobody measures these): margin@n50 (too few for margins)\n" in system
+    assert "(never measured): margin@n50 (too few for margins)\n" in system
     assert "wine" not in user.split("# The node to start")[0]
     ablation = RequiredMeasurements(datasets=("digits", "wine"), levels=("n50", "n500"))
     user = render(roles.CODE, CODE.model_copy(update={"duty": ablation})).user
@@ -259,7 +259,7 @@ def test_the_lab_reference_stands_in_the_prompt_as_it_is() -> None:
 
 def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
     system = render(roles.CODE, CODE).system
-    every = next(line for line in system.splitlines() if line.startswith("Conditions that every experiment"))
+    every = next(line for line in system.splitlines() if line.startswith("Conditions measured by every experiment"))
     assert "margin@n500" in every and "no-warmup" not in every
     assert "no code for these arms): `no-warmup@n50`, `no-warmup@n500`" in system
     plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2], "hypotheses": ()})

@@ -50,7 +50,7 @@ def test_roles_that_see_the_same_begin_alike(roles: tuple[str, ...], last: str) 
 
 
 def test_all_parts_in_a_study_begin_with_the_same_rules() -> None:
-    assert "they do not override these rules" in common([whole(role) for role in (*STUDY, *DRAWN)])
+    assert "even these do not override the rules here" in common([whole(role) for role in (*STUDY, *DRAWN)])
 
 
 @pytest.mark.parametrize("role", [*STUDY, *DRAWN])

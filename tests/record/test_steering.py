@@ -224,7 +224,7 @@ def test_asking_for_the_same_twice_is_refused() -> None:
 def test_without_a_process_only_notes_and_marks_are_kept(verb: str) -> None:
     state = state_of()
     command = CommandReceived.model_validate({"verb": verb, "target": "n0001", "text": "r"})
-    assert "no process works on the run" in str(find_refusal(state, command, is_running=False))
+    assert "no process is working on the run" in str(find_refusal(state, command, is_running=False))
     assert find_refusal(state, CommandReceived(verb="note", text="r"), is_running=False) is None
     assert find_refusal(state, CommandReceived(verb="mark", target=good_of(state), text="r"), is_running=False) is None
 

@@ -444,7 +444,7 @@ def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: 
     two = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     assert one.parent is not None and two.parent is not None
     assert not one.parent.seedless and two.parent.seedless == said
-    assert ("does not depend on `lab.seed`" in render(CODE, two).user) == said
+    assert ("measurements do not depend on `lab.seed`" in render(CODE, two).user) == said
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------

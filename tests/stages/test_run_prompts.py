@@ -265,7 +265,10 @@ async def test_figures_may_show_validation_of_the_run_and_an_aggregate_of_each_r
     of_all = json.loads(read[f"{together}/plots1"])
     assert {(row["node"], row["seed"]) for row in of_all} == {(runs[0], 1), (runs[1], 2)}
     said = world.prompt("plot")
-    assert re.search("- loss.png: [^-]*Mark chance", said) and "from `scores.json`, which has every run's" in said
+    assert (
+        re.search("- loss.png: [^-]*Mark chance", said)
+        and "from `scores.json`, which has the scores of every run" in said
+    )
     assert "NaN" in said and "chance line" in said
 
 
@@ -375,7 +378,7 @@ async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_pa
     said = world.prompt("code")
     assert " ".join(f"replacement: {PAIR[0].replacement}".split()) in said
     assert PAIR[1].summary in said
-    assert "`lab.seed + 505`" in said and "Written by others" in said
+    assert "`lab.seed + 505`" in said and "Written by other authors" in said
     assert PAIR[0].summary in world.prompt("feedback"), "the judge holds it against the whole plan"
     await world.make("ablate", stage="ablation", item=PAIR[1].item_text)
     assert f"{first} LEARNING_RATE=0.0000: digits o-adam 0.625" in world.prompt("feedback")

@@ -22,7 +22,9 @@ MOST_VALUES, MOST_CELLS = 20_000, 200
 
 @dataclass(frozen=True)
 class Rule:
-    """How a cell is computed from values; `field` is the part of their names that is not a label of the cell."""
+    """The rule by which a cell is computed from values; `field` is the part of their names that is not a label of the
+    cell.
+    """
 
     file: str
     field: Words
@@ -42,7 +44,7 @@ class NamedValues:
 
 @dataclass(frozen=True)
 class AlignedCell:
-    """A table cell with the words of its labels; `others` are those of the other rows and columns."""
+    """A table cell with the words of its labels; `others` are the label words of the other rows and columns."""
 
     verdict: NumberVerdict
     row: Words
@@ -55,7 +57,7 @@ class AlignedCell:
 
 
 def of_alignment(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Yield cells whose values give another number by the rule that fits the other cells."""
+    """Yield cells whose values give another number under the rule that fits the other cells."""
     every = sources(series)
     tables: dict[int, list[NumberVerdict]] = defaultdict(list)
     for one in verdicts:
@@ -180,7 +182,7 @@ def _label(row: int, one: NumberVerdict) -> str:
 
 
 def _values(entry: AlignedCell, every: Sequence[NamedValues]) -> Iterator[tuple[Rule, list[float]]]:
-    """Yield what each rule computes from the values with the labels of a cell."""
+    """Yield the result of each rule for the values that have the labels of a cell."""
     kinds: dict[str, list[NamedValues]] = defaultdict(list)
     for one in every:
         kinds[one.kind].append(one)

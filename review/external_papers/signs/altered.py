@@ -1,4 +1,4 @@
-"""Find code that alters computed scores: they are clamped, copied, sorted, or measured on other rows than stated."""
+"""Find code that alters computed scores: clamps, copies or sorts them, or measures them on other rows than stated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREDICTED = re.compile(r"^(?:y_?)?(?:hat|pred\w*)$|^predictions?$|^preds$", re.
 
 
 def altered(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
-    """Yield all such signs; tests are skipped."""
+    """Yield all signs of this kind; tests are skipped."""
     for script in scripts:
         if script.tree is None or script.is_test:
             continue

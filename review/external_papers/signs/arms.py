@@ -11,7 +11,7 @@ from labwright.review.external_papers.signs.sign import CONCLUSIVE, Kind, Sign
 
 
 def for_one_arm(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """Yield changes to the scores of only one arm, in one scope."""
+    """Yield changes in one scope to the scores of only one arm."""
     yield from _changed(own, script)
     yield from _rounded(own, script)
 

@@ -152,7 +152,7 @@ _HELD = re.compile(
 
 
 def _test_set(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find a claimed test set size that occurs nowhere, while code, log or results have another."""
+    """Find a claimed test set size that occurs nowhere although code, log or results have another size."""
     sizes = {int(one) for one in _HELD.findall(evidence.everything) if int(one) > 1}
     for sentence in sentences:
         said = {count(next(filter(None, match))) for match in _TEST.findall(sentence)}

@@ -32,7 +32,7 @@ _NO_SCORE = re.compile(
 
 
 def of_directions(passages: Sequence[PaperPassage]) -> Iterator[Sign]:
-    """Find claims that one table row is better than another, if every score says the opposite."""
+    """Find claims that one table row is better than another although every score says the opposite."""
     tables = [_rows(passage) for passage in passages if passage.cells]
     for passage in passages:
         if passage.role not in ("abstract", "results") or not re.search(

@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def of_evaluations(scripts: Sequence[AuditedScript]) -> Iterator[Sign]:
-    """Yield all such signs; tests are skipped."""
+    """Yield all signs of this kind; tests are skipped."""
     read = [one for one in scripts if one.tree is not None and not one.is_test]
     functions = {
         one.name: one
@@ -91,7 +91,7 @@ def _is_value(node: ast.expr) -> bool:
 
 
 def _is_predicted(truth: str, own: Sequence[ast.AST]) -> bool:
-    """Return whether the compared value is itself a prediction, so that a target that mixes it in is not a leak."""
+    """Return whether the compared value is itself a prediction; a target that mixes it in is then not a leak."""
     return any(
         isinstance(one, ast.Assign)
         and ast.unparse(one.targets[0]) == truth
@@ -183,7 +183,7 @@ def _passes(function: Function, script: AuditedScript) -> Iterator[Sign]:
 
 
 def _drawn_among(own: Sequence[ast.AST], script: AuditedScript) -> Iterator[Sign]:
-    """Find records that are drawn around others of the same list and added to them."""
+    """Find random records that are drawn around existing records and added to the same list."""
     bound: dict[str, str] = {}
     for one in own:
         if isinstance(one, ast.Assign):

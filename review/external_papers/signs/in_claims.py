@@ -76,7 +76,7 @@ _ON_GPU = re.compile(
 
 
 def _hardware(sentences: Sequence[str], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find claimed accelerators that no library of the code can use."""
+    """Find claimed accelerators that none of the code's libraries can use."""
     said = next((one for one in sentences if _GPU.search(one) and not _FUTURE.search(one)), None)
     if said is not None and not _ON_GPU.search(f"{evidence.code}\n{evidence.logs}"):
         yield _sign("hardware", "nothing in code or log can use one", said, CONCLUSIVE)

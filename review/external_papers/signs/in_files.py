@@ -27,7 +27,9 @@ LEAST = 3
 
 
 def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator[Sign]:
-    """Find files, or parts of a file, with identical precise numbers; `said` is the paper, which may disclose it."""
+    """Find files, or parts of a file, with identical precise numbers; `said` is the text of the paper, which may
+    disclose it.
+    """
     files: dict[str, list[float]] = defaultdict(list)
     parts: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
@@ -51,7 +53,7 @@ def of_files(series: Sequence[ValueSeries], logs: str, *, said: str) -> Iterator
 
 
 def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
-    """Find files of several seeds with identical numbers, if the log has fewer seeds."""
+    """Find files of several seeds with identical numbers, if the log shows fewer seeds."""
     named = [name for name in files if re.search(r"seed\D?\d|run\D?\d", name, re.I) and len(files[name]) >= LEAST]
     same = [name for name in named if files[name] == files[named[0]]]
     ran = set(re.findall(r"\b(?:seed|run)\W{0,4}(\d+)", logs, re.I))
@@ -85,7 +87,7 @@ def _keys(one: ValueSeries) -> Iterator[tuple[str, str]]:
 
 
 def of_names(series: Sequence[ValueSeries], evidence: ClaimEvidence) -> Iterator[Sign]:
-    """Find arms or datasets in the results that no code names, although it names others of the same kind."""
+    """Find arms or datasets in the results that no code names, although the code names others of the same kind."""
     code = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}")
     words = extract_words(evidence.code)
     for kind, names in _siblings(series).items():
@@ -98,7 +100,7 @@ def of_names(series: Sequence[ValueSeries], evidence: ClaimEvidence) -> Iterator
 
 
 def _siblings(series: Sequence[ValueSeries]) -> dict[str, set[str]]:
-    """Return names that occur at the same place in files of one kind: in file names, keys or row labels."""
+    """Return names that occur in the same position in files of one kind: in file names, keys or row labels."""
     found: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for one in series:
         if one.from_prose or one.file.endswith((".log", ".txt", ".out")):

@@ -37,7 +37,7 @@ _NUMBERED = re.compile(r"[A-Za-z]{3}.*\d\.\d{2}|\d\.\d{2}.*[A-Za-z]{3}")
 
 
 def of_logs(found: PaperProvenance, *, said: str) -> Iterator[Sign]:
-    """Yield all signs in the logs; what the paper (`said`) discloses is not a sign."""
+    """Yield all signs in the logs, except what the paper (`said`) discloses."""
     yield from _emptiness(found.logs)
     for log in found.logs:
         yield from _elisions(log)
@@ -143,7 +143,7 @@ def _of_plots(log: Log, end: LogLine) -> bool:
 
 
 def _summaries(found: PaperProvenance) -> Iterator[Sign]:
-    """Find a log without timestamps that has scores, next to timestamped ones that have none."""
+    """Find a log without timestamps that has scores, next to timestamped logs without scores."""
     stamped = [log for log in found.logs if len(log.stamped_lines) >= 5]
     if not stamped or any(_scores(log) for log in stamped):
         return

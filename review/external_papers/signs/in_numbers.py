@@ -1,4 +1,4 @@
-"""Find numbers of a table that no result file gives, or that code types."""
+"""Find numbers of a table that are in no result file or typed in code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_numbers(
     sentences: Sequence[str],
     series: Sequence[ValueSeries],
 ) -> Iterator[Sign]:
-    """Yield all such signs; `sentences` are those of the paper."""
+    """Yield all signs of this kind; `sentences` are the sentences of the paper."""
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[NumberVerdict]] = defaultdict(list)
     for one in verdicts:
@@ -72,7 +72,7 @@ def of_numbers(
 
 
 def _of_text(verdicts: Sequence[NumberVerdict], series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Find sentences on scores with half of their numbers in no result file."""
+    """Find sentences about scores in which half of the numbers are in no result file."""
     prose = [
         one
         for one in verdicts

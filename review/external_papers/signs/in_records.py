@@ -29,7 +29,7 @@ class ResultRecord:
 
 
 def of_records(series: Sequence[ValueSeries], sizes: Collection[int]) -> Iterator[Sign]:
-    """Yield all such signs; `sizes` are numbers that may be the size of a test set."""
+    """Yield all signs of this kind; `sizes` are numbers that may be the size of a test set."""
     kinds: dict[str, list[ResultRecord]] = defaultdict(list)
     for one in records(series):
         kinds[one.kind].append(one)
@@ -98,7 +98,7 @@ _NUMBER = re.compile(r"(?:^|_)(?:seed|run|fold|trial|rep|split|index|id|i|k)$", 
 
 
 def _repeated(inside: Sequence[ResultRecord]) -> Iterator[Sign]:
-    """Find two runs with different seeds and identical measurements, if this is too rare for chance."""
+    """Find two runs with different seeds and identical measurements, if this is too unlikely by chance."""
     for own in _runs(inside):
         if len(own) < 4:
             continue
@@ -203,7 +203,7 @@ _SHARE = re.compile(r"^(?:test_?)?(?:acc|accuracy|error_rate|success_rate|hit_ra
 
 
 def _shares(inside: Sequence[ResultRecord], sizes: Collection[int]) -> Iterator[Sign]:
-    """Find shares of one quantity that are counts of the test set for all arms but one."""
+    """Find shares of one quantity that are fractions of the test set size for all arms but one."""
     for field in inside[0].values:
         values = [(one, one.values[field]) for one in inside if 0 < one.values[field] < 1]
         if not _SHARE.search(field) or len(values) < 6:

@@ -34,7 +34,7 @@ def of_repeats(
 
 
 def _summaries(series: Sequence[ValueSeries]) -> Iterator[Sign]:
-    """Find means outside the range of their values, and deviations larger than it."""
+    """Find means outside the range of their values, and deviations larger than that range."""
     single = {(one.file, one.key): one for one in series if len(one.values) == 1}
     for one in series:
         match = _VALUES.search(one.key)
@@ -109,7 +109,7 @@ def _spreads(series: Sequence[ValueSeries], passages: Sequence[PaperPassage]) ->
 
 
 def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
-    """Return whether a deviation is more than twice that of the values, also if both are percentages of the mean."""
+    """Return whether a deviation is more than twice that of the values, even if both are percentages of the mean."""
     return spread > 2 * max(_sizes(values)[:2]) * (100 if max(values) <= 1 < mean else 1)
 
 

@@ -22,7 +22,7 @@ _UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def of_stamps(log: Log) -> Iterator[Sign]:
-    """Yield all such signs of one log."""
+    """Yield all signs of this kind in one log."""
     yield from _stamps(log)
     yield from _durations(log)
 
@@ -56,7 +56,7 @@ def _stamps(log: Log) -> Iterator[Sign]:
 
 
 def _chance(of: int, hits: int, share: float) -> float:
-    """Return the probability of at least that many hits."""
+    """Return the probability of at least this many hits."""
     return sum(math.comb(of, at) * share**at * (1 - share) ** (of - at) for at in range(hits, of + 1))
 
 

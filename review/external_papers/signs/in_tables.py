@@ -25,7 +25,7 @@ _PARTS = re.compile(r"@\s*\d+|class|per[- ]", re.I)
 
 @dataclass(frozen=True)
 class PaperTableRow:
-    """A table row: the first number of each column."""
+    """A table row: the first number in each column."""
 
     label: str
     numbers: Mapping[int, PrintedNumber]
@@ -33,7 +33,7 @@ class PaperTableRow:
 
 
 def of_tables(passages: Sequence[PaperPassage], counts: Sequence[int], repeats: Sequence[int]) -> Iterator[Sign]:
-    """Yield all such signs; `counts` are named test set sizes, `repeats` numbers of seeds and folds."""
+    """Yield all signs of this kind; `counts` are named test set sizes, `repeats` numbers of seeds and folds."""
     for passage in passages:
         if not passage.cells:
             continue
@@ -115,7 +115,7 @@ def _errors(row: PaperTableRow, heads: Mapping[int, str], where: str) -> Iterato
 def _shares(
     rows: Sequence[PaperTableRow], heads: Mapping[int, str], where: str, counts: Sequence[int], repeats: Sequence[int]
 ) -> Iterator[Sign]:
-    """Find shares that no whole number gives for any named n, once or over all seeds."""
+    """Find shares that no whole number gives for any named n, in one run or over all seeds."""
     sizes = {count * repeat for count in counts for repeat in (1, *repeats)}
     if not counts or len(counts) > 6:
         return

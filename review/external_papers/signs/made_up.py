@@ -26,7 +26,7 @@ from labwright.review.external_papers.value_origins import OriginTracer, ValueOr
 
 
 def made_up(scripts: tuple[AuditedScript, ...]) -> Iterator[Sign]:
-    """Yield all such signs of the code; tests are skipped."""
+    """Yield all signs of this kind in the code; tests are skipped."""
     read = [one for one in scripts if one.tree is not None and not one.is_test]
     origins = OriginTracer({one.path: one.tree for one in read if one.tree is not None})
     for script in read:
@@ -67,7 +67,7 @@ def _of_sink(sink: ScoreSink, script: AuditedScript, origins: OriginTracer) -> I
 
 
 def _typed_sink(sink: ScoreSink, script: AuditedScript, found: ValueOrigin) -> Iterator[Sign]:
-    """Find typed numbers in place of results, except published or chosen ones."""
+    """Find typed numbers in place of results, except published or chosen numbers."""
     numbers = typed_numbers(sink.value)
     if not _holds_scores(sink.value):
         return

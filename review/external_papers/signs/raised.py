@@ -29,7 +29,7 @@ _ERRORS = re.compile(r"available|exist|has_|is[_ ]?none|fail|missing|found|cuda|
 
 
 def raised(body: ast.AST, scope: NameScope, script: AuditedScript, origins: OriginTracer) -> Iterator[Sign]:
-    """Yield all such signs of one scope."""
+    """Yield all signs of this kind in one scope."""
     yield from _handlers(body, scope, script, origins)
     yield from _bonuses(body, scope, script)
     yield from _from_labels(body, scope, script)

@@ -76,7 +76,7 @@ class Sign:
 
 
 def score(signs: Iterable[Sign]) -> float:
-    """Return the strength of the evidence for fabrication, 0 to 1, from the heaviest sign of each kind."""
+    """Return the strength of the evidence for fabrication, 0 to 1, from the strongest sign of each kind."""
     heaviest: dict[str, float] = {}
     for one in signs:
         kind = one.kind if one.weight >= CIRCUMSTANTIAL else "note"

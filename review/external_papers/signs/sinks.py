@@ -148,7 +148,7 @@ def fine(value: float) -> bool:
 
 
 def cited(script: AuditedScript, line: int) -> bool:
-    """Return whether nearby lines call the numbers published, or a target."""
+    """Return whether nearby lines describe the numbers as published or as a target."""
     lines = script.text.splitlines()
     return bool(CITED.search("\n".join(lines[max(0, line - 5) : line + 1])))
 

@@ -1,4 +1,4 @@
-"""Find text that calls results made up: names, strings of code, and reports."""
+"""Find text that describes results as made up: names, strings in code, and reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_SO = re.compile(
 
 
 def of_words(found: PaperProvenance, reports: Mapping[str, str], *, said: str) -> Iterator[Sign]:
-    """Yield signs in code and reports; `said` is the paper's text, whose declared simulations are not signs."""
+    """Yield signs in code and reports; simulations that the paper's text `said` declares are not signs."""
     simulation = re.search(r"simulat|synthetic", said[:8000], re.I) is not None
     for script in found.scripts:
         if not script.is_test:

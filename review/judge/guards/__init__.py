@@ -112,7 +112,7 @@ def _remove_from_plain(text: str, where: str) -> tuple[str, tuple[RemovedPassage
 
 
 def _keep_printed(section: PaperSection, paper: Paper) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return the printed part of a section's source, and the part that is not printed."""
+    """Return the printed part of a section's source and the rest."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
     text, hidden = remove_hidden(text, paper.form, paper.preamble)
     return text, tuple(

@@ -8,7 +8,7 @@ many with digits and side by side, are therefore rearranged into rows by height,
 a page with two columns, text left of the gap precedes text right of it, separately between any two elements that span
 both columns. A prompt injection that is visible in poppler's order keeps that order.
 
-Limits: a word under a photograph, or over one in similar colours; words inside an image; tables of words only.
+Limits: words under a photograph, or over one in similar colours; words inside an image; tables that contain only words.
 Pages beyond the rendering limit are not checked, and are reported. A cell of several lines becomes several rows.
 """
 
@@ -291,7 +291,7 @@ def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) ->
 
 
 def read_ppm(path: Path) -> NDArray[np.uint8]:
-    """Read a binary PPM as (rows, columns, 3).
+    """Read a binary PPM image as an array of shape (rows, columns, 3).
 
     Pillow is not used, since it refuses images as large as a PDF page may be.
     """

@@ -57,7 +57,7 @@ def get_registered() -> Callable[[LabCell], Any]:
 
 
 def resolve_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
-    """Return dataset and condition, by default those of the cell. Raises `LabError` for those of another cell."""
+    """Return dataset and condition, by default those of the cell. Raises `LabError` if they belong to another cell."""
     cell = read_job().cell
     if cell is None:
         return dataset, condition

@@ -70,7 +70,7 @@ class ProgramCell(LabCell):
 
 
 class CellSetting(Mapping[str, Any]):
-    """Read-only hyperparameters passed to the program. A name that the arm does not have is an error, unless `get`
+    """Read-only hyperparameters passed to the program. A name that the arm does not have is an error unless `get`
     gives a default."""
 
     def __init__(self, arm: str, values: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ def record_all_reads() -> None:
 
 
 def matches_reads(reads: Mapping[str, str], cell: LabCell) -> bool:
-    """Whether this cell has equal values for all that a shared value has read."""
+    """Whether this cell has equal values for everything that a shared value has read."""
     fields = _list_fields(cell)
     return all(repr(fields.get(what, _MISSING_HYPERPARAMETER)) == value for what, value in reads.items())
 

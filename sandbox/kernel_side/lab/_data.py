@@ -91,7 +91,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Folder:
-    """A dataset that the code reads directly and never writes to. The host has no labels to score it with."""
+    """A dataset that the code reads directly and to which it never writes. The host has no labels for scoring it."""
 
     name: str
     title: str
@@ -139,8 +139,8 @@ def data(name: str) -> Dataset | Folder:
 
 
 def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    """Return an array of a view, loaded if small, mapped from disk if large. Changes to the array are not written
-    back.
+    """Return an array of a view, loaded if small, mapped from disk if large. Changes to the array are not written back
+    to the file.
     """
     if info.file_size < MIN_MAPPED_BYTES:
         with file.open(info) as member:

@@ -1,7 +1,7 @@
 """Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
 The format is `record.schema.figures.FigureFacts`. The host treats it as untrusted, since code can write anything there.
-A plot never fails because of this: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining
+This never makes a plot fail: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining
 facts are left out (`cut`).
 """
 
@@ -162,7 +162,7 @@ def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether the text starts with a digit, with any unit; TeX commands and brackets before it are ignored."""
+    """Whether the text starts with a digit, with any unit; preceding TeX commands and brackets are ignored."""
     return re.match(r"[\s$({\u2212+.-]*\d", re.sub(r"\\[a-zA-Z]+", "", text)) is not None
 
 

@@ -1,4 +1,5 @@
-"""Fingerprint a function: equal only for functions that see equal values when called without arguments.
+"""Fingerprint a function; fingerprints are equal only for functions that see equal values when called without
+arguments.
 
 It covers the function's code, closure, defaults and bound object, and the parts of globals and modules whose names
 occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can be pickled;
@@ -50,7 +51,7 @@ _NAMED_TYPES: tuple[type, ...] = (
 
 
 class NotComparable(Exception):
-    """A function depends on a value that cannot be compared. The message names it."""
+    """Raised when a function depends on a value that cannot be compared. The message names it."""
 
 
 def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:

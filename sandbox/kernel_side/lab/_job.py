@@ -36,7 +36,7 @@ def not_finite_error(message: str) -> LabError:
 
 @dataclass(frozen=True)
 class LabCell:
-    """The cell that one call of the function given to `lab.measure` measures."""
+    """The cell measured by one call of the function given to `lab.measure`."""
 
     dataset: str
     arm: str
@@ -59,7 +59,9 @@ class LabCell:
 
     @property
     def name(self) -> str:
-        """Suffix of the names of its arrays and artifacts, equal for every setting (`Cell.place_name` on the host)."""
+        """Suffix of the names of the cell's arrays and artifacts, equal for every setting (`Cell.place_name` on the
+        host).
+        """
         parts = [self.dataset, *self.condition.split("@")]
         joined = "__".join(parts)
         if not any("__" in part for part in parts):
@@ -149,7 +151,7 @@ def seed_all(seed: int) -> None:
 
 
 def apply_job() -> None:
-    """Switch to the current job, since modules were imported before it existed."""
+    """Switch to the current job, since modules were imported before the job existed."""
     read_job.cache_clear()
     if "torch" in sys.modules:
         _seed_torch(sys.modules["torch"], read_job().seed)

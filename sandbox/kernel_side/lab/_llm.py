@@ -1,4 +1,4 @@
-"""Query language models. The host calls them, over a socket that only this cell has; there is no other access."""
+"""Query language models. The host calls them over a socket that only this cell has; there is no other access."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LabLlm:
 
 
 def llm(name: str) -> LabLlm:
-    """Return a language model that this study may query. Raises `LabError` for any other."""
+    """Return a language model that this study may query. Raises `LabError` for any other model."""
     current = require_experiment("llm")
     if name not in current.subjects:
         raise LabError(

@@ -121,7 +121,7 @@ class TooLarge(LabError):
 def write_atomically(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
     """Write a file or folder atomically, even if the process is killed.
 
-    The temporary name is unique per process and thread. Raises `TooLarge` beyond `limit` bytes.
+    The temporary name is unique per process and thread. Raises `TooLarge` for more than `limit` bytes.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:

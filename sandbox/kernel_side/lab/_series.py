@@ -1,4 +1,4 @@
-"""Collect the data series on matplotlib axes, counted in the way of a reader.
+"""Collect the data series on matplotlib axes, counted as a reader would count them.
 
 Error bars belong to their line; reference lines and confidence bands are not series; the boxes of a boxplot count once,
 and so do single bars without a label.
@@ -187,7 +187,7 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
 
 
 def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
-    """Collect scatters, meshes and contours; a band around a line only counts if it has its own label."""
+    """Collect scatters, meshes and contours; a band around a line counts only if it has its own label."""
     lone = not axes.lines and not axes.containers
     for artist in axes.collections:
         if id(artist) in taken:

@@ -1,6 +1,6 @@
 """Values shared by the cells of a study (prepared data, embeddings): built once, sealed on disk, mapped read-only.
 
-Guarantees: a cell gets a value that was built for another cell only if its own could not differ: key, source of
+Guarantees: a cell gets a value that was built for another cell only if its own value could not differ: key, source of
 `build`, everything that it captures or names (`lab._fingerprint`), all visible program files, the share of training
 examples, and everything that the build read from its cell are equal. A build that captures an object that cannot be
 compared is refused. Limits: dependence on the cell by files, environment, or internal state of a library is not
@@ -100,7 +100,7 @@ def get_value_path(current: JobFile, digest: str) -> Path:
 
 
 def find_value(current: JobFile, digest: str) -> Path | None:
-    """Return the existing value of that digest that this cell would have built, if any."""
+    """Return the existing value with this digest that this cell would have built, if there is one."""
     place = get_value_path(current, digest)
     for path in sorted(place.parent.glob(f"{place.name}.*")):
         with contextlib.suppress(*_READ_ERRORS), open(path, "rb") as file:  # unreadable values are built again
@@ -124,7 +124,7 @@ def _compute_sha256(*texts: str) -> str:
 
 
 def _build_aside(seed: int, build: Callable[[], Any]) -> Any:
-    """Return the result of `build()` with that seed, and restore the caller's random state."""
+    """Return the result of `build()` with this seed, and restore the caller's random state."""
     with _preserve_random_state():
         seed_all(seed)
         return build()

@@ -31,8 +31,8 @@ def checkpoint(state: object, name: str = "state") -> None:
 
 
 def restore(name: str = "state") -> Any:
-    """Return the last state saved under this name, by this attempt or an interrupted one of this node; None if no state
-    was saved.
+    """Return the last state saved under this name by this attempt, or by an interrupted attempt of this node; None if
+    no state was saved.
 
     Tensors are on their original device. Raises `LabError` if the state cannot be read.
     """
@@ -46,7 +46,7 @@ def restore(name: str = "state") -> Any:
 
 
 def write_value(path: Path, value: object, *, limit: int, where: str) -> None:
-    """Write a value atomically. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
+    """Write a value atomically. Raises `LabError`, and `TooLarge` for more than `limit` bytes."""
 
     def write(part: Path) -> None:
         torch: Any = sys.modules.get("torch")

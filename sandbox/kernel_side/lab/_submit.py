@@ -1,4 +1,4 @@
-"""Submit predictions. They are scored by the host, on labels that this process does not have."""
+"""Submit predictions. The host scores them on labels that this process does not have."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def submit(
 ) -> None:
     """Submit one row per example, in the order of `.x`. Raises `LabError` if the submission could not be scored.
 
-    In a cell, dataset and condition default to the cell's. `answers` and `judged` cite answers of language models
-    (`lab.llm`), which the host parses according to `read`. `columns`: the plan's columns that code makes.
+    In a cell, dataset and condition default to those of the cell. `answers` and `judged` cite answers of language
+    models (`lab.llm`), which the host parses according to `read`. `columns`: the plan's columns that code makes.
     """
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
@@ -98,7 +98,7 @@ def _submit_cited(
     agreement: Mapping[int, Any] | None,
     columns: Mapping[str, object] | None,
 ) -> None:
-    """Submit, for each row, the ids of the answers that form its prediction, or a model's grade of it."""
+    """For each row, submit the ids of the answers that form its prediction, or a model's grade of the row."""
     if sum(one is not None for one in given) != 1:
         raise LabError(f"{where}: give exactly one of answers=, judged=, predictions=, probabilities=, logits=")
     answers, judged = given[:2]
@@ -191,7 +191,8 @@ def _build_submission_fields(where: str, dataset: str, split: str, condition: st
 
 @contextlib.contextmanager
 def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Generator[Path]:
-    """Create the file of a submission, named by its fields so that only one process can have it; removed on failure.
+    """Create the file of a submission, named by its fields so that only one process can create it; it is removed on
+    failure.
 
     Raises `LabError` if it exists.
     """

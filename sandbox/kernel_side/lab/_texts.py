@@ -1,7 +1,7 @@
 """Find labels of a matplotlib figure that are clipped, overlap each other or lie on another panel.
 
 Boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated labels are not compared with each other.
-Limited to `MAX_TEXTS` labels and the time `until`; the result says if labels were left out.
+Limited to `MAX_TEXTS` labels and the time `until`; the result says whether labels were left out.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
 
 
 def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
-    """Find pairs of overlapping labels, and labels on another panel; the worst first."""
+    """Find pairs of overlapping labels, and labels that lie on another panel; the worst come first."""
     hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
     return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
 

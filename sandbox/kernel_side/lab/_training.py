@@ -17,7 +17,7 @@ import numpy as np
 
 
 class TrainingCounters:
-    """Counts of this process; 0 if none were seen."""
+    """Counts of this process; 0 if none were observed."""
 
     steps = 0
     """Steps of torch optimizers, and iterations reported by scikit-learn estimators."""
@@ -93,7 +93,7 @@ def watch_torch(torch: Any) -> None:
 
 
 def watch_sklearn(base: Any) -> None:
-    """Count fits of estimators, including nested ones; `base` is `sklearn.base`, just imported.
+    """Count fits of estimators, including nested ones; `base` is the module `sklearn.base`, just imported.
 
     Every fit in scikit-learn is decorated by one function of that module.
     """

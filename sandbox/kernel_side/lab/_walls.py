@@ -2,9 +2,9 @@
 
 Guarantees, if the kernel runs in a sandbox with user namespaces: the process sees its own folder, private /tmp,
 /dev/shm and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's connection.
-System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, nor
-read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its zygote, which
-ends its kernel.
+System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and
+cannot read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its zygote,
+which ends its kernel.
 
 Source: mount_namespaces(7), capabilities(7), ptrace(2) ("Ptrace access mode checking").
 """
@@ -93,7 +93,7 @@ class PrivateRoom:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def enter(self, own: str, inputs: str, job: bytes) -> None:
-        """Isolate this process, with its folder, read-only inputs (empty: not protected) and the text of its job.
+        """Isolate this process with its folder, its read-only inputs (empty: not protected) and the text of its job.
 
         Raises `WallsError`.
         """
@@ -216,7 +216,7 @@ def _mount(source: str | None, target: str, flags: int, kind: str | None = None,
 
 
 def _list_mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
-    """List the outermost mounts below a folder, except those below `without`."""
+    """List the outermost mounts under a folder, except those under `without`."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), line.split()[4]) for line in file]
     outermost: list[str] = []

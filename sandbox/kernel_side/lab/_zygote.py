@@ -2,8 +2,8 @@
 
 The kernel starts it by `exec`, and it preloads modules. It executes no experiment code, never computes and never uses
 CUDA, since forks of a process that has done so may hang. It has the capability needed for isolation, which no
-experiment code ever has. It has shared values built on request, forwards interrupts, and kills a cell with all of its
-child processes.
+experiment code ever has. On request it has shared values built; it forwards interrupts, and kills a cell with all of
+its child processes.
 
 Source: prctl(2), PR_SET_CHILD_SUBREAPER; github.com/pytorch/pytorch, notes on multiprocessing.
 """
@@ -50,7 +50,7 @@ _MAX_NESTED_BUILDS = 20
 
 
 def serve(number: int) -> NoReturn:
-    """Preload modules, and then run what the kernel requests over a socket, until it is closed."""
+    """Preload modules, then run what the kernel requests over a socket until the socket is closed."""
     # orphans become children of this process
     for option, value in ((_PR_SET_PDEATHSIG, signal.SIGKILL), (_PR_SET_CHILD_SUBREAPER, 1)):
         LIBC.prctl(option, value, 0, 0, 0)
@@ -411,7 +411,8 @@ def _cache_font_list(files: Mapping[str, bytes]) -> None:
 
 
 def _read_peak_bytes(pid: int) -> int:
-    """Return a child's peak memory beyond what it shares with this process, without mapped files; 0 if it is gone.
+    """Return the peak of a child's memory that is not shared with this process, without mapped files; 0 if the child is
+    gone.
 
     Sampling from outside would miss short peaks.
     """

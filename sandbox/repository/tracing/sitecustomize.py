@@ -1,4 +1,4 @@
-"""Loaded first in a traced run of a repository's command: it records which code runs, and with which kinds of values.
+"""Loaded first in a traced run of a repository's command. It records which code runs, and with which kinds of values.
 
 For each function of the checkout it records the number of calls, the callers, and the arguments and return values of
 its first calls (kinds, shapes and hashes of arrays, no values); for each file: the executed lines. Each process writes

@@ -60,7 +60,7 @@ def test_a_number_is_read_where_the_metric_says(tmp_path: Path, spec: str, text:
 def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said(tmp_path: Path) -> None:
     found = read(tmp_path, "stdout:acc ([0-9.]+) %", stdout="acc 1.0 %\nbest acc 84.0 %\n", scale=0.01)
     assert found == MetricReading(0.84, "2 matches, the last was taken")
-    assert "no printed text matches" in why(read(tmp_path, "stdout:acc ([0-9.]+)", stdout="done"))
+    assert "no printed line matches" in why(read(tmp_path, "stdout:acc ([0-9.]+)", stdout="done"))
     assert "not a number" in why(read(tmp_path, "stdout:acc (.*)", stdout="acc high"))
 
 
