@@ -146,7 +146,9 @@ def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_p
     steering, stopped = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
     steering.process_commands()
     assert not stopped and [one.verb for one in commanded(folder)] == ["note", "mark"]
-    assert [one.number for one in unheeded(folder)] == [3] and "no process works" in unheeded(folder)[0].messages[0]
+    assert [one.number for one in unheeded(folder)] == [3] and "no process is working" in unheeded(folder)[0].messages[
+        0
+    ]
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
@@ -160,8 +162,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pause"], "no process works"),
-        (["kill", "n0001", "--reason", "r"], "no process works"),
+        (["pause"], "no process is working"),
+        (["kill", "n0001", "--reason", "r"], "no process is working"),
         (["mark", "n0404", "--reason", "r"], "there is no node 'n0404'"),
         (["mark", "n0001", "--reason", " "], "no reason given"),
         (["note", ""], "the note is empty"),
