@@ -154,7 +154,7 @@ def describe_small_step(event: Event, state: RunState) -> str | None:
 
 
 class AttemptOutput:
-    """An incremental reader of an attempt's output, even while the attempt is running."""
+    """Reads an attempt's output incrementally, even while the attempt is running."""
 
     def __init__(self, run: Path, node: str, number: int) -> None:
         folder = RunFolder(run)

@@ -53,7 +53,7 @@ class Models:
         return self._backend.accepts_images
 
     def get_model_name(self, role: AnyRole) -> str:
-        """Return the configured model of a role."""
+        """Return the model configured for a role."""
         return self._backend.get_model_name(role)
 
     async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
@@ -116,7 +116,7 @@ class ModelClient:
         self._asked: Counter[str] = Counter()
 
     def get_model_name(self, role: AnyRole) -> str:
-        """Return the configured model of a role."""
+        """Return the model configured for a role."""
         return self._models.get_model_name(role)
 
     async def ask(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
@@ -135,7 +135,7 @@ class ModelClient:
         """Return the answer; None if the model gave no usable one or the budget left the call out, which is
         recorded together with the consequence.
 
-        Raises: `fatal`, and every `ModelError` that affects more than this question (`ModelUnavailable` ...).
+        Raises `fatal`, and any `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """
         key = self._make_key(role)
         recorder = self._models.recorder

@@ -132,7 +132,7 @@ class RunEnded(FrozenModel):
     why: str = ""
     spent: SpendingCaps = Field(default_factory=dict)
     asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
-    prospect: DecisionForecast | None = Field(default=None, description="forecast of a run that waits for selection")
+    prospect: DecisionForecast | None = Field(default=None, description="forecast for a run that waits for selection")
 
 
 class IdeasFound(FrozenModel):

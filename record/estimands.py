@@ -628,7 +628,7 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
 
 
 def _find_order_faults(plan: DataPlan) -> Iterator[str]:
-    """Yield the faults of `presupposes`, which determines hypotheses that are tested one after another."""
+    """Yield the errors in `presupposes`, which sets the order in which hypotheses are tested."""
     by_id = {one.id: one for one in plan.hypotheses}
     for one in plan.hypotheses:
         if not one.presupposes:

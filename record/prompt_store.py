@@ -34,7 +34,7 @@ _HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
 class PromptRecord(FrozenModel):
-    """A question as it was sent, to any model."""
+    """A question exactly as it was sent, whichever model received it."""
 
     asked: str = Field(description="model and temperature as configured")
     role: str

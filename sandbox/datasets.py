@@ -190,7 +190,7 @@ def _name_errors(source: DatasetSource) -> AbstractContextManager[None]:
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:
-    """Return the facts of the dataset in the folders; None if a file is missing or damaged."""
+    """Return the facts about the dataset in these folders; None if a file is missing or damaged."""
     try:
         with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
             facts = DatasetFacts.model_validate_json(str(view["meta"]))

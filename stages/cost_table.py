@@ -192,7 +192,7 @@ class CostTable:
     # --- the table --------------------------------------------------------------------------------------------------
 
     def list_rows(self, plan: DataPlan | None = None) -> list[CostRow]:
-        """Return the table; before there is a plan, without tuning."""
+        """Return the table; without tuning until there is a plan."""
         likely, most = (list(self._count(plan, most=at_most)) for at_most in (False, True))
         return [
             CostRow(phase, role, rank, number, max(number, upper))

@@ -86,7 +86,7 @@ class NodeBrief(FrozenModel):
     analysis: str = ""
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict")
     advice: tuple[str, ...] = Field(
-        default=(), description="improvements of its accepted figures, as `name: improvement`"
+        default=(), description="improvements to its accepted figures, as `name: improvement`"
     )
     next_step: str = Field(default="", description="the next step that its verdict suggests")
     failure: Failure | None = None

@@ -1,6 +1,6 @@
 """Test once per process whether code can be isolated on this machine; if not, find out why and how to fix it.
 
-Sources: Ubuntu 24.04 restricts unprivileged user namespaces by AppArmor (sysctl
+Sources: Ubuntu 24.04 restricts unprivileged user namespaces through AppArmor (sysctl
 kernel.apparmor_restrict_unprivileged_userns); Debian's kernels have kernel.unprivileged_userns_clone; every kernel has
 user.max_user_namespaces.
 """

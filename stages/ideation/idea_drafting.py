@@ -196,7 +196,7 @@ class IdeaDrafter:
 
 
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
-    """Return the faults of the closest papers that were named, one sentence each."""
+    """Return the problems with the closest papers that were named, one sentence each."""
     faults = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
     for pick in picks:
         if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):

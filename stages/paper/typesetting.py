@@ -163,7 +163,7 @@ async def _compile(
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
-    """Return why there is no PDF; empty if there is one, even if its references are unsettled."""
+    """Return why there is no PDF; empty if there is one, even if its references are unresolved."""
     if ran.timed_out:
         return f"TeX timed out after {timeout:g} s and was killed (probably an infinite TeX loop)"
     unsettled = "Maximum runs of" in ran.output and (work / "paper.pdf").exists()

@@ -89,7 +89,7 @@ _SPREAD_OF = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*%?\s*(?:\u00b1|\+/-|\\pm)\s*(\d
 
 
 def _spreads(series: Sequence[ValueSeries], passages: Sequence[PaperPassage]) -> Iterator[Sign]:
-    """Find deviations in a table that do not fit the values with that mean."""
+    """Find standard deviations in a table that are impossible for values with the reported mean."""
     repeated = [one for one in series if 3 <= len(one.values) <= 200 and not one.from_prose]
     wrong: list[str] = []
     right = 0
