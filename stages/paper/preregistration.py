@@ -110,6 +110,8 @@ def render_in_full(state: RunState) -> str:
         "registered.tex.jinja",
         {
             "found": found,
+            # code of a repository makes its own splits, perhaps by the seed
+            "one_sample": not any(one.command for one in state.datasets),
             "described": partial(describe_estimand, plan=plan),
             "estimate": _format_estimate,
             "lost": format_lost_seeds,
