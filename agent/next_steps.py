@@ -6,7 +6,6 @@ and a time limit of the stage may prevent a node that is named here.
 
 from __future__ import annotations
 
-from math import inf
 from random import Random
 
 from labwright.agent.budget import build_cost_table
@@ -153,11 +152,11 @@ def _describe_design(state: RunState, settings: Settings) -> str:
 
 
 def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
-    """Return what the remaining hours can decide, in lines, until the lock; none without a time limit or a claim."""
+    """Return what the remaining hours can decide, in lines, until the lock; none without time or a claim."""
     left, plan = settings.time_limit - state.active_seconds, state.data_plan
-    if plan is None or not any(one.confirmatory for one in plan.hypotheses) or state.current_lock is not None:
+    if left <= 0 or plan is None or state.current_lock is not None:
         return ()
-    if not 0 < left < inf:
+    if not any(one.confirmatory for one in plan.hypotheses):
         return ()
     return forecast_design(
         plan,

@@ -698,7 +698,7 @@ CROSSED_EXAMPLES = 200
 
 
 def simulate_crossed(request: tuple[int, tuple[float, float, float], int]) -> dict[str, Any]:
-    """Return the coverage of intervals over crossed seeds and examples, and their power beside known variances.
+    """Return the coverage of intervals over crossed seeds and examples, and their power compared with known variances.
 
     `request`: seeds; variances of the mean that seeds, examples and their interaction each cause; studies.
     """

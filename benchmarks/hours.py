@@ -81,14 +81,12 @@ POLICIES: tuple[PolicyName, ...] = ("current", "former", "former hours", "lookin
 
 
 @dataclass
-class Slots:
+class SimulatedSlots:
     """Slots of a run, in seconds since its start."""
 
     count: int
     ends: list[float] = field(default_factory=list[float])
     """When each slot is free."""
-    running: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    """(end, seconds) of what was started."""
 
     def __post_init__(self) -> None:
         self.ends = [0.0] * self.count
@@ -102,13 +100,7 @@ class Slots:
         """Start something in the next free slot; return its end."""
         end = heappop(self.ends) + seconds
         heappush(self.ends, end)
-        self.running.append((end, seconds))
         return end
-
-    def sum_running(self) -> float:
-        """Return the seconds of what runs in the other slots."""
-        self.running = [one for one in self.running if one[0] > self.now]
-        return sum(seconds for _, seconds in self.running)
 
     def wait(self) -> None:
         """Wait until everything has ended."""
@@ -142,11 +134,11 @@ def decide(study: Study, samples: Sequence[tuple[Sequence[float], float]]) -> Hy
     )[0]
 
 
-class Run:
+class SimulatedRun:
     """One policy in one study: its slots, and what it knows. Times are in fresh seeds."""
 
     def __init__(self, study: Study) -> None:
-        self.study, self.slots, self.draws = study, Slots(study.slots), find_draws(study)
+        self.study, self.slots, self.draws = study, SimulatedSlots(study.slots), find_draws(study)
         self.losses = self.draws.losses[:, 0]
         """Losses of the settings that would be confirmed."""
         self.trials = [1] * study.arms
@@ -307,7 +299,7 @@ INTERACTION_SHARE = 0.5
 """Share of the variance between seeds that is their interaction with examples."""
 
 
-class FormerRun(Run):
+class FormerRun(SimulatedRun):
     """The policy of version c82ce9ec. Times are in fresh seeds."""
 
     is_limited = False
@@ -385,7 +377,7 @@ LOOK_LEVEL = 0.8 * SIGNIFICANCE_LEVEL
 """Level that three looks use."""
 
 
-class OracleRun(Run):
+class OracleRun(SimulatedRun):
     """Knows the spread and the tuning curve, but neither the effect nor what chance does."""
 
     def carry_out(self, *, looking: bool) -> Outcome:

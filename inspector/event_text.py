@@ -195,7 +195,7 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
             return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
         case search_events.HoursSetAside():
             return (
-                f"set aside of {format_duration(event.total)} over all slots, {event.when}: "
+                f"of {format_duration(event.total)} over all slots, set aside {event.when}: "
                 f"{format_duration(event.confirmation)} for {event.seeds} fresh seeds, "
                 f"{format_duration(event.scoring)} for test scoring, {format_duration(event.write_up)} for the paper"
             )

@@ -329,8 +329,7 @@ class CellSchedule:
                 f"it reads {other}, which was not measured"
                 if other is not None and other not in self.measured_folders
                 else f"about {self.expected_seconds(cell):.0f} s are expected, but of the job's {self.job.timeout:g} s "
-                f" only "
-                f"{max(0.0, self.compute_seconds_left()):.0f} s are left"
+                f"only {max(0.0, self.compute_seconds_left()):.0f} s are left"
                 if self.compute_seconds_left() > 0
                 else f"the job's {self.job.timeout:g} s are used up"
             )

@@ -25,9 +25,6 @@ from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.file_clock import read_file_time
 
-KEY_CHARS = 64
-"""Length of a key in characters."""
-
 
 def default_store_root() -> Path:
     """Return the default store folder, in the user's cache."""

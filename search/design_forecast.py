@@ -31,7 +31,7 @@ from labwright.record.estimands import (
     list_registered_cells,
 )
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, OmittedCells
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Node
@@ -49,6 +49,8 @@ MIN_TRIALS = 8
 """Number of trials of an arm below which tuning is not reduced."""
 FEW_SEEDS = 6
 """At most this many seeds decide little: other units should be considered."""
+WANTED_SEEDS = FEW_SEEDS + 1
+"""Fresh seeds for which a design must have time."""
 ASSUMED_DISAGREEMENT = 0.1
 """Share of test predictions in which two arms are assumed to differ before anything is measured."""
 NORMAL_QUANTILE = 1.96
@@ -108,8 +110,6 @@ class DesignForecast(FrozenModel):
     """Whether cell times were measured rather than estimated by the planner."""
     exploration_seconds: float
     """Slot-seconds of everything before the lock."""
-    wanted: int
-    """Number of fresh seeds that the hypotheses need; more than `FEW_SEEDS` if unknown."""
     limit: int | None = None
     """Maximum number of fresh seeds by the settings."""
     effects: tuple[EffectForecast, ...] = ()
@@ -130,8 +130,8 @@ class DesignForecast(FrozenModel):
 
     @property
     def excess_seconds(self) -> float:
-        """Slot-seconds by which the wanted seeds exceed their share and everything before the lock exceeds the rest."""
-        seeds = self.wanted * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds
+        """Slot-seconds by which `WANTED_SEEDS` exceed their share and everything before the lock exceeds the rest."""
+        seeds = WANTED_SEEDS * self.seed_seconds - CONFIRMATION_SHARE * self.slot_seconds
         before = self.exploration_seconds - (1 - CONFIRMATION_SHARE) * self.slot_seconds
         return max(0.0, seeds) + max(0.0, before)
 
@@ -193,7 +193,7 @@ class CellTimes:
         alike = [
             seconds
             for (dataset, condition), seconds in self.measured.items()
-            if dataset == cell.dataset and condition.partition("@")[0] == cell.arm
+            if dataset == cell.dataset and parse_arm(condition) == cell.arm
         ]
         return median(alike) if alike else self.average
 
@@ -264,14 +264,13 @@ def forecast_design(
     test_sizes: Mapping[str, int] | None = None,
     spreads: Mapping[tuple[str, str], float] | None = None,
     floors: Mapping[tuple[str, str], float] | None = None,
-    wanted: int = 0,
     limit: int | None = None,
 ) -> DesignForecast:
     """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
 
     `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
-    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `wanted`: fresh seeds
-    needed, if known; `limit`: their maximum by the settings.
+    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `limit`: maximum
+    number of fresh seeds by the settings.
     """
     known = times or estimate_cell_times(plan)
     cells = list_seed_cells(plan)
@@ -280,7 +279,6 @@ def forecast_design(
         seconds=max(0.0, seconds),
         cells=len(cells),
         deciding=len(list_registered_cells(plan)),
-        wanted=wanted or FEW_SEEDS + 1,
         limit=limit,
         seed_seconds=known.estimate(cells),
         measured=times is not None,
@@ -382,7 +380,7 @@ class Reduction:
 
 
 def reduce_design(
-    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True, wanted: int = 0
+    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True
 ) -> tuple[Reduction, ...]:
     """Return the reductions, in order, after which the design fits; empty if it does already.
 
@@ -391,10 +389,9 @@ def reduce_design(
     found: list[Reduction] = []
 
     def forecast(of: DataPlan) -> DesignForecast:
-        return forecast_design(of, times, slots=slots, seconds=seconds, references=references, wanted=wanted)
+        return forecast_design(of, times, slots=slots, seconds=seconds, references=references)
 
-    while True:
-        now = forecast(plan)
+    while not (now := forecast(plan)).fits:
         smaller = next(
             (
                 one
@@ -403,14 +400,15 @@ def reduce_design(
             ),
             None,
         )
-        if now.fits or smaller is None:
-            return tuple(found)
+        if smaller is None:
+            break
         plan, what = smaller
         why = (
-            f"{what}: {now.wanted} fresh seeds would take {now.wanted * now.seed_seconds:.0f} slot-seconds and all "
+            f"{what}: {WANTED_SEEDS} fresh seeds would take {WANTED_SEEDS * now.seed_seconds:.0f} slot-seconds and all "
             f"before the lock {now.exploration_seconds:.0f}, of {now.slot_seconds:.0f} that are left"
         )
         found.append(Reduction(plan, why))
+    return tuple(found)
 
 
 def _iterate_smaller(

@@ -2,8 +2,9 @@
 
 Times are in slot-seconds: seconds times the number of experiments that run at once (`search.num_workers`). As soon as a
 cell was measured, the time of one fresh seed is known; confirmation (every cell of the winner at the planned number of
-seeds), test scoring with its probes, and the paper are set aside. An exploratory node starts only if it fits into what
-is left beside the exploratory nodes in progress; before the ablation stage, its first node is left its time too.
+seeds), test scoring with its probes, and the paper are set aside. An exploratory node starts only if it fits into the
+time that the exploratory nodes in progress leave; before the ablation stage, the time of its first node is kept free
+too.
 
 Until the pilot shows the spread, the planned number is not known, and confirmation has its whole share.
 """
@@ -156,8 +157,8 @@ def check_time(
 ) -> LimitHit | None:
     """Return why an action may not start with this time left in the run, or None.
 
-    The end of the time ends the run. An exploratory node that does not fit beside what is set aside ends its stage, so
-    that a later stage may still use time that the confirmation did not need.
+    The end of the time ends the run. An exploratory node that does not fit next to the time that is set aside ends its
+    stage, so that a later stage may still use time that the confirmation did not need.
     """
     if seconds_left <= 0:
         return LimitHit(f"the time limit of {run_seconds:g} s was reached")
@@ -172,8 +173,8 @@ def check_time(
             None
             if seconds <= seconds_left
             else LimitHit(
-                f"the time limit of {run_seconds:g} s: {seconds_left:.0f} s left, but a {action.kind} is expected to "
-                f"take {seconds:.0f} s"
+                f"the time limit of {run_seconds:g} s: {seconds_left:.0f} s left, but this {action.kind} is expected "
+                f"to take {seconds:.0f} s"
             )
         )
     running = (one.action for one in map(state.decisions.get, (node.decision for node in view.in_flight)) if one)
@@ -193,8 +194,8 @@ def explain_no_exploration(
     run_seconds: float,
     seconds_left: float,
 ) -> str | None:
-    """Return why an exploratory node may not start beside those in progress, or None. Nothing is set aside as long as
-    no node works."""
+    """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
+    long as no node works."""
     hours = plan_hours(view, settings, run_seconds=run_seconds)
     if hours is None or view.best_node is None:
         return None

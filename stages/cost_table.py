@@ -162,7 +162,7 @@ def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
 
 
 def count_trials(plan: DataPlan) -> float:
-    """Count the trials for tuning every arm once, in units of experiments that measure every cell of the plan."""
+    """Count the trials for tuning every arm once, in units of experiments of every arm, level and dataset."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
@@ -370,7 +370,10 @@ class CostTable:
 
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
         """Return the rows of the remaining work, with the likely numbers: without tuning, and only the write-up
-        after the run reached a limit. `begun`: calls that are about to start, by phase and role."""
+        after the run reached a limit. `begun`: calls that are about to start, by phase and role.
+
+        Executions other than replicates are not reduced by those already made.
+        """
         made, at, found = _count_made(state), PHASES.index(state.phase), list[tuple[CostRow, float]]()
         made.update(begun)
         for row in self._rows:

@@ -6,6 +6,7 @@ from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from labwright.models.client import ModelClient
@@ -275,7 +276,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
             common=planner.inputs.common,
         ),
         planner.amend if given is None else None,
-        planner.describe_hours,
+        partial(planner.describe_hours, known={one.name: one for one in known}),
     )
 
 
@@ -346,7 +347,7 @@ class DataPlanner:
                     "before": previous_plan,
                     "findings": findings,
                     "complaints": complaints,
-                    "hours": self.describe_hours(previous_plan) if previous_plan is not None else (),
+                    "hours": self.describe_hours(previous_plan, known) if previous_plan is not None else (),
                 }
             )
             try:
@@ -371,43 +372,43 @@ class DataPlanner:
             known, hub_faults = (
                 (known, ()) if self.hub is None else await to_thread(add_hub_datasets, known, plan, self.hub, self.seed)
             )
-            complaints = (
-                hub_faults
-                or misfits
-                or find_plan_faults(
-                    plan,
-                    known,
-                    scorers=self.scorers,
-                    anchors=self.inputs.idea.anchors,
-                    subjects=self.subjects,
-                    room=self.inputs.room,
-                )
-            )
+            complaints = hub_faults or misfits or self._find_faults(plan, known)
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.find_faults, plan.packages))
             unanswered, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
             if unanswered and left and not reminded_of_prior_work:
                 complaints, reminded_of_prior_work = (*complaints, *map(format_complaint, unanswered)), True
             if left and not complaints and not reminded_of_design:
-                complaints = (*find_missing_outcomes(plan), *([] if self.fits_hours(plan) else [TOO_LARGE]))
+                complaints = (*find_missing_outcomes(plan), *([] if self.fits_hours(plan, known) else [TOO_LARGE]))
                 reminded_of_design = bool(complaints)
             if not complaints:
                 plan = add_omissions(add_metric_formulas(make_repeatable(plan, self.order), self.scorers), unanswered)
                 return PlannedStudy(plan, tuple(answers.values()))
         return PlannedStudy(None, tuple(answers.values()), complaints)
 
-    def describe_hours(self, plan: DataPlan) -> tuple[str, ...]:
-        """Return lines that say what a plan can decide in the run's time; empty if the time is unknown."""
-        found = self._forecast(plan)
+    def describe_hours(self, plan: DataPlan, known: Mapping[str, CatalogueEntry] | None = None) -> tuple[str, ...]:
+        """Return lines that say what a plan can decide in the run's time; empty if the time is unknown or the plan has
+        faults. `known`: the catalogue with the plan's datasets of the hub."""
+        found = self._forecast(plan, known or self.catalogue)
         return found.lines if found is not None else ()
 
-    def fits_hours(self, plan: DataPlan) -> bool:
-        """Return whether a plan fits the run's time by the planner's estimate; True if the time is unknown."""
-        found = self._forecast(plan)
+    def fits_hours(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> bool:
+        """Return whether a plan fits the run's time by the planner's estimate; True if there is no forecast."""
+        found = self._forecast(plan, known)
         return found is None or found.fits
 
-    def _forecast(self, plan: DataPlan) -> DesignForecast | None:
-        if not 0 < self.inputs.run_seconds < inf or find_plan_faults(plan, self.catalogue, scorers=self.scorers):
+    def _find_faults(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> tuple[str, ...]:
+        return find_plan_faults(
+            plan,
+            known,
+            scorers=self.scorers,
+            anchors=self.inputs.idea.anchors,
+            subjects=self.subjects,
+            room=self.inputs.room,
+        )
+
+    def _forecast(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> DesignForecast | None:
+        if not 0 < self.inputs.run_seconds < inf or self._find_faults(plan, known):
             return None
         return forecast_design(
             add_metric_formulas(plan, self.scorers),
@@ -415,7 +416,7 @@ class DataPlanner:
             slots=self.inputs.slots,
             seconds=self.inputs.run_seconds,
             limit=self.inputs.seeds,
-            test_sizes={name: entry.sizes.get("test", 0) for name, entry in self.catalogue.items()},
+            test_sizes={name: entry.sizes.get("test", 0) for name, entry in known.items()},
         )
 
     async def amend(

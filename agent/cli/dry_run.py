@@ -337,7 +337,7 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield "tokens", f"{pair(cast.input_tokens, whole)} in, {pair(cast.output_tokens, whole)} out{unused}"
     for one in cast.phases:
         usd = "price unknown" if one.usd is None else pair(one.usd, lambda v: f"${v:.2f}")
-        yield f"  {one.phase}", f"{pair(one.calls, whole)} calls, {usd}"
+        yield f"  {one.phase} ", f"{pair(one.calls, whole)} calls, {usd}"
     yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
     yield (
         "code",

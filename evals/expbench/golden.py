@@ -20,7 +20,6 @@ from labwright.evals.proportions import wilson_interval
 from labwright.stages.repository.claim_support import ArmComparison, direction_support, is_supported, number_support
 
 Case = Mapping[str, Any]
-ITEM_VALUES = {"y": 1, "n": 1, "-": 0}
 
 
 def parse_items(verdicts: Mapping[str, int]) -> ItemCounts:

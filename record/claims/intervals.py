@@ -28,7 +28,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from math import exp, inf, log, sqrt
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from labwright.record.claims.estimates import compute_t_probability, compute_t_quantile
 from labwright.record.float_compare import differs_beyond_rounding
@@ -228,7 +228,7 @@ def _calibrate_exponent(freedom: float, level: float) -> float:
 
     The variance of seeds is a multiple of chi-squared; the coverage is integrated over it numerically.
     """
-    numpy, special = _import_numpy(), import_module("scipy.special")
+    numpy, special = import_module("numpy"), import_module("scipy.special")
     count = 400
     shares = numpy.concatenate([numpy.geomspace(1e-7, 1 / count, 60), (numpy.arange(1, count) + 0.5) / count])
     weights = numpy.gradient(shares)
@@ -249,8 +249,3 @@ def _calibrate_exponent(freedom: float, level: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if covers(middle) else (low, middle)
     return low
-
-
-def _import_numpy() -> Any:
-    """Import numpy on first use, since the import takes longer than most commands."""
-    return import_module("numpy")

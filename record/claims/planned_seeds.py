@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, log, sqrt
 from typing import Any, NamedTuple
@@ -57,16 +57,9 @@ def compute_planned_seeds(
     is that of the look that should suffice: the level after correction times the weight of the look.
     """
     sizes = _list_sample_sizes()
-    place = bisect_left(
-        sizes,
-        True,
-        key=lambda n: predict_seeds(effect, n, sd, level, examples, examples_freedom).power >= TARGET_TEST_POWER,
-    )
-    return (
-        predict_seeds(effect, sizes[place], sd, level, examples, examples_freedom)
-        if place < len(sizes)
-        else (predict_seeds(effect, MAX_UNITS, sd, level, examples, examples_freedom)._replace(n=None))
-    )
+    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples, examples_freedom=examples_freedom)
+    place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
+    return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
 
 
 def predict_seeds(

@@ -12,7 +12,7 @@ from labwright.record.reducers.state_fields import RoleUsage, RunStateFields, Us
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
-from labwright.record.schema.nodes import STAGES, Node, Phase, StageName, format_node_id
+from labwright.record.schema.nodes import STAGES, Node, Phase, StageName
 from labwright.record.schema.tuning import HyperparameterSetting
 
 
@@ -28,10 +28,6 @@ class RunState(RunStateFields):
     def list_stage_nodes(self, stage: StageName) -> list[Node]:
         """Return the nodes of a stage in decision order."""
         return [node for node in self.nodes.values() if node.stage == stage]
-
-    def find_node_of_decision(self, decision_id: int) -> Node | None:
-        """Return the node created by decision k, if any."""
-        return self.nodes.get(format_node_id(decision_id))
 
     def with_decision_context(self, decision_id: int) -> RunState:
         """Return the state with the parts on which prompts depend as of decision k, so that later renderings of prompts

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:  # settings and commands that only inspect a run must not import numpy
     from numpy.typing import NDArray
 
-TaskKind = Literal["classification", "regression", "none"]
-
 
 @dataclass(frozen=True)
 class Examples:

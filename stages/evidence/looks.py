@@ -53,7 +53,7 @@ async def take_look(context: RunContext, look: int) -> None:
         resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
     )
     conclusive = is_conclusive(decide_hypotheses(replace(state, looks=[*state.looks, taken])))
-    ends = "every claim is decided" if conclusive else explain_end_of_sampling(context, look)
+    ends = "every claim is decided or precise enough" if conclusive else explain_end_of_sampling(context, look)
     context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
 
 

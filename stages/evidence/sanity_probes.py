@@ -140,7 +140,7 @@ class _NodeProbes:
 
     async def probe_labels(self) -> None:
         """Run the code with permuted labels; the GPU time of one run is reserved from the start
-        (`stages.worst_case_cost`)."""
+        (`stages.cost_table`)."""
         metric, result, measured, runs = (
             self.context.plan.primary_metric,
             ProbeResult("still", ""),

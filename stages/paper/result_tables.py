@@ -94,7 +94,7 @@ def build_result_tables(
                 (
                     f"Ablations, {titles.format_metric(plan.primary_metric).lower()} on {split} data "
                     f"({_format_direction(plan.primary_metric)}): the "
-                    f"method beside itself without one part{controls}, with the {mark_recorded('95%')} "
+                    f"method compared with the method without one part{controls}, with the {mark_recorded('95%')} "
                     "Student $t$ interval."
                     f"{_format_notes(shown, titles, claims)}"
                 ),

@@ -69,10 +69,8 @@ def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
     return {
         f"{SUPPLEMENT_FOLDER}/README.md": (
             "# Data behind the paper\n\nMade by the program from the record of the run; values are in full, an "
-            "empty field "
-            "is a value that there is not. `scientist audit` makes every file again. All decisions, executions "
-            "and choices "
-            f"are in `review/` of the run (disclosure).\n{descriptions}\n"
+            "empty field means that there is no value. `scientist audit` makes every file again. All decisions, "
+            f"executions and choices are in `review/` of the run (disclosure).\n{descriptions}\n"
         ),
         **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.csv for one in tables},
     }

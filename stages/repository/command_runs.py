@@ -16,7 +16,6 @@ from labwright.record.events.repository_events import CommandEnded, CommandPurpo
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line
 from labwright.record.run_folder import create_draft_folder, seal_folder
-from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import CommandRun, RepositoryCommand
 from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.repository import trace
@@ -204,11 +203,6 @@ class CommandRunner:
         trace.copy_trace(place, draft)
         seal_folder(draft, final)
         remove_checkout(place)
-
-
-def read_failure(run: CommandRun) -> Failure | None:
-    """Return the reason why a run gave no value."""
-    return run.failure if run.value is None else None
 
 
 def _split_seed(command: RepositoryCommand, seed: int, repeat: int) -> tuple[int, int]:
