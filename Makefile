@@ -13,10 +13,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 UV := $(shell grep '^uv==' constraints.txt)
 
 .DEFAULT_GOAL := help
-gpu-check: setup  ## try on this machine's GPUs what experiments do, and write gpu-report.json
-	$(BIN)/scientist doctor --gpu
-
-.PHONY: help setup demo recorded-run test test-fast check bench clean
+.PHONY: help setup demo recorded-run test test-fast check bench gpu-check clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -79,6 +76,9 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	else echo "benchmarks.inspector: no chromium; sudo apt-get install chromium"; fi
 	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.external_papers "$(PAPERS)" --out build/bench/foreign.json; \
 	else echo "benchmarks.external_papers: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
+
+gpu-check: setup  ## try on this machine's GPUs what experiments do, and write gpu-report.json
+	$(BIN)/scientist doctor --gpu
 
 clean:  ## remove what setup and the tools made (runs/ stays)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

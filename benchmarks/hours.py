@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
-from heapq import heappop, heappush
+from heapq import heapreplace
 from math import ceil, floor, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -41,6 +41,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats as scipy_stats
 
+from benchmarks.decisions import MAX_FALSE_RATE
 from benchmarks.study_world import (
     EFFECTS,
     EXAMPLES,
@@ -75,7 +76,6 @@ from labwright.search.tuning import BUDGET_STEPS, FINALIST_SEEDS, MAX_FINALISTS
 
 stats: Any = scipy_stats
 GOALS = {"looking oracle": 0.9, "free oracle": 0.8}
-MAX_FALSE_RATE = 0.025
 PolicyName = Literal["current", "former", "former hours", "looking oracle", "free oracle"]
 POLICIES: tuple[PolicyName, ...] = ("current", "former", "former hours", "looking oracle", "free oracle")
 
@@ -85,7 +85,7 @@ class SimulatedSlots:
     """Slots of a run, in seconds since its start."""
 
     count: int
-    ends: list[float] = field(default_factory=list[float])
+    ends: list[float] = field(init=False)
     """When each slot is free."""
 
     def __post_init__(self) -> None:
@@ -96,11 +96,9 @@ class SimulatedSlots:
         """When the next slot is free."""
         return self.ends[0]
 
-    def start(self, seconds: float) -> float:
-        """Start something in the next free slot; return its end."""
-        end = heappop(self.ends) + seconds
-        heappush(self.ends, end)
-        return end
+    def start(self, seconds: float) -> None:
+        """Start something in the next free slot."""
+        heapreplace(self.ends, self.ends[0] + seconds)
 
     def wait(self) -> None:
         """Wait until everything has ended."""
@@ -134,7 +132,7 @@ def decide(study: Study, samples: Sequence[tuple[Sequence[float], float]]) -> Hy
     )[0]
 
 
-class SimulatedRun:
+class StudyRun:
     """One policy in one study: its slots, and what it knows. Times are in fresh seeds."""
 
     def __init__(self, study: Study) -> None:
@@ -193,6 +191,7 @@ class SimulatedRun:
     def confirm(self, looks: Sequence[int], is_end: Callable[[int], bool]) -> Outcome:
         """Run fresh seeds and look at them until the claim is decided, sampling ends, or no time is left."""
         weights = build_look_weights(len(looks)) if looks else ()
+        found: HypothesisDecision | None = None
         for look, n in enumerate(looks):
             seeds = self.run_fresh_seeds(n)
             if seeds is None and look:
@@ -201,9 +200,9 @@ class SimulatedRun:
             if len(seeds) < 2:
                 break
             self.read.append(seeds)
-            if is_conclusive([self.decide_looks(weights)]) or is_end(look):
+            found = self.decide_looks(weights)
+            if is_conclusive([found]) or is_end(look):
                 break
-        found = self.decide_looks(weights) if self.read else None
         return Outcome(
             verdict=found.verdict if found else "open",
             is_precise=found is not None and all(part.is_precise for part in found.parts),
@@ -299,7 +298,7 @@ INTERACTION_SHARE = 0.5
 """Share of the variance between seeds that is their interaction with examples."""
 
 
-class FormerRun(SimulatedRun):
+class FormerRun(StudyRun):
     """The policy of version c82ce9ec. Times are in fresh seeds."""
 
     is_limited = False
@@ -377,7 +376,7 @@ LOOK_LEVEL = 0.8 * SIGNIFICANCE_LEVEL
 """Level that three looks use."""
 
 
-class OracleRun(SimulatedRun):
+class OracleRun(StudyRun):
     """Knows the spread and the tuning curve, but neither the effect nor what chance does."""
 
     def carry_out(self, *, looking: bool) -> Outcome:

@@ -42,6 +42,4 @@ def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
 
 def _find_phase(node: Node, state: RunState) -> str:
     lock = state.current_lock
-    if lock is None or node.kind != "replicate" or node.parent != lock.winner or not lock.is_fresh_seed(node.seed):
-        return "exploration"
-    return "confirmation"
+    return "confirmation" if lock is not None and lock.is_confirming(node) else "exploration"

@@ -215,11 +215,11 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
         if (study := _find_study(view, node, arm))
         and not ((every := list_settings(view.find_space(arm))) and len(every) <= len(study))
     }
-    while find_decisive_gain(plan) is not None and amount < MAX_BUDGET_FACTOR * budget:
-        parts = [
-            _take_spent_part(study, plan, amount - NEGLIGIBLE_TRIAL_SHARE * _estimate_trial_cost(view, arm))
-            for arm, study in studies.items()
-        ]
+    if find_decisive_gain(plan) is None:
+        return amount
+    negligible = {arm: NEGLIGIBLE_TRIAL_SHARE * _estimate_trial_cost(view, arm) for arm in studies}
+    while amount < MAX_BUDGET_FACTOR * budget:
+        parts = [_take_spent_part(study, plan, amount - negligible[arm]) for arm, study in studies.items()]
         if None in parts or not any(is_still_gaining(part, plan) for part in parts if part):
             break
         amount = min(amount + budget / BUDGET_STEPS, MAX_BUDGET_FACTOR * budget)

@@ -2,8 +2,8 @@
 
 Guarantees: no two planned ablations make the same change under different names; the data plan supports each of them;
 for every risk factor of the idea, the record names the ablation that tests it or states why none does. The control for
-the strongest surprise runs first; the conditions that surprise were measured. If planning
-fails, the stage uses the risk factors of the idea verbatim, and the reason is recorded.
+the strongest surprise runs first; a surprise names only measured conditions. If planning fails, the stage uses the risk
+factors of the idea verbatim, and the reason is recorded.
 
 Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
 different wording may have the same effect.

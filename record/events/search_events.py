@@ -25,6 +25,7 @@ from labwright.record.schema.nodes import (
     CellRun,
     Failure,
     HonestyFinding,
+    Node,
     NodeStatus,
     NodeStep,
     NodeVerdict,
@@ -294,6 +295,10 @@ class ConfirmationLocked(FrozenModel):
     def is_fresh_seed(self, seed: int) -> bool:
         """Return whether a seed is fresh: i.e. locked, or a later seed that replaces a failed one."""
         return bool(self.seeds) and seed >= self.seeds[0]
+
+    def is_confirming(self, node: Node) -> bool:
+        """Return whether a node runs the winner with a fresh seed."""
+        return node.kind == "replicate" and node.parent == self.winner and self.is_fresh_seed(node.seed)
 
 
 class LookTaken(FrozenModel):

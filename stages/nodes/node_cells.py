@@ -449,15 +449,8 @@ def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -
 
 
 def _is_confirming(node: Node, view: StageSnapshot) -> bool:
-    """Return whether a node runs the winner with a fresh seed."""
-    lock = view.lock
-    return (
-        lock is not None
-        and node.kind == "replicate"
-        and node.parent == lock.winner
-        and node.stage not in PLANNING_STAGES
-        and lock.is_fresh_seed(node.seed)
-    )
+    """Return whether a node runs the winner with a fresh seed, and not to plan their number."""
+    return view.lock is not None and node.stage not in PLANNING_STAGES and view.lock.is_confirming(node)
 
 
 def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:

@@ -217,8 +217,10 @@ def find_reviews_elsewhere(
     That figure is the identical picture, or has the same name, script and form, with other values. In `ticket` order,
     only nodes that decision `decision_id` may see are considered.
     """
-    seen = context.state.decisions[decision_id].seen
     found: dict[str, tuple[str, FigureReview]] = {}
+    if not figures:
+        return found
+    seen = context.state.decisions[decision_id].seen
     for one in context.state.nodes.values():
         if not one.plottings or one.id == node or not (context.search.order == "arrival" or one.decision in seen):
             continue

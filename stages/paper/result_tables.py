@@ -86,7 +86,7 @@ def build_result_tables(
             *removed,
         ]
         tabular = _build_ablation_table(shown, titles)
-        controls = "" if find_swapped_arms(plan).keys().isdisjoint(one.arm for one in removed) else CONTROLS_NOTE
+        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in removed) else CONTROLS_NOTE
         made.append(
             PaperTable(
                 "ablation",
@@ -283,7 +283,7 @@ class _TableTitles:
 
     def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
         self._arms = {one.name: one for one in plan.arms}
-        self._swapped = find_swapped_arms(plan)
+        self.swapped = find_swapped_arms(plan)
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = {one.name: one.title or one.name for one in plan.levels}
         self.arms = list(self._arms)
@@ -298,8 +298,8 @@ class _TableTitles:
 
     def format_arm(self, name: str) -> str:
         arm = self._arms.get(name)
-        if name in self._swapped:
-            own, other = map(self.format_arm, self._swapped[name])
+        if name in self.swapped:
+            own, other = map(self.format_arm, self.swapped[name])
             return f"{own} at the setting of {other} (control)"
         return self._capitalise(
             (arm.title if arm else REFERENCE_ARM_TITLES.get(name, "")) or to_words(name).replace("-", " ")
