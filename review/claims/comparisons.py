@@ -70,9 +70,10 @@ class RecordedComparison(NamedTuple):
 
     @property
     def is_negligible(self) -> bool:
-        """Whether the interval contains zero and lies within plus and minus the smallest size that matters."""
+        """Whether the interval contains zero and lies within plus and minus the smallest size that matters; also if all
+        values are zero."""
         if self.low is None or self.high is None or self.margin is None:
-            return False
+            return self.low == self.high == 0
         return -self.margin < self.low <= 0 <= self.high < self.margin
 
     def find_sign(self, contrast: Contrast) -> int:
@@ -147,8 +148,8 @@ class ClaimRecord:
         values = [sum(weight * cell[seed] for weight, cell in cells) for seed in seeds]
         mean = fmean(values)
         _, low, high = compute_t_interval(values)
-        if low is None and len(values) > 1:  # every seed gave the same value
-            low = high = mean
+        if len(values) > 1 and not any(values):
+            low = high = 0.0
         key, margin = describe_contrast(contrast, metric), self.find_margin(metric)
         found = RecordedComparison(key, contrast, metric, mean, low, high, "pair", margin)
         for one in self.differences:  # their intervals also cover the test examples
@@ -181,6 +182,8 @@ class ClaimRecord:
             read = list_cells_read(part.effect.estimand, self.plan, metric)
         except EstimandError:
             return None
+        contrast = expand_contrast(part.effect.estimand, self.plan, part.effect.metric) or {}
+        read = sorted(read, key=lambda place: contrast.get((place.dataset, place.arm, place.level), 0.0) <= 0)
         return NumberReference(
             key=key,
             kind="effect",

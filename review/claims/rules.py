@@ -278,7 +278,10 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
         raise RefusedClaim("it does not say what is compared: name both sides")
     registered = list(_find_registered(one, record))
     if registered:
-        return [each for each in registered if each.source == "effect"] or registered
+        effects = [each for each in registered if each.source == "effect"] or registered
+        absent = [each for each in effects if each.part is not None and each.part.effect.claim == "within"]
+        present = [each for each in effects if each not in absent]
+        return (absent if one.claim.kind == "no difference" else present) or effects
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     levels = one.levels or record.plan.level_names
     found: dict[tuple[str, int], RecordedComparison] = {}
@@ -388,12 +391,14 @@ def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
     elif certainty == "conjectured":
         if found.sign == -sign:
             raise RefusedClaim(f"the record has the opposite ({found})")
-    elif found.sign == -sign or mean == -sign:
+    elif found.sign == -sign:
         raise RefusedClaim(f"the record has the opposite ({found})")
-    elif certainty != "suggested" and not found.sign:
-        raise RefusedClaim(f"the interval contains zero ({found}): say that it is open")
-    elif certainty == "suggested" and not mean:
-        raise RefusedClaim(f"the record shows no direction ({found})")
+    elif certainty == "suggested":
+        if mean != sign:
+            raise RefusedClaim(f"not even the mean has this direction ({found})")
+    elif not found.sign:
+        why = "there is no interval" if found.low is None else "the interval contains zero"
+        raise RefusedClaim(f"{why} ({found}): say that it is open")
     elif certainty == "shown" and not found.is_confirmed:
         raise RefusedClaim(f"it is not a confirmed effect ({found}): report it as observed")
 

@@ -152,9 +152,12 @@ def is_valid_reading(one: ReadSentence, sentence: PaperSentence) -> bool:
 
 def names_two_arms(sentence: PaperSentence, record: ClaimRecord) -> bool:
     """Return whether a sentence names two arms, by name or title."""
-    text = _normalise_space(sentence.text).casefold()
-    titles = {name: {name.casefold(), record.plan.name_arm(name).casefold()} for name in record.arms}
-    return sum(any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text) for one in each) for each in titles.values()) > 1
+    text, named = _normalise_space(sentence.text).casefold(), set[str]()
+    titles = {text.casefold(): name for name in record.arms for text in (name, record.plan.name_arm(name))}
+    for title in sorted(titles, key=len, reverse=True):  # a title may contain another
+        text, count = re.subn(rf"(?<!\w){re.escape(title)}(?!\w)", "", text)
+        named |= {titles[title]} if count else set()
+    return len(named) > 1
 
 
 def _normalise_space(text: str) -> str:
