@@ -30,8 +30,9 @@ from labwright.record.estimands import (
     list_cells_read,
     split_quotient,
 )
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import ClaimKey, strip_form
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import ArmRole, DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 
 Cell = tuple[str, str, str]
@@ -115,6 +116,18 @@ class ClaimRecord:
     def arms(self) -> tuple[str, ...]:
         """The arms of the plan, then measured arms outside of it (ablations), in order."""
         return tuple(dict.fromkeys((*(one.name for one in self.plan.arms), *(one.arm for one in self.means))))
+
+    @cached_property
+    def roles(self) -> Mapping[str, ArmRole]:
+        """Arm -> role. A measured arm outside the plan is a reference model or an ablation."""
+        outside: dict[str, ArmRole] = {
+            arm: "baseline" if arm in REFERENCE_ARM_TITLES else "ablation" for arm in self.arms
+        }
+        return {**outside, **{one.name: one.role for one in self.plan.arms}}
+
+    def name_arm(self, arm: str) -> str:
+        """Return the name of an arm that readers see."""
+        return REFERENCE_ARM_TITLES.get(arm) or self.plan.name_arm(arm)
 
     @cached_property
     def values(self) -> Mapping[tuple[str, str, str, str], Mapping[int, float]]:

@@ -219,7 +219,7 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
 def _resolve_side(name: str, record: ClaimRecord) -> Side:
     if not name.strip():
         return Side()
-    arms = {one: record.plan.name_arm(one) for one in record.arms}
+    arms = {one: record.name_arm(one) for one in record.arms}
     known = {_simplify(text): one for one, title in arms.items() for text in (title, one)}
     if (found := known.get(_simplify(name))) is not None:
         return Side(found)
@@ -260,9 +260,8 @@ def _find_partner(arm: str, record: ClaimRecord) -> str:
     partners = {name for arms in effects if arm in arms and len(arms) == 2 for name in arms - {arm}}
     if len(partners) == 1:
         return partners.pop()
-    roles = {one.name: one.role for one in record.plan.arms}
-    wanted = "baseline" if roles.get(arm) == "method" else "method"
-    found = [name for name, role in roles.items() if role == wanted]
+    wanted = "baseline" if record.roles[arm] == "method" else "method"
+    found = [one.name for one in record.plan.arms if one.role == wanted]
     if len(found) != 1:
         raise RefusedClaim(f"it does not say with what {arm} is compared: name the other arm")
     return found[0]
@@ -463,19 +462,18 @@ def _check_cause(one: ResolvedClaim, sentence: PaperSentence, record: ClaimRecor
     claim = one.claim
     if claim.certainty in ("open", "conjectured"):
         return
-    roles = {each.name: each.role for each in record.plan.arms}
     named = {claim.hypothesis, *(each.hypothesis for each in sentence.references)}
     for decision in record.decisions:
         if decision.hypothesis.id in named and decision.verdict == "supported":
             rival = decision.hypothesis.rival
             numbers = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
             read = {arm for number in numbers if number is not None for arm in number.arms}
-            isolates = any(roles.get(arm) == "ablation" for arm in read)
+            isolates = any(record.roles.get(arm) == "ablation" for arm in read)
             excluded = rival is not None and decision.rival_sign == rival.ours
             if (isolates or excluded) and (claim.certainty != "shown" or decision.confirmed):
                 return
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
-    ablated = next((arm for arm in arms if roles.get(arm, "ablation") == "ablation"), None)
+    ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
         raise RefusedClaim("no measured ablation isolates this cause: mark it as a conjecture, or leave it out")
     pair = ResolvedClaim(

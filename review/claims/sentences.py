@@ -99,17 +99,11 @@ def split_sentences(
 
 def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
     """Return the names of a study, without anything that was measured."""
-    plan = record.plan
-    arms = {one.name: one for one in plan.arms}
+    plan, notes = record.plan, {one.name: one.description for one in record.plan.arms}
     return ClaimVocabulary(
         arms=tuple(
-            (
-                arms[name].role if name in arms else "ablation",
-                VocabularyName(
-                    name=name, title=plan.name_arm(name), note=arms[name].description if name in arms else ""
-                ),
-            )
-            for name in record.arms
+            (role, VocabularyName(name=name, title=record.name_arm(name), note=notes.get(name, "")))
+            for name, role in record.roles.items()
         ),
         levels=tuple(VocabularyName(name=one.name, title=plan.name_level(one.name)) for one in plan.levels),
         factor=plan.factor,
@@ -153,7 +147,7 @@ def is_valid_reading(one: ReadSentence, sentence: PaperSentence) -> bool:
 def names_two_arms(sentence: PaperSentence, record: ClaimRecord) -> bool:
     """Return whether a sentence names two arms, by name or title."""
     text, named = _normalise_space(sentence.text).casefold(), set[str]()
-    titles = {text.casefold(): name for name in record.arms for text in (name, record.plan.name_arm(name))}
+    titles = {text.casefold(): name for name in record.arms for text in (name, record.name_arm(name))}
     for title in sorted(titles, key=len, reverse=True):  # a title may contain another
         text, count = re.subn(rf"(?<!\w){re.escape(title)}(?!\w)", "", text)
         named |= {titles[title]} if count else set()
