@@ -11,14 +11,9 @@ import pytest
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
-from labwright.models.roles.paper_revision import (
-    ReflectInputs,
-    Reflection,
-    ScopeFindings,
-    ScopeInputs,
-    SectionEdit,
-    TextEdit,
-)
+from labwright.models.offline.claim_reader import answer_claim_reader
+from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection, SectionEdit, TextEdit
 from labwright.models.roles.paper_writing import (
     OutlineInputs,
     PaperOutline,
@@ -148,9 +143,12 @@ def scripted(
     *,
     outline: Callable[[OutlineInputs], PaperOutline] = planned,
     sections: Callable[[SectionInputs], Sections] = bodies,
-    scope: Callable[[ScopeInputs], ScopeFindings] = lambda _: ScopeFindings(),
+    read: Callable[[ClaimReaderInputs], ReadSentences] = answer_claim_reader,
+    read_again: Callable[[ClaimReaderInputs], ReadSentences] | None = None,
 ) -> ScriptedModel:
-    return ScriptedModel.from_role_functions(outline=outline, write=sections, reflect=reflections, scope=scope)
+    return ScriptedModel.from_role_functions(
+        outline=outline, write=sections, reflect=reflections, claim_reader=read, second_claim_reader=read_again or read
+    )
 
 
 # --- outline and sections ---------------------------------------------------------------------------------------------
@@ -245,7 +243,8 @@ async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answ
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
     await write_draft(whole.bench)
     await reflect(whole.bench)
-    assert whole.roles() == ["outline", "write", "write", "scope", "reflect", "scope", "reflect"]
+    readers = ["claim_reader", "second_claim_reader"]
+    assert whole.roles() == ["outline", "write", "write", *readers, "reflect", *readers, "reflect"]
     kept = list(_until(whole.log, answered))
     left = Desk(
         tmp_path / "left",
