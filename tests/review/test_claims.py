@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import product
 from random import Random
 from typing import Any
@@ -318,7 +317,7 @@ def test_an_outcome_is_reported_where_a_claim_matches_it() -> None:
         *split("Mixup gains. It is open. They agree. Mixing does it."),
     )
     gain = claim("direction", **BETTER | {"levels": ("n20", "n40")})
-    claims: Sequence[ReadClaim | None] = (
+    claims = (
         gain,
         claim("registered", hypothesis="large", verdict="supported"),
         gain,
@@ -331,7 +330,6 @@ def test_an_outcome_is_reported_where_a_claim_matches_it() -> None:
     readings = {
         one.sha256: SentenceReading(sha256=one.sha256, labels=("outcome",), claims=(said,))
         for one, said in zip(sentences, claims, strict=True)
-        if said is not None
     }
     lines = find_unreported(sentences, readings, RECORD)
     assert [re.sub(r".* (abstract|section) .* hypothesis (\S+) .*", r"\1 \2", line) for line in lines[:-1]] == [
