@@ -23,8 +23,8 @@ _GENERALISING = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
 )
 _DIRECTIONS: dict[ClaimDirection, re.Pattern[str]] = {
-    "better": re.compile(r"\b(?:better than|improves)\b"),
-    "worse": re.compile(r"\b(?:worse than|worsens)\b"),
+    "better": re.compile(r"\bbetter than\b"),
+    "worse": re.compile(r"\bworse than\b"),
     "higher": re.compile(r"\b(?:higher than|raises|increases)\b"),
     "lower": re.compile(r"\b(?:lower than|lowers|reduces|decreases)\b"),
 }
