@@ -70,7 +70,7 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import STAGES, Attempt, NodeStatus, StageName, StageSummary, format_node_id
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.cost_table import CostTable, format_figure_review_task, format_overclaim_task
+from labwright.stages.cost_table import CostTable, format_claims_task, format_figure_review_task
 from labwright.stages.run_context import decision_number
 
 CAPS = (2, 3, 5, 7.5, 10, 15, 20, 30, 50)
@@ -367,7 +367,7 @@ class SimulatedRun:
 
     async def _check(self, number: int) -> None:
         await self.ask_all(format_figure_review_task(number), "figure_review")
-        await self.ask_all(format_overclaim_task(number), "scope", "reader")
+        await self.ask_all(format_claims_task(number), "claim_reader", "second_claim_reader")
 
     async def _ablate_late(self, k: int) -> None:
         if not await self.ask(k, "missing_ablations"):

@@ -255,9 +255,10 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEven
             return f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, " + (
                 f"issues with {', '.join(bad)}" if bad else "no issues"
             )
-        case paper_events.ScopeChecked(why=""):
-            found = "; ".join(shorten(f"{one.quote!r}: {one.why}", 160) for one in event.findings)
-            return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}"
+        case paper_events.ClaimsRead():
+            found = "; ".join(shorten(line, 160) for line in event.violations)
+            unread = f"; {event.unread} sentences unread" if event.unread else ""
+            return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}{unread}"
         case paper_events.LibraryChecked():
             left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
             refused = f"; not cited: {shorten('; '.join(left), 300)}" if left else ""

@@ -67,6 +67,8 @@ USUAL_SECTIONS = 7
 """Sections of a paper."""
 USUAL_MISSING_ABLATIONS = 1
 """Ablations that a reviewer requests, if any: the median of AblationBench, table 2."""
+MAX_READER_CALLS = 8
+"""Maximum number of calls that read a version: four batches of sentences, each asked twice."""
 USUAL_REPLOTS = 0.3
 """Additional plotting attempts per node: 2 of 16 in offline runs, 2 of 3 with a language model."""
 REPLICATES = "replicates"
@@ -89,7 +91,7 @@ class Rank(IntEnum):
     MISSING = 5
     """Ablations that a reviewer of the draft requests."""
     CHECKS = 6
-    """Corrected outline, first reflection, overclaim check, code reader, summaries, figures by a model."""
+    """Corrected outline, first reflection, claim readers, code reader, summaries, figures by a model."""
     NEEDED = 7
     """Plan, outline and sections. Without outline and sections the program writes a report by itself."""
 
@@ -116,9 +118,9 @@ def format_figure_review_task(number: int) -> str:
     return f"look at the figures of round {number}"
 
 
-def format_overclaim_task(number: int) -> str:
-    """Return the task that compares a draft's claims with the decided hypotheses, by its round."""
-    return f"scope of round {number}"
+def format_claims_task(number: int) -> str:
+    """Return the task that reads a draft and compares its claims with the record, by its round."""
+    return f"claims of round {number}"
 
 
 TASK_PHASES: Mapping[str, Phase] = {
@@ -140,7 +142,7 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
             return "missing" if decision_id > (_find_late_start(state) if late is None else late) else action.stage
         case RunTask(task=task):
             name = task.removesuffix(f" v{state.paper_version}")
-            return TASK_PHASES.get(name, "reflect")  # figures and scope of a round
+            return TASK_PHASES.get(name, "reflect")  # figures and claims of a round
         case _:
             return state.phase
 
@@ -275,8 +277,9 @@ class CostTable:
         yield "reflect", roles.REFLECT, Rank.CHECKS, min(1, rounds)
         yield "reflect", roles.REFLECT, Rank.POLISH, max(0, rounds - 1)
         yield "reflect", roles.FIGURE_REVIEW, Rank.FIGURE_REVIEW, rounds + revisions
-        yield "reflect", roles.SCOPE, Rank.CHECKS, rounds + revisions + 1
-        yield "reflect", roles.READER, Rank.CHECKS, rounds + revisions + 1
+        versions = rounds + revisions + 1
+        yield "reflect", roles.CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 2 + versions
+        yield "reflect", roles.SECOND_CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 1 + versions
         yield "missing", roles.MISSING_ABLATIONS, Rank.MISSING, plannings * bool(missing)
         yield "missing", roles.CODE_READER, Rank.MISSING, missing
         yield "missing", roles.REFLECT, Rank.MISSING, revisions

@@ -1,4 +1,4 @@
-"""Roles `reflect` (targeted edits for complaints about a draft), `scope` (overclaims) and `reader`.
+"""Role `reflect`: targeted edits for complaints about a draft.
 
 A sentence that the binder refuses is deleted, an unplaced figure is placed, and a paper that is too long loses the
 paragraphs with the highest rank, then a figure to the appendix. It does not write new claims.
@@ -14,26 +14,15 @@ from itertools import takewhile
 
 from labwright.models.offline.outline import Outline
 from labwright.models.offline.paper_writing import build_outline
-from labwright.models.roles.paper_revision import (
-    ReaderInputs,
-    ReflectInputs,
-    Reflection,
-    ScopeFindings,
-    ScopeInputs,
-    TextEdit,
-)
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.record.schema.figures import FigurePlacement
-from labwright.record.schema.paper import ClaimReading, PaperDraft, PaperReading, ScopeFinding
+from labwright.record.schema.paper import PaperDraft
 
 _VIOLATION_LINE = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL
 )
 MAX_ROUNDS_IN_VAIN = 2
 """Number of consecutive undone rounds after which it gives up."""
-_OVERCLAIM_WORDS = re.compile(
-    r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
-)
-_VERDICT = re.compile(r": (supported|refuted|open)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
@@ -64,44 +53,6 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     edits = tuple(edit for title in bodies for edit in _compute_text_edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
     return found.model_copy(update={"done": found.is_empty})
-
-
-def answer_scope(inputs: ScopeInputs) -> ScopeFindings:
-    """Find sentences with words that no study of a few datasets supports."""
-    return ScopeFindings(
-        findings=tuple(
-            ScopeFinding(
-                quote=sentence,
-                why=f"{found[0]!r} goes beyond what was measured",
-                may="name the datasets, arms and levels that it was measured on",
-            )
-            for one in inputs.texts
-            for sentence in re.split(r"(?<=[.!?])\s+", one.text)
-            if (found := _OVERCLAIM_WORDS.search(sentence))
-        )
-    )
-
-
-def answer_reader(inputs: ReaderInputs) -> PaperReading:
-    """Return the first sentence of the abstract, and the verdicts in the results in order, if each claim has one."""
-    abstract = next((one.text for one in inputs.texts if one.where == "abstract"), "")
-    verdicts = [
-        (match[1], one)
-        for text in inputs.texts
-        if "Result" in text.where
-        for one in _SENTENCE.split(text.text)
-        for match in _VERDICT.finditer(one)
-    ]
-    whole = len(verdicts) == len(inputs.questions)
-    return PaperReading(
-        finding=_SENTENCE.split(abstract)[0],
-        claims=tuple(
-            ClaimReading.model_validate({"id": asked.id, "says": says, "quote": quote})
-            for asked, (says, quote) in zip(inputs.questions, verdicts, strict=True)
-        )
-        if whole
-        else (),
-    )
 
 
 def _compute_text_edits(section: str, before: str, after: str) -> Iterator[TextEdit]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.citations import answer_cite_ask, answer_cite_select
+from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.offline.code_audit import answer_code_reader
 from labwright.models.offline.experiment_code import answer_code
 from labwright.models.offline.figure_scripts import answer_figure_review, answer_figures, answer_plot
@@ -28,7 +29,7 @@ from labwright.models.offline.ideation import (
 )
 from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
 from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
-from labwright.models.offline.paper_revision import answer_reader, answer_reflect, answer_scope
+from labwright.models.offline.paper_revision import answer_reflect
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
 from labwright.models.offline.repository import (
@@ -55,8 +56,8 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "outline": answer_outline,
     "write": answer_write,
     "reflect": answer_reflect,
-    "scope": answer_scope,
-    "reader": answer_reader,
+    "claim_reader": answer_claim_reader,
+    "second_claim_reader": answer_claim_reader,
     "judge": answer_judge,
     "influence": answer_influence,
     "figure_review": answer_figure_review,

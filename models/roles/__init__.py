@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, REQUEST_MATCH, REVIEW_REQUESTS
 from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
+from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.code_audit import CODE_READER
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
@@ -13,7 +14,7 @@ from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT,
 from labwright.models.roles.injection_reader import INFLUENCE
 from labwright.models.roles.judge import JUDGE, PREFER
 from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY
-from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, READER, REFLECT, SCOPE
+from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, REFLECT
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
@@ -37,8 +38,8 @@ ROLES: Mapping[str, AnyRole] = {
         OUTLINE,
         WRITE,
         REFLECT,
-        SCOPE,
-        READER,
+        CLAIM_READER,
+        SECOND_CLAIM_READER,
         JUDGE,
         FIGURE_REVIEW,
         ABLATION_PLAN,

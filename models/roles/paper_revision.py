@@ -1,30 +1,15 @@
-"""Revise a draft: edits (`reflect`), overclaims (`scope`), a reader's understanding (`reader`), missing citations
-(`cite_ask`) and works to cite (`cite_select`)."""
+"""Revise a draft: edits (`reflect`), missing citations (`cite_ask`) and works to cite (`cite_select`)."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from labwright.models.roles.experiment_code import StudyInputs
-from labwright.models.roles.paper_writing import (
-    ClaimLine,
-    DecidedHypothesis,
-    ExploratoryComparison,
-    Reference,
-    WriteInputs,
-)
+from labwright.models.roles.paper_writing import ClaimLine, ExploratoryComparison, Reference, WriteInputs
 from labwright.models.roles.role import Role
 from labwright.record.schema.figures import FigurePlacement, FigureReview, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.paper import (
-    CitationSearch,
-    CitationSupport,
-    FoundWork,
-    PaperDraft,
-    PaperReading,
-    ScopeFinding,
-)
+from labwright.record.schema.paper import CitationSearch, CitationSupport, FoundWork, PaperDraft
 
 
 class SectionLength(FrozenModel):
@@ -101,49 +86,6 @@ class Reflection(FrozenModel):
 REFLECT = Role(
     "reflect", ReflectInputs, Reflection, max_tokens=16_384, prompt_tokens=70_000, typical_tokens=(23_000, 2000)
 )
-
-
-class PrintedText(FrozenModel):
-    """A part of a draft as readers see it, with macros printed."""
-
-    where: str = Field(description="title, abstract, or a section by its title")
-    text: str
-
-
-class ScopeInputs(StudyInputs):
-    """For role `scope`, which quotes passages that claim more than the verdicts."""
-
-    decided: tuple[DecidedHypothesis, ...] = ()
-    comparisons: tuple[str, ...] = Field(default=(), description="clauses of exploratory verdicts in these texts")
-    texts: tuple[PrintedText, ...]
-
-
-class ScopeFindings(FrozenModel):
-    """Passages that claim more than was decided; empty if there are none."""
-
-    findings: tuple[ScopeFinding, ...] = ()
-
-
-SCOPE = Role("scope", ScopeInputs, ScopeFindings, temperature=0.0, prompt_tokens=20_000, typical_tokens=(5000, 400))
-
-
-class ClaimQuestion(FrozenModel):
-    """A claim as stated before any measurement."""
-
-    id: str
-    statement: str
-
-
-class ReaderInputs(FrozenModel):
-    """For role `reader`, which sees the paper's text and nothing from the record."""
-
-    texts: tuple[PrintedText, ...]
-    questions: tuple[ClaimQuestion, ...] = Field(
-        description="claims to look for, whether or not the paper supports them"
-    )
-
-
-READER = Role("reader", ReaderInputs, PaperReading, temperature=0.0, prompt_tokens=15_000, typical_tokens=(4000, 300))
 
 
 MAX_QUERIES = 8

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from labwright.record.events.run_events import LOG_FORMAT_VERSION
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, LiteratureSearch
+from labwright.record.schema.claims import SentenceReading
 from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Failure
@@ -19,8 +20,6 @@ from labwright.record.schema.paper import (
     Judgement,
     PaperDraft,
     PaperFinding,
-    PaperReading,
-    ScopeFinding,
 )
 from labwright.record.schema.prior_work import PriorPaper
 
@@ -119,13 +118,24 @@ class FiguresReviewed(FrozenModel):
 
 
 class ScopeChecked(FrozenModel):
-    """A draft was checked for overclaims against the verdicts, and read by a model that sees only the text."""
+    """In older records, a draft was checked for overclaims; `ClaimsRead` replaces it."""
 
     type: Literal["scoped"] = "scoped"
     round: int
-    findings: tuple[ScopeFinding, ...] = Field(default=(), description="findings whose quotes occur in the draft")
-    why: str = Field(default="", description="reason why there was no check")
-    reading: PaperReading | None = Field(default=None, description="conclusion of a reader who sees only the text")
+    findings: tuple[dict[str, str], ...] = ()
+    why: str = ""
+    reading: dict[str, Any] | None = None
+
+
+class ClaimsRead(FrozenModel):
+    """The sentences of a draft were read by models that do not know the record, and compared with it by rule."""
+
+    type: Literal["claims_read"] = "claims_read"
+    round: int
+    readings: tuple[SentenceReading, ...] = Field(default=(), description="readings of sentences that had none")
+    unread: int = Field(default=0, description="sentences without a usable reading; they prevent the release")
+    violations: tuple[str, ...] = Field(default=(), description="claims that the record does not have, one line each")
+    unreported: tuple[str, ...] = Field(default=(), description="outcomes that the text does not report")
 
 
 class LibraryChecked(FrozenModel):
@@ -173,8 +183,7 @@ class DraftAssessed(FrozenModel):
     done: bool = False
     anew: bool = Field(
         default=False,
-        description="whether the draft was assessed again because the record changed, so that earlier versions no "
-        "longer count",
+        description="whether earlier versions no longer count, because the record changed or overclaims were cut",
     )
     over: float = Field(default=0.0, description="pages of main text over the limit")
     left_out: tuple[str, ...] = Field(
@@ -229,6 +238,7 @@ PaperEvent = (
     FiguresDrawn
     | FiguresReviewed
     | ScopeChecked
+    | ClaimsRead
     | LibraryChecked
     | WorksFound
     | WorksChosen

@@ -68,7 +68,10 @@ def _apply_paper(state: RunState, event: paper_events.PaperEvent | paper_events.
         case paper_events.FiguresReviewed():
             state.figure_reviews[event.round] = event
         case paper_events.ScopeChecked():
-            state.scope_checks[event.round] = event
+            pass
+        case paper_events.ClaimsRead():
+            state.claims_read[event.round] = event
+            state.sentence_readings |= {one.sha256: one for one in event.readings}
         case paper_events.LibraryChecked():
             state.library = event
         case paper_events.WorksFound():
@@ -87,7 +90,7 @@ def _apply_paper(state: RunState, event: paper_events.PaperEvent | paper_events.
                 state.current_paper = replace(state.current_paper, judged=event)
         case paper_events.RewriteStarted():
             state.paper_version, state.template_sha256 = event.version, event.template or state.template_sha256
-            state.drafts, state.figure_reviews, state.scope_checks = [], {}, {}
+            state.drafts, state.figure_reviews, state.claims_read = [], {}, {}
             state.released = state.judged = state.process_end = None
             if state.current_paper is not None and not state.current_paper.released.released:
                 state.current_paper = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from labwright.record.events import paper_events, repository_events, run_events, search_events
 from labwright.record.machine import ComputeRate, Machine
+from labwright.record.schema.claims import SentenceReading
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -289,7 +290,10 @@ class RunStateFields:
     figure_reviews: dict[int, paper_events.FiguresReviewed] = field(
         default_factory=dict[int, paper_events.FiguresReviewed]
     )
-    scope_checks: dict[int, paper_events.ScopeChecked] = field(default_factory=dict[int, paper_events.ScopeChecked])
+    claims_read: dict[int, paper_events.ClaimsRead] = field(default_factory=dict[int, paper_events.ClaimsRead])
+    """Comparison of a draft's claims with the record, by its round."""
+    sentence_readings: dict[str, SentenceReading] = field(default_factory=dict[str, SentenceReading])
+    """Readings of sentences by hash, over all versions of the paper."""
     released: paper_events.PaperReleased | None = None
     judged: paper_events.PaperJudged | None = None
     """Judgement of the current version."""

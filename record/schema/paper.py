@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import HypothesisVerdict, rename_old_verdict
 
 
 class Section(FrozenModel):
@@ -38,31 +37,6 @@ class PaperDraft(FrozenModel):
         """Title, abstract and section bodies of the draft."""
         sections = (text for one in self.sections for text in (one.title, one.body))
         return (self.title, self.abstract, *self.captions.values(), *sections)
-
-
-class ScopeFinding(FrozenModel):
-    """A passage that claims more than the study decided."""
-
-    quote: str = Field(min_length=1, description="passage as printed, within a single sentence")
-    why: str = Field(description="one phrase: which verdict it exceeds, and how")
-    may: str = Field(default="", description="a replacement that the verdict supports")
-
-
-class ClaimReading(FrozenModel):
-    """The statement of a paper about a claim."""
-
-    id: str = Field(description="id of the claim")
-    says: Annotated[HypothesisVerdict | Literal["nothing"], BeforeValidator(rename_old_verdict)] = Field(
-        description="what a reader concludes from the text; nothing: the claim is not mentioned"
-    )
-    quote: str = Field(default="", description="the sentence that says so most clearly, copied")
-
-
-class PaperReading(FrozenModel):
-    """A paper as understood by a reader."""
-
-    finding: str = Field(description="one sentence: the finding of the paper")
-    claims: tuple[ClaimReading, ...] = Field(default=(), description="one outcome for each claim")
 
 
 class PaperFinding(FrozenModel):

@@ -25,7 +25,6 @@ Kind = Literal[
     "syntax",
     "value",
     "compile",
-    "scope",
 ]
 
 ALLOWED_LITERALS: tuple[str, ...] = (

@@ -32,7 +32,7 @@ from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Attempt, Node, S
 from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
-from labwright.stages.paper.overclaim_check import CUT_NOTE, find_misreadings
+from labwright.stages.paper.claim_check import CUT_NOTE
 
 SELECTION_RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -122,10 +122,9 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                         "pages": one.pages,
                         "released": one.round == text_round,
                         "cut": [line for line in one.edits if line.endswith(CUT_NOTE)],
-                        "claims too much": state.scope_checks[one.round].findings
-                        if one.round in state.scope_checks
-                        else (),
-                        "misread": find_misreadings(state.scope_checks.get(one.round), decide_hypotheses(state)),
+                        "claims too much": read.violations if (read := state.claims_read.get(one.round)) else (),
+                        "unreported": read.unreported if read else (),
+                        "unread": read.unread if read else None,
                     }
                     for one in drafts.values()
                 ],

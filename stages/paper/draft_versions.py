@@ -70,7 +70,7 @@ def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:
 
 
 def list_current(drafts: Sequence[DraftAssessed]) -> Sequence[DraftAssessed]:
-    """Return the versions assessed since the record last changed."""
+    """Return the versions assessed since the record last changed or overclaims were cut."""
     return drafts[max((at for at, one in enumerate(drafts) if one.anew), default=0) :]
 
 

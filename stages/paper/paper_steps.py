@@ -4,9 +4,9 @@
     write          outline -> sections, with the abstract -> version 0         this module, outline.py
     cite           find and verify works that the text still needs             citations.py
     reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
-    scope          check every text against the verdicts, once per round       overclaim_check.py
-    release        complete the best version, remove overclaims, cut it to its this module, disclosure.py
-                   page limit: release it or leave it a DRAFT
+    claims         read every sentence, compare its claims with the record     claim_check.py
+    release        complete the best version, cut it to its page limit, cut    this module, disclosure.py
+                   overclaims: release it or leave it a DRAFT
 
 Each version is assessed as a whole (`draft_versions`): the draft's source is checked (`review.evidence`), its LaTeX
 sources are built (`latex_sources`, from `paper_context`) and typeset, and the PDF is checked (`typesetting`).
@@ -30,6 +30,7 @@ from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import gather_citations
+from labwright.stages.paper.claim_check import find_claim_violations, list_claim_obstacles, read_claims, remove_claims
 from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
 from labwright.stages.paper.draft_versions import (
@@ -47,7 +48,6 @@ from labwright.stages.paper.outline import (
     match_sections,
     repair_outline,
 )
-from labwright.stages.paper.overclaim_check import check_overclaims, list_overclaims, remove_overclaims
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, reflect
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
@@ -55,6 +55,8 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
 
 RETRY_NOTE = "the call is repeated once; without a usable answer no paper is written"
+MAX_CUTS = 3
+"""Maximum number of times that overclaims are cut from a version and the rest is read again."""
 UNUSABLE_ANSWER = "the previous answer was unusable: answer with all required fields and nothing else"
 
 
@@ -137,7 +139,6 @@ async def release_paper(context: RunContext) -> None:
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
         await _shorten_draft(context)
-        await check_overclaims(context, select_best(context.state.drafts))
         left = await _cut_overclaims(context)
         material, best, folder = build_paper_context(context), select_best(context.state.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
@@ -200,25 +201,28 @@ async def _shorten_draft(context: RunContext) -> None:
         )
 
 
-async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str) -> DraftAssessed:
-    """Record an edit that the program made to the best version."""
+async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
+    """Record an edit that the program made to the best version; with `anew`, earlier versions no longer count."""
     before = context.state.drafts
     made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
-    made = made.model_copy(update={"done": select_best(before).done, "edits": edits})
+    made = made.model_copy(update={"done": select_best(before).done, "edits": edits, "anew": anew})
     context.recorder.append(made)
     return made
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
-    """Record a version without the sentences that no verdict supports, if there are any; return its remaining
-    overclaims, one line each."""
-    material, best = build_paper_context(context), select_best(context.state.drafts)
-    scoped = context.state.scope_checks.get(best.round)
-    findings = scoped.findings if scoped is not None else ()
-    draft, cuts = remove_overclaims(best.draft, findings, material.evidence)
-    if cuts:
-        await _record_edit(context, draft, *cuts)
-    return list_overclaims(select_best(context.state.drafts).draft, findings, material.evidence)
+    """Record versions without the sentences that the record does not bear out; return what still prevents the release,
+    one line each. Each cut changes what the sentences after it refer to, so they are read again."""
+    made = 0
+    while True:
+        version = select_best(context.state.drafts)
+        await read_claims(context, version)
+        found, readings = find_claim_violations(context, version.draft), context.state.sentence_readings
+        draft, cuts = remove_claims(version.draft, found, readings)
+        if not cuts or made == MAX_CUTS:
+            return list_claim_obstacles(found, readings)
+        await _record_edit(context, draft, *cuts, anew=True)
+        made += 1
 
 
 PAPER_STEPS: Mapping[Phase, Callable[[RunContext], Awaitable[None]]] = {

@@ -23,6 +23,7 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys, find_sentence_spans, scan
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.stages.paper.citations import list_version_works
+from labwright.stages.paper.claim_check import read_claims
 from labwright.stages.paper.compilation_findings import measure_sections
 from labwright.stages.paper.draft_versions import (
     assess_new_draft,
@@ -33,7 +34,6 @@ from labwright.stages.paper.draft_versions import (
 )
 from labwright.stages.paper.figure_review import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.overclaim_check import check_overclaims, find_misreadings, list_overclaims
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
@@ -67,7 +67,7 @@ async def revise(
     for number in rounds:
         before = _list_earlier(context.state.drafts, number)
         await review_paper_figures(context, select_best(before))
-        await check_overclaims(context, select_best(before))
+        await read_claims(context, select_best(before))
         answer = await client.ask_or_none(
             REFLECT,
             build_reflect_inputs(context, before, client.decision, results=results),
@@ -122,11 +122,11 @@ def build_reflect_inputs(
 ) -> ReflectInputs:
     """Build the reflector's inputs as of a decision: the best version so far, its faults, and what was tried."""
     base = select_best(earlier)
-    seen, scoped = context.state.figure_reviews.get(base.round), context.state.scope_checks.get(base.round)
+    seen, read = context.state.figure_reviews.get(base.round), context.state.claims_read.get(base.round)
     material = build_paper_context(context, decision_id)
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
-    violations = (*base.violations, *list_overclaims(draft, scoped.findings if scoped else (), material.evidence))
+    violations = (*base.violations, *(read.violations if read else ()))
     # From the record, the reflector needs the subject of the paper and all that the draft or a finding names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
@@ -141,7 +141,7 @@ def build_reflect_inputs(
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         violations=violations,
-        complaints=(*complaints, *find_misreadings(scoped, material.decisions)),
+        complaints=(*complaints, *(read.unreported if read else ())),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=measure_sections(draft, base.pages),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),

@@ -6,6 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.models.roles.claim_reader import (
+    ClaimReaderInputs,
+    ClaimVocabulary,
+    NumberReference,
+    PrintedParagraph,
+    PrintedSentence,
+    VocabularyName,
+)
 from labwright.models.roles.experiment_code import (
     AuthorInputs,
     CodeInputs,
@@ -42,17 +50,12 @@ from labwright.models.roles.node_assessment import (
 from labwright.models.roles.paper_revision import (
     CiteAskInputs,
     CiteSelectInputs,
-    ClaimQuestion,
-    PrintedText,
-    ReaderInputs,
     ReflectInputs,
     ReflectionRound,
-    ScopeInputs,
     SectionLength,
 )
 from labwright.models.roles.paper_writing import (
     ClaimLine,
-    DecidedHypothesis,
     ExploratoryComparison,
     OutlineInputs,
     PaperOutline,
@@ -662,25 +665,42 @@ INPUTS: dict[str, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
-INPUTS["reader"] = ReaderInputs(
-    texts=(PrintedText(where="abstract", text="Margins help (open)."),),
-    questions=(ClaimQuestion(id="gain", statement="Margins raise the accuracy."),),
-)
-INPUTS["scope"] = ScopeInputs(
-    idea=IDEA,
-    data_plan=PLAN,
-    facts=FACTS,
-    comparisons=("the accuracy of margin minus that of plain is open",),
-    decided=(
-        DecidedHypothesis(
-            key="hypothesis/gain",
-            statement="Margins help.",
-            verdict="refuted",
-            outcome="positive; at least 0.02: refuted",
-            clause="they help little",
+INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
+    vocabulary=ClaimVocabulary(
+        arms=(
+            ("baseline", VocabularyName(name="plain", title="plain training")),
+            ("method", VocabularyName(name="margin", title="margin penalty", note="adds a margin to the loss")),
+        ),
+        levels=(VocabularyName(name="n10", title="ten examples"), VocabularyName(name="n50", title="fifty examples")),
+        factor="training examples",
+        datasets=(VocabularyName(name="digits", title="Digits"),),
+        metrics=(VocabularyName(name="accuracy", title="accuracy", note="higher is better"),),
+        hypotheses=(VocabularyName(name="gain", title="margins help", note="Margins raise the accuracy."),),
+    ),
+    paragraphs=(
+        PrintedParagraph(where="title", sentences=(PrintedSentence(number=1, text="Margins"),)),
+        PrintedParagraph(
+            where="section 'Results'",
+            sentences=(
+                PrintedSentence(number=None, text="We train with few examples."),
+                PrintedSentence(
+                    number=2,
+                    text="The margin penalty raises accuracy by 0.021.",
+                    references=(
+                        NumberReference(
+                            key="hypothesis/gain/1.mean",
+                            kind="effect",
+                            arms=("margin", "plain"),
+                            metric="accuracy",
+                            datasets=("digits",),
+                            levels=("n10",),
+                            hypothesis="gain",
+                        ),
+                    ),
+                ),
+            ),
         ),
     ),
-    texts=(PrintedText(where="title", text="Margins"), PrintedText(where="abstract", text="Margins always help.")),
 )
 INPUTS["judge"] = JudgeInputs(
     rubric=read_rubric(),

@@ -21,7 +21,6 @@ STUDY: tuple[str, ...] = (
     "outline",
     "write",
     "reflect",
-    "scope",
     "arm_patch",
 )
 DRAWN: tuple[str, ...] = ("plot", "vision", "figure_review")

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.offline.code_audit import answer_code_reader
 from labwright.models.offline.protocol import answer_prior_search
 from labwright.models.roles.experiment_code import CodeInputs, Program
@@ -29,7 +30,7 @@ from labwright.models.roles.figures import (
 from labwright.models.roles.injection_reader import Influence
 from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, build_answer_type
 from labwright.models.roles.node_assessment import FeedbackInputs, StageReport, SummaryInputs
-from labwright.models.roles.paper_revision import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
+from labwright.models.roles.paper_revision import CiteQueries, ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
     ClaimLine,
     OutlineInputs,
@@ -54,7 +55,7 @@ from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricS
 from labwright.record.schema.figures import FigureAspectReview, FigureReview, PaperFigureReview
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import NodeVerdict
-from labwright.record.schema.paper import PaperReading, Section
+from labwright.record.schema.paper import Section
 from tests.hypotheses import make_hypotheses
 from tests.programs import program_files
 
@@ -181,8 +182,8 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "judge": _answer_judge,
         "influence": lambda _: Influence(),
         "figure_review": _answer_figure_review,
-        "scope": lambda _: ScopeFindings(),
-        "reader": lambda _: PaperReading(finding="It was measured."),
+        "claim_reader": answer_claim_reader,
+        "second_claim_reader": answer_claim_reader,
         "code_reader": answer_code_reader,
     }
     return ScriptedModel.from_role_functions(**answers | others)

@@ -13,6 +13,7 @@ from labwright.models.errors import CatalogueError
 from labwright.models.offline.paper_writing import answer_outline, write_draft
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS, OfflineResearcher
 from labwright.models.roles import ROLES
+from labwright.models.roles.claim_reader import ReadSentences
 from labwright.models.roles.code_audit import CodeReading
 from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Program
 from labwright.models.roles.figures import (
@@ -26,7 +27,7 @@ from labwright.models.roles.figures import (
     VisionInputs,
 )
 from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
-from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
+from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
 from labwright.models.roles.study_plan import AblationPlan, MissingAblationsAnswer
@@ -34,7 +35,6 @@ from labwright.record.schema.data_plan import DataPlan, Measurement
 from labwright.record.schema.figures import AxesFacts, FigureFacts
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import NodeVerdict
-from labwright.record.schema.paper import PaperReading
 from labwright.stages.paper.outline import build_section_inputs, group_sections
 from labwright.stages.tuning_validation import find_tuning_faults
 from tests.models.examples import INPUTS
@@ -149,8 +149,8 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
         ("write", build_section_inputs(writing, planned, group_sections(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write_draft(writing)), Reflection),
-        ("scope", INPUTS["scope"], ScopeFindings),
-        ("reader", INPUTS["reader"], PaperReading),
+        ("claim_reader", INPUTS["claim_reader"], ReadSentences),
+        ("second_claim_reader", INPUTS["second_claim_reader"], ReadSentences),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries),
         ("cite_select", INPUTS["cite_select"], CiteSelection),

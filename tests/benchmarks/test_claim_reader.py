@@ -6,15 +6,28 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
-from benchmarks.overclaim_wordings import SET_FOLDER
+from benchmarks.claim_reader import (
+    OVERCLAIMS,
+    RECORDED,
+    SET_FOLDER,
+    build_run_record,
+    find_refusals,
+    make_cases,
+    summarise,
+)
 from benchmarks.sets import read_set
+from labwright.models.client import Models
+from labwright.models.failover import open_backend
+from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile
 from labwright.record.estimands import evaluate_estimand, find_effect_metric, find_hypothesis_faults
+from labwright.record.event_log import MemoryLog
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, parse_arm, parse_level
 from labwright.record.schema.hypotheses import Effect, Hypothesis, rename_old_verdict
 
@@ -159,3 +172,17 @@ def test_honest_comparisons_have_the_macro_and_the_label_is_no_matter_of_having_
         if which == "new" and name.startswith("a") and KEY[name]["label"] == "fine"
     )
     assert min(with_macro.values()) >= 30
+
+
+@pytest.mark.slow
+async def test_made_sentences_are_true_or_differ_from_the_record_in_one_field() -> None:
+    record, evidence = build_run_record(RECORDED)
+    cases = make_cases(record, 28, Random(1))
+    assert Counter(one.kind for one in cases) == {"": 28, **dict.fromkeys(OVERCLAIMS, 4)}
+    keys = [key for one in cases for text in one.parts.values() for _, key in MACRO.findall(text)]
+    assert keys and all(key in evidence.results for key in keys)
+    assert len({text for one in cases if one.too_much for text in one.parts.values()}) > 20
+    models = Models(open_backend(ModelSettings()), MemoryLog(), ModelSettings(), lambda: 0.0)
+    found = summarise(cases, await find_refusals(models, record, evidence, cases))
+    assert found["false_refusals"]["k"] == 0, found["refused"]
+    assert found["recall"]["n"] == 28 and 0 < found["recall"]["k"] < 28, "it reads arms from numbers, not from words"

@@ -1,0 +1,55 @@
+"""What a reader finds in the sentences of a paper: the label of each sentence, and its claims in typed form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import HypothesisVerdict
+
+SentenceLabel = Literal["outcome", "setup", "background", "question", "cited"]
+ClaimKind = Literal["direction", "no difference", "size", "trend", "cause", "generality", "registered", "ambiguous"]
+ClaimDirection = Literal["better", "worse", "higher", "lower", "none"]
+Certainty = Literal["shown", "observed", "suggested", "open", "conjectured"]
+
+
+class ReadClaim(FrozenModel):
+    """A claim of a sentence. Names are those of the study's vocabulary; empty: the text does not say."""
+
+    kind: ClaimKind
+    subject: str = Field(default="", description="the arm, condition (arm@level) or level that the claim is about")
+    other: str = Field(default="", description="what it is compared with")
+    metric: str = ""
+    datasets: tuple[str, ...] = Field(default=(), description="datasets for which the claim is made")
+    levels: tuple[str, ...] = Field(default=(), description="levels for which the claim is made")
+    direction: ClaimDirection = Field(
+        default="none",
+        description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
+        "from the first level to the last",
+    )
+    certainty: Certainty = Field(
+        default="observed",
+        description="shown: established, confirmed or significant; observed: reported as measured; suggested: hedged; "
+        "open: not decided by the data; conjectured: an explanation or expectation marked as such",
+    )
+    hypothesis: str = Field(default="", description="id of the hypothesis whose outcome is reported")
+    verdict: HypothesisVerdict | Literal[""] = Field(default="", description="its outcome according to the sentence")
+
+
+class ReadSentence(FrozenModel):
+    """The label and claims of one numbered sentence."""
+
+    number: int
+    label: SentenceLabel
+    quote: str = Field(description="three to six consecutive words of the sentence, copied")
+    claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
+
+
+class SentenceReading(FrozenModel):
+    """What one reading or two found in a sentence, kept under the hash of the sentence and what it depends on."""
+
+    sha256: str
+    labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
+    claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")

@@ -1,0 +1,328 @@
+"""What the record has about a comparison: the effects of hypotheses, requested estimates, and pairs of conditions.
+
+A comparison is a linear contrast of cells, arm by level by dataset. An effect that is one (a difference, a mean of
+differences, a drop, a slope) is recognised whatever its estimand looks like; a contrast that nobody registered is
+computed over the seeds that its cells share, with a 95 % t interval, or taken from the recorded differences.
+
+Limits: effects that are no linear contrast (a ratio, the worst of several levels) support sizes and the outcome of
+their hypothesis, but no claim about a direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from labwright.models.roles.claim_reader import NumberReference
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim, compute_t_interval
+from labwright.record.estimands import (
+    CellRef,
+    EstimandError,
+    MissingCell,
+    evaluate_estimand,
+    find_effect_metric,
+    is_change,
+    list_cells_read,
+    split_quotient,
+)
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
+from labwright.record.result_macros import ClaimKey, strip_form
+from labwright.record.schema.data_plan import ArmRole, DataPlan, MetricSpec, parse_arm, parse_level
+from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+
+Cell = tuple[str, str, str]
+"""Dataset, arm and level."""
+Contrast = Mapping[Cell, float]
+ComparisonSource = Literal["effect", "alternative", "rival", "estimate", "pair"]
+_TOLERANCE = 1e-6
+
+
+class RecordedComparison(NamedTuple):
+    """A contrast in one metric with its estimate; `decision` is that of the hypothesis, if one covers it."""
+
+    key: str
+    contrast: Contrast
+    metric: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    source: ComparisonSource
+    margin: float | None = None
+    """Smallest size that matters; None if nothing in this metric was registered."""
+    part: EffectDecision | None = None
+    decision: HypothesisDecision | None = None
+
+    @property
+    def sign(self) -> int:
+        """The sign that the interval shows; 0 if it contains zero or there is none."""
+        if self.low is None or self.high is None:
+            return 0
+        return (self.low > 0) - (self.high < 0)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it is a measurement of a hypothesis that was decided on test data after a lock."""
+        return self.source in ("effect", "rival") and self.decision is not None and self.decision.confirmed
+
+    @property
+    def is_negligible(self) -> bool:
+        """Whether the interval contains zero and lies within plus and minus the smallest size that matters; also if all
+        values are zero."""
+        if self.low is None or self.high is None or self.margin is None:
+            return self.low == self.high == 0
+        return -self.margin < self.low <= 0 <= self.high < self.margin
+
+    def find_sign(self, contrast: Contrast) -> int:
+        """Return 1 or -1 if it estimates a contrast, or its negative; 0 if neither."""
+        factor = _find_factor(self.contrast, contrast)
+        return (factor > 0) - (factor < 0)
+
+    def flip(self) -> RecordedComparison:
+        """Return the comparison with its sides exchanged."""
+        mean, low, high = (None if one is None else -one for one in (self.mean, self.high, self.low))
+        return self._replace(
+            contrast={cell: -weight for cell, weight in self.contrast.items()}, mean=mean, low=low, high=high
+        )
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return f"{self.key} was not measured"
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        if self.decision is None or self.part is None:
+            return f"{self.key} = {self.mean:.4g}{interval}, exploratory"
+        kind = "" if self.decision.confirmed else ", not confirmed"
+        return (
+            f"{self.key} = {self.mean:.4g}{interval}, direction {self.part.direction}, "
+            f"{self.part.effect.claim_text}: {self.part.verdict}{kind}"
+        )
+
+
+@dataclass(frozen=True)
+class ClaimRecord:
+    """The part of a record with which claims are compared. `estimates` are those of the outline, by name."""
+
+    plan: DataPlan
+    decisions: Sequence[HypothesisDecision] = ()
+    means: Sequence[Claim] = ()
+    differences: Sequence[ClaimDifference] = ()
+    estimates: Mapping[str, EffectDecision] = field(default_factory=dict[str, EffectDecision])
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """The arms of the plan, then measured arms outside of it (ablations), in order."""
+        return tuple(dict.fromkeys((*(one.name for one in self.plan.arms), *(one.arm for one in self.means))))
+
+    @cached_property
+    def roles(self) -> Mapping[str, ArmRole]:
+        """Arm -> role. A measured arm outside the plan is a reference model or an ablation."""
+        outside: dict[str, ArmRole] = {
+            arm: "baseline" if arm in REFERENCE_ARM_TITLES else "ablation" for arm in self.arms
+        }
+        return {**outside, **{one.name: one.role for one in self.plan.arms}}
+
+    @cached_property
+    def metrics(self) -> Mapping[str, MetricSpec | None]:
+        """The metrics of the plan, then values that only the code reports, whose direction is unknown (None)."""
+        planned = {one.name: one for one in self.plan.metrics}
+        return {**planned, **{one.name: None for one in self.means if one.name not in planned}}
+
+    def name_arm(self, arm: str) -> str:
+        """Return the name of an arm that readers see."""
+        return REFERENCE_ARM_TITLES.get(arm) or self.plan.name_arm(arm)
+
+    @cached_property
+    def values(self) -> Mapping[tuple[str, str, str, str], Mapping[int, float]]:
+        """(metric, dataset, arm, level) -> seed -> value."""
+        return {
+            (one.name, one.dataset, one.arm, one.level): dict(zip(one.seeds, one.values, strict=True))
+            for one in self.means
+        }
+
+    @cached_property
+    def registered(self) -> tuple[RecordedComparison, ...]:
+        """The comparisons of hypotheses, then the requested estimates."""
+        return tuple(self._list_registered())
+
+    def is_measured(self, metric: str, dataset: str, arm: str, level: str) -> bool:
+        """Return whether a cell has values."""
+        return (metric, dataset, arm, level) in self.values
+
+    def find_registered(self, contrast: Contrast, metric: str) -> Iterator[RecordedComparison]:
+        """Yield the registered comparisons that estimate a contrast, with its sign."""
+        for one in self.registered:
+            if one.metric == metric and (sign := one.find_sign(contrast)):
+                yield one if sign > 0 else one.flip()
+
+    def estimate_contrast(self, contrast: Contrast, metric: str) -> RecordedComparison | None:
+        """Return the estimate of a contrast over the seeds that its cells share; None if a cell was not measured."""
+        cells = [(weight, self.values.get((metric, *cell), {})) for cell, weight in contrast.items()]
+        seeds = sorted(set[int].intersection(*(set(values) for _, values in cells))) if cells else []
+        if not seeds:
+            return None
+        values = [sum(weight * cell[seed] for weight, cell in cells) for seed in seeds]
+        mean = fmean(values)
+        _, low, high = compute_t_interval(values)
+        if len(values) > 1 and not any(values):
+            low = high = 0.0
+        key, margin = describe_contrast(contrast, metric), self.find_margin(metric)
+        found = RecordedComparison(key, contrast, metric, mean, low, high, "pair", margin)
+        for one in self.differences:  # their intervals also cover the test examples
+            other = (one.dataset, parse_arm(one.other), parse_level(one.other))
+            pair = {(one.dataset, one.arm, one.level): 1.0, other: -1.0}
+            known = found._replace(key=one.key, contrast=pair, mean=one.mean, low=one.low, high=one.high)
+            if one.name == metric and (sign := known.find_sign(contrast)):
+                return known if sign > 0 else known.flip()
+        return found
+
+    def describe_key(self, key: str) -> NumberReference | None:
+        r"""Return what the number of a `\result` key refers to; None for a key of another form."""
+        claim = ClaimKey.parse_key(key)
+        if claim is not None:
+            sides = [claim.condition, *filter(None, [claim.other])]
+            return NumberReference(
+                key=key,
+                kind="difference" if claim.other else "value",
+                arms=tuple(dict.fromkeys(map(parse_arm, sides))),
+                metric=claim.metric,
+                datasets=(claim.dataset,),
+                levels=tuple(dict.fromkeys(filter(None, map(parse_level, sides)))),
+            )
+        found = self._effects_by_key.get(strip_form(key))
+        if found is None:
+            return None
+        part, decision = found
+        try:
+            metric = find_effect_metric(part.effect, self.plan)
+            read = list_cells_read(part.effect.estimand, self.plan, metric)
+        except EstimandError:
+            return None
+        contrast = expand_contrast(part.effect.estimand, self.plan, part.effect.metric) or {}
+        read = sorted(read, key=lambda place: contrast.get((place.dataset, place.arm, place.level), 0.0) <= 0)
+        return NumberReference(
+            key=key,
+            kind="effect",
+            arms=tuple(dict.fromkeys(place.arm for place in read)),
+            metric=metric.name,
+            datasets=self._list_datasets(read, decision),
+            levels=tuple(dict.fromkeys(place.level for place in read if place.level)),
+            hypothesis=decision.hypothesis.id if decision is not None else "",
+        )
+
+    def _list_datasets(self, read: Sequence[CellRef], decision: HypothesisDecision | None) -> tuple[str, ...]:
+        if decision is not None and decision.hypothesis.unit == "datasets":
+            return tuple(one.name for one in self.plan.datasets)
+        return tuple(dict.fromkeys(place.dataset for place in read))
+
+    @cached_property
+    def _effects_by_key(self) -> Mapping[str, tuple[EffectDecision, HypothesisDecision | None]]:
+        """Effects by the keys of their numbers: `hypothesis/ID/K` with K from 1, `estimate/NAME`."""
+        return {
+            **{
+                f"{one.key}/{number}": (part, one) for one in self.decisions for number, part in enumerate(one.parts, 1)
+            },
+            **{f"estimate/{name}": (part, None) for name, part in self.estimates.items()},
+        }
+
+    def find_margin(self, metric: str) -> float | None:
+        """Return the smallest size that matters in a metric; None if no effect in it was registered."""
+        return min(
+            (
+                part.effect.smallest
+                for one in self.decisions
+                for part in one.parts
+                if (part.effect.metric or self.plan.primary_metric.name) == metric
+            ),
+            default=None,
+        )
+
+    def _list_registered(self) -> Iterator[RecordedComparison]:
+        for one in self.decisions:
+            rows: list[tuple[str, ComparisonSource, EffectDecision]] = [
+                *((f"{one.key}/{number}", "effect", part) for number, part in enumerate(one.parts, 1)),
+                *(
+                    (f"{one.key}, alternative {number}", "alternative", part)
+                    for number, part in enumerate(one.others, 1)
+                ),
+            ]
+            if one.rival is not None:
+                rows.append((f"{one.key}, rival", "rival", one.rival))
+            for key, source, part in rows:
+                if (found := self._build_comparison(key, source, part, one)) is not None:
+                    yield found
+        for name, part in self.estimates.items():
+            if (found := self._build_comparison(f"estimate/{name}", "estimate", part, None)) is not None:
+                yield found._replace(margin=self.find_margin(found.metric))
+
+    def _build_comparison(
+        self, key: str, source: ComparisonSource, part: EffectDecision, decision: HypothesisDecision | None
+    ) -> RecordedComparison | None:
+        everywhere = decision is not None and decision.hypothesis.unit == "datasets"
+        datasets = [one.name for one in self.plan.datasets] if everywhere else [""]
+        contrast: dict[Cell, float] = {}
+        for dataset in datasets:
+            found = expand_contrast(part.effect.estimand, self.plan, part.effect.metric, dataset=dataset)
+            if found is None:
+                return None
+            contrast |= {cell: weight / len(datasets) for cell, weight in found.items()}
+        return RecordedComparison(
+            key=key,
+            contrast=contrast,
+            metric=part.effect.metric or self.plan.primary_metric.name,
+            mean=part.mean,
+            low=part.low,
+            high=part.high,
+            source=source,
+            margin=part.effect.smallest,
+            part=part,
+            decision=decision,
+        )
+
+
+def expand_contrast(estimand: str, plan: DataPlan, metric: str, *, dataset: str = "") -> Contrast | None:
+    """Return an estimand as a contrast of cells, of a relative change its numerator; None if it is not linear."""
+    try:
+        spec = next(one for one in plan.metrics if one.name == metric) if metric else plan.primary_metric
+        quotient = split_quotient(estimand) if is_change(estimand) else None
+        whole = quotient[0] if quotient else estimand
+        places = [
+            place for place in list_cells_read(estimand, plan, spec, dataset=dataset) if not place.selection_split
+        ]
+
+        def evaluate(values: Mapping[CellRef, float]) -> float:
+            return float(evaluate_estimand(whole, plan, spec, lambda place: values.get(place, 0.0), dataset=dataset))
+
+        base = evaluate({})
+        found = {place: evaluate({place: 1.0}) - base for place in places}
+        rng = Random(0)
+        drawn = {place: rng.uniform(-1, 1) for place in places}
+        linear = (
+            abs(base) < _TOLERANCE
+            and abs(evaluate(drawn) - sum(weight * drawn[place] for place, weight in found.items())) < _TOLERANCE
+        )
+    except (EstimandError, MissingCell, StopIteration):
+        return None
+    contrast = {(at.dataset, at.arm, at.level): weight for at, weight in found.items() if abs(weight) > _TOLERANCE}
+    return contrast if linear and contrast and abs(sum(contrast.values())) < _TOLERANCE else None
+
+
+def describe_contrast(contrast: Contrast, metric: str) -> str:
+    """Describe a contrast: `log_loss of method@noise20 minus baseline@noise20 on digits`."""
+    above, below = (
+        [f"{arm}@{level}" if level else arm for (_, arm, level), weight in contrast.items() if sign * weight > 0]
+        for sign in (1, -1)
+    )
+    datasets = ", ".join(dict.fromkeys(dataset for dataset, _, _ in contrast))
+    return f"{metric} of {', '.join(dict.fromkeys(above))} minus {', '.join(dict.fromkeys(below))} on {datasets}"
+
+
+def _find_factor(one: Contrast, other: Contrast) -> float:
+    """Return the number by which a contrast is a multiple of another; 0 if it is none."""
+    if one.keys() != other.keys() or not one:
+        return 0.0
+    factors = [one[cell] / other[cell] for cell in one]
+    return factors[0] if max(factors) - min(factors) < _TOLERANCE * max(1.0, abs(factors[0])) else 0.0

@@ -1,0 +1,544 @@
+"""Compare typed claims with the record, by rule and without a model.
+
+A claim about arms is a contrast of cells. Effects of hypotheses that estimate the same contrast decide about it;
+otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
+takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured.
+
+- shown: a confirmed effect with that sign; observed: an interval with that sign; suggested: a mean with that sign;
+  open: an interval that contains zero, or an undecided claim; conjectured: no interval with the other sign.
+- no difference: an interval that contains zero and lies within the smallest effect that matters.
+- size: a number of the same comparison in the sentence. Every number belongs to a claim of its sentence.
+- trend: the last level minus the first, and means without a turn.
+- cause: a measured ablation that isolates it, or a decided hypothesis about it.
+- generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from labwright.models.roles.claim_reader import NumberReference
+from labwright.record.schema.claims import ReadClaim, SentenceReading
+from labwright.record.schema.data_plan import parse_arm, parse_level
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison
+from labwright.review.claims.sentences import PaperSentence
+from labwright.review.evidence.violations import Violation
+
+UNREAD = "no reader labelled this sentence: word it more plainly"
+_SIGNS = {"better": 1, "higher": 1, "worse": -1, "lower": -1, "none": 0}
+
+
+class RefusedClaim(Exception):
+    """Raised when a claim does not match the record. The message says what the record has and what may be said."""
+
+
+class UnknownName(RefusedClaim):
+    """Raised when a claim names what the study does not have; a conjecture or an open question may do so."""
+
+
+class Side(NamedTuple):
+    """An arm, a level, or a condition; empty: not given."""
+
+    arm: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class ResolvedClaim:
+    """A claim with names of the record. `datasets` and `levels` are empty if the sentence names none."""
+
+    claim: ReadClaim
+    subject: Side
+    other: Side
+    metric: str
+    is_reversed: bool
+    """Whether lower values of the metric are better."""
+    datasets: tuple[str, ...]
+    levels: tuple[str, ...]
+
+    @property
+    def sign(self) -> int:
+        """The sign of subject minus other that the claim asserts; 0: none."""
+        sign = _SIGNS[self.claim.direction]
+        judged = self.claim.direction in ("better", "worse")
+        return -sign if judged and self.is_reversed else sign
+
+
+def check_claims(
+    sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
+) -> tuple[tuple[PaperSentence, Violation], ...]:
+    """Return the sentences that claim what the record does not have, or that nobody read, each with its violation."""
+    found: list[tuple[PaperSentence, Violation]] = []
+    for one in sentences:
+        reading = readings.get(one.sha256)
+        faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record)))
+        if faults:
+            violation = Violation(kind="claim", where=one.where, excerpt=one.source, fix="; ".join(faults))
+            found.append((one, violation))
+    return tuple(found)
+
+
+def find_unreported(
+    sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
+) -> tuple[str, ...]:
+    """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
+    in any section, and that a section's comparisons are exploratory."""
+    reported: dict[str, set[str]] = {"abstract": set(), "section": set()}
+    exploratory: dict[str, None] = {}
+    for sentence in sentences:
+        place = sentence.where.partition(" ")[0]
+        reading = readings.get(sentence.sha256)
+        for claim in reading.claims if reading is not None and place in reported else ():
+            try:
+                outcomes = list(_list_outcomes(claim, sentence, record))
+            except RefusedClaim:
+                continue
+            reported[place].update(one.hypothesis.id for one in outcomes if one is not None)
+            exploratory |= {sentence.where: None} if place == "section" and None in outcomes else {}
+    texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
+    return (
+        *(
+            f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
+            for one in record.decisions
+            if one.hypothesis.confirmatory
+            for place, ids in (("the abstract", reported["abstract"]), ("any section", reported["section"]))
+            if one.hypothesis.id not in ids
+        ),
+        *(
+            f"{where} reports comparisons that were not registered: call them exploratory once"
+            for where, text in texts.items()
+            if "explorator" not in text.casefold()
+        ),
+    )
+
+
+def _list_outcomes(
+    claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord
+) -> Iterator[HypothesisDecision | None]:
+    """Yield the decisions that a claim reports, and None for what nobody registered. Raises `RefusedClaim`."""
+    if claim.kind == "registered":
+        decision = _find_decision(claim, sentence, record)
+        if claim.verdict == decision.verdict:
+            yield decision
+    elif claim.kind in ("direction", "no difference", "size", "trend"):
+        resolved = resolve_claim(claim, sentence.references, record)
+        if resolved.subject.arm and resolved.other != Side():
+            for one in _find_comparisons(resolved, record):
+                yield one.decision if one.source == "effect" else None
+
+
+def _find_faults(sentence: PaperSentence, reading: SentenceReading, record: ClaimRecord) -> Iterator[str]:
+    resolved: list[ResolvedClaim] = []
+    for claim in reading.claims:
+        try:
+            if claim.kind != "registered":
+                resolved.append(resolve_claim(claim, sentence.references, record))
+            _check_claim(claim, sentence, record)
+        except RefusedClaim as refusal:
+            if not isinstance(refusal, UnknownName) or claim.certainty not in ("open", "conjectured"):
+                yield f"read as {describe_claim(claim)}; {refusal}"
+    ids = {one.hypothesis for one in reading.claims if one.kind == "registered"}
+    for one in sentence.references if "outcome" in reading.labels else ():
+        if one.hypothesis not in ids - {""} and not any(_covers(each, one) for each in resolved):
+            yield (
+                f"the number \\result{{{one.key}}} ({_describe_reference(one)}) belongs to no comparison of this "
+                "sentence: name what it measures, or print the number of the comparison"
+            )
+
+
+def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+    """Raise `RefusedClaim` if the record does not have what a claim says."""
+    if claim.kind == "ambiguous":
+        raise RefusedClaim(
+            "it can be read in several ways: name what is compared, the metric, the data and the direction"
+        )
+    if claim.kind == "registered":
+        return _check_registered(claim, sentence, record)
+    resolved = resolve_claim(claim, sentence.references, record)
+    if claim.kind == "cause":
+        return _check_cause(resolved, sentence, record)
+    if claim.kind == "generality":
+        return _check_generality(resolved, record)
+    if claim.kind == "size":
+        _check_size(resolved, sentence)
+        if not resolved.sign or Side() in (resolved.subject, resolved.other):
+            return None
+    for one in _find_comparisons(resolved, record):
+        if claim.kind == "no difference" or (claim.kind == "trend" and not resolved.sign):
+            _check_absence(resolved, one)
+        else:
+            _check_direction(resolved, one)
+    return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], record: ClaimRecord) -> ResolvedClaim:
+    """Return a claim with the names of the record; what it leaves out comes from the numbers of its sentence.
+
+    Raises `RefusedClaim` for a name that the study does not have.
+    """
+    plan = record.plan
+    subject, other = _resolve_side(claim.subject, record), _resolve_side(claim.other, record)
+    named = [one for one in (subject, other) if one.arm]
+    near = [one for one in references if all(each.arm in one.arms for each in named)] or list(references)
+    if len(pairs := {one.arms for one in near if one.kind != "value" and len(one.arms) == 2}) == 1:
+        (pair,) = pairs
+        if not named and subject == other == Side():
+            subject, other = (Side(arm) for arm in pair)
+        elif subject.arm in pair and other == Side():
+            other = Side(next(arm for arm in pair if arm != subject.arm))
+    if subject.arm and other == Side() and claim.kind in ("direction", "no difference"):
+        other = Side(_find_partner(subject.arm, record))
+    metrics = {one.metric for one in near}
+    metric = _find_name(claim.metric, {name: plan.name_metric(name) for name in record.metrics}, "metric")
+    metric = metric or (next(iter(metrics)) if len(metrics) == 1 else plan.primary_metric.name)
+    spec = record.metrics.get(metric)
+    if spec is None and claim.direction in ("better", "worse"):
+        raise RefusedClaim(f"whether more of {metric!r} is better is not registered: say higher or lower")
+    near = [one for one in near if one.metric == metric]
+    datasets = {one.name: plan.name_dataset(one.name) for one in plan.datasets}
+    levels = {name for one in claim.levels for name in _resolve_level(one, record)}
+    if not levels and claim.kind != "trend":
+        levels = {name for one in near for name in one.levels}
+    return ResolvedClaim(
+        claim=claim,
+        subject=subject,
+        other=other,
+        metric=metric,
+        is_reversed=spec is not None and not spec.higher_is_better,
+        datasets=tuple(filter(None, (_find_name(one, datasets, "dataset") for one in claim.datasets)))
+        or tuple(dict.fromkeys(name for one in near for name in one.datasets)),
+        levels=tuple(name for name in plan.level_names if name in levels),
+    )
+
+
+def _resolve_side(name: str, record: ClaimRecord) -> Side:
+    if not name.strip():
+        return Side()
+    arms = {one: record.name_arm(one) for one in record.arms}
+    known = {_simplify(text): one for one, title in arms.items() for text in (title, one)}
+    if (found := known.get(_simplify(name))) is not None:
+        return Side(found)
+    if "@" in name and (found := known.get(_simplify(parse_arm(name)))) is not None:
+        return Side(found, _resolve_level(parse_level(name), record)[0])
+    return Side(level=_resolve_level(name, record, what="arm or level")[0])
+
+
+def _resolve_level(name: str, record: ClaimRecord, what: str = "level") -> tuple[str, ...]:
+    """Return the levels that a name stands for: one, or with crossed factors all that contain it."""
+    plan = record.plan
+    known: dict[str, str] = {}
+    for one in plan.all_levels:
+        texts = {one.name, plan.name_level(one.name)}
+        texts |= {f"{one.value:g}", f"{100 * one.value:g}%"} if one.value is not None else set()
+        known |= {_simplify(text): one.name for text in texts}
+    found = _find_name(name, known, what, simplified=True)
+    crossed = tuple(one.name for one in plan.levels if found in one.parts)
+    return crossed or (found,)
+
+
+def _find_name(name: str, known: Mapping[str, str], what: str, *, simplified: bool = False) -> str:
+    """Return the name of the record for a name or title; "" for an empty one. Raises `RefusedClaim`."""
+    texts = known if simplified else {_simplify(text): key for key, title in known.items() for text in (title, key)}
+    if name.strip() and _simplify(name) not in texts:
+        raise UnknownName(f"this study has no {what} {name!r}")
+    return texts.get(_simplify(name), "")
+
+
+def _simplify(text: str) -> str:
+    return re.sub(r"[^\w.%+-]|_", "", text.casefold())
+
+
+def _find_partner(arm: str, record: ClaimRecord) -> str:
+    """Return the arm with which an arm is compared if the text does not say: the only other one of a registered effect,
+    the baseline of a method, or the first method of an ablation or baseline."""
+    effects = [{cell[1] for cell in one.contrast} for one in record.registered if one.source == "effect"]
+    partners = {name for arms in effects if arm in arms and len(arms) == 2 for name in arms - {arm}}
+    if len(partners) == 1:
+        return partners.pop()
+    wanted = "baseline" if record.roles[arm] == "method" else "method"
+    found = [one.name for one in record.plan.arms if one.role == wanted]
+    if len(found) != 1:
+        raise RefusedClaim(f"it does not say with what {arm} is compared: name the other arm")
+    return found[0]
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
+
+def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
+    """Return what the record has about a claim on arms or levels: the effects of hypotheses if there are any, otherwise
+    other registered comparisons, otherwise pairs. Raises `RefusedClaim` if there is nothing."""
+    if one.subject == one.other:
+        raise RefusedClaim("it does not say what is compared: name both sides")
+    registered = list(_find_registered(one, record))
+    if registered:
+        effects = [each for each in registered if each.source == "effect"] or registered
+        absent = [each for each in effects if each.part is not None and each.part.effect.claim == "within"]
+        present = [each for each in effects if each not in absent]
+        return (absent if one.claim.kind == "no difference" else present) or effects
+    datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
+    levels = one.levels or record.plan.level_names
+    found: dict[tuple[str, int], RecordedComparison] = {}
+    missing: list[str] = []
+    for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
+        for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
+            pair = record.estimate_contrast(contrast, one.metric)
+            known = list(record.find_registered(contrast, one.metric)) or ([pair] if pair is not None else [])
+            found |= {(each.key, each.sign): each for each in known}
+            missing += [] if known or not (one.levels or one.datasets) else [f"{', '.join(places)} on {dataset}"]
+            if one.claim.kind == "trend":
+                break  # the last level minus the first
+    if not found or (missing and one.levels):
+        raise RefusedClaim(f"the record has no measurement of it ({'; '.join(missing) or 'no such comparison'})")
+    return list(found.values())
+
+
+def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[RecordedComparison]:
+    """Yield the registered comparisons of the same sides, on the named datasets and levels, or on their own."""
+    free = one.claim.kind == "trend" or bool(one.subject.level or one.other.level)
+    for known in record.registered:
+        datasets, levels = ({cell[k] for cell in known.contrast} for k in (0, 2))
+        if (
+            known.metric != one.metric
+            or (one.datasets and set(one.datasets) != datasets)
+            or (one.levels and not free and set(one.levels) != levels)
+        ):
+            continue
+        ordered = tuple(name for name in record.plan.level_names if name in levels)
+        for contrast in _build_contrasts(one, tuple(sorted(datasets)), ordered, record):
+            if (sign := known.find_sign(contrast)) != 0:
+                yield known if sign > 0 else known.flip()
+                break
+
+
+def _build_contrasts(
+    one: ResolvedClaim, datasets: tuple[str, ...], levels: tuple[str, ...], record: ClaimRecord
+) -> Iterator[dict[Cell, float]]:
+    """Yield subject minus other, averaged over datasets and levels; for a trend, the change along the levels."""
+    subject, other = one.subject, one.other
+    if one.claim.kind == "trend":
+        if len(levels) > 1:
+            yield from _build_trends(subject, other, datasets, levels, record)
+    elif subject.level or other.level:
+        for arm in [subject.arm or other.arm] if subject.arm or other.arm else record.plan.compared_arms:
+            across = subject.arm and other.arm and subject.arm != other.arm
+            first, second = (
+                Side(side.arm or arm, side.level or (twin.level if across else "") or levels[0])
+                for side, twin in ((subject, other), (other, subject))
+            )
+            yield _sum_cells(
+                (sign / len(datasets), (dataset, side.arm, side.level))
+                for dataset in datasets
+                for sign, side in ((1, first), (-1, second))
+            )
+    elif subject.arm and other.arm:
+        share = len(datasets) * len(levels)
+        yield _sum_cells(
+            (sign / share, (dataset, arm, level))
+            for dataset, level in product(datasets, levels)
+            for sign, arm in ((1, subject.arm), (-1, other.arm))
+        )
+
+
+def _build_trends(
+    subject: Side, other: Side, datasets: tuple[str, ...], levels: tuple[str, ...], record: ClaimRecord
+) -> Iterator[dict[Cell, float]]:
+    """Yield the last level minus the first, all later levels minus the first, and the slope over the levels' values."""
+    sides = [(sign, one.arm) for sign, one in ((1, subject), (-1, other)) if one.arm]
+    arms = sides or [(1, arm) for arm in record.plan.compared_arms]
+    values = {one.name: one.value for one in record.plan.levels}
+    shapes = [{levels[-1]: 1.0, levels[0]: -1.0}]
+    if len(levels) > 2:
+        shapes.append({levels[0]: -1.0} | dict.fromkeys(levels[1:], 1 / (len(levels) - 1)))
+    points = [value for name in levels if (value := values.get(name)) is not None]
+    if len(points) == len(levels) > 2:
+        middle = sum(points) / len(points)
+        shapes.append({name: x - middle for name, x in zip(levels, points, strict=True) if x != middle})
+    for shape in shapes:
+        yield _sum_cells(
+            (sign * weight / len(datasets), (dataset, arm, level))
+            for dataset in datasets
+            for sign, arm in arms
+            for level, weight in shape.items()
+        )
+
+
+def _sum_cells(terms: Iterable[tuple[float, Cell]]) -> dict[Cell, float]:
+    found: dict[Cell, float] = {}
+    for weight, cell in terms:
+        found[cell] = found.get(cell, 0.0) + weight
+    return {cell: weight for cell, weight in found.items() if weight}
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
+    certainty, sign = one.claim.certainty, one.sign
+    mean = 0 if found.mean is None else (found.mean > 0) - (found.mean < 0)
+    if certainty == "open":
+        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
+        if found.sign and not undecided:
+            raise RefusedClaim(f"the record decides it ({found}): report what was found")
+    elif not sign:
+        raise RefusedClaim("it does not say in which direction: say which is better, or that this is open")
+    elif certainty == "conjectured":
+        if found.sign == -sign:
+            raise RefusedClaim(f"the record has the opposite ({found})")
+    elif found.sign == -sign:
+        raise RefusedClaim(f"the record has the opposite ({found})")
+    elif certainty == "suggested":
+        if mean != sign:
+            raise RefusedClaim(f"not even the mean has this direction ({found})")
+    elif not found.sign:
+        why = "there is no interval" if found.low is None else "the interval contains zero"
+        raise RefusedClaim(f"{why} ({found}): say that it is open")
+    elif certainty == "shown" and not found.is_confirmed:
+        raise RefusedClaim(f"it is not a confirmed effect ({found}): report it as observed")
+
+
+def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
+    certainty = one.claim.certainty
+    if certainty in ("open", "conjectured"):
+        if found.sign:
+            raise RefusedClaim(f"the record has a difference ({found})")
+        return
+    within = found.part is not None and found.part.effect.claim == "within" and found.part.verdict == "supported"
+    if not (found.is_negligible or within):
+        why = "the record has a difference" if found.sign else "the interval is too wide to say that there is none"
+        raise RefusedClaim(f"{why} ({found})" + ("" if found.sign else ": say that it is open"))
+    if certainty == "shown" and not found.is_confirmed:
+        raise RefusedClaim(f"it is not a confirmed effect ({found}): report it as observed")
+
+
+def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
+    """Refuse a trend whose means turn between two levels, unless the text only suggests it."""
+    if one.claim.certainty not in ("shown", "observed"):
+        return
+    datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
+    for dataset, (first, second) in product(datasets, pairwise(one.levels or record.plan.level_names)):
+        for contrast in _build_contrasts(one, (dataset,), (first, second), record):
+            found = record.estimate_contrast(contrast, one.metric)
+            if found is not None and found.mean is not None and found.mean * one.sign < 0:
+                raise RefusedClaim(f"the means turn between {first} and {second} on {dataset} ({found})")
+
+
+def _check_size(one: ResolvedClaim, sentence: PaperSentence) -> None:
+    arms = {side.arm for side in (one.subject, one.other) if side.arm}
+    values = {arm for each in sentence.references if each.kind == "value" and _covers(one, each) for arm in each.arms}
+    if not any(_covers(one, each) and arms <= {*each.arms} for each in sentence.references) and not (
+        arms and arms <= values
+    ):
+        raise RefusedClaim("the sentence has no number of this comparison: print it, or leave the size out")
+
+
+def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+    decision = _find_decision(claim, sentence, record)
+    name = decision.hypothesis.id
+    if claim.verdict != decision.verdict:
+        parts = [str(one) for one in record.registered if one.decision is decision and one.source == "effect"]
+        raise RefusedClaim("; ".join((f"hypothesis {name} is {decision.verdict}", *parts)))
+    if claim.certainty == "shown" and claim.verdict != "open" and not decision.confirmed:
+        raise RefusedClaim(f"hypothesis {name} was not confirmed on test data and fresh seeds: report it as observed")
+
+
+def _find_decision(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> HypothesisDecision:
+    ids = {claim.hypothesis} - {""} or {one.hypothesis for one in sentence.references} - {""}
+    found = [one for one in record.decisions if one.hypothesis.id in ids]
+    if not ids and len(record.decisions) == 1:
+        found = list(record.decisions)
+    if len(found) != 1:
+        known = ", ".join(one.hypothesis.id for one in record.decisions) or "none"
+        raise RefusedClaim(f"it does not say which hypothesis it is about (the record has {known})")
+    return found[0]
+
+
+def _check_cause(one: ResolvedClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+    claim = one.claim
+    if claim.certainty in ("open", "conjectured"):
+        return
+    named = {claim.hypothesis, *(each.hypothesis for each in sentence.references)}
+    for decision in record.decisions:
+        if decision.hypothesis.id in named and decision.verdict == "supported":
+            rival = decision.hypothesis.rival
+            numbers = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
+            read = {arm for number in numbers if number is not None for arm in number.arms}
+            isolates = any(record.roles.get(arm) == "ablation" for arm in read)
+            excluded = rival is not None and decision.rival_sign == rival.ours
+            if (isolates or excluded) and (claim.certainty != "shown" or decision.confirmed):
+                return
+    arms = [side.arm for side in (one.subject, one.other) if side.arm]
+    ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
+    if ablated is None:
+        raise RefusedClaim("no measured ablation isolates this cause: mark it as a conjecture, or leave it out")
+    pair = ResolvedClaim(
+        claim=claim.model_copy(update={"kind": "direction", "direction": "worse"}),
+        subject=Side(ablated),
+        other=Side(record.plan.find_tuned_arm(ablated)),
+        metric=one.metric,
+        is_reversed=one.is_reversed,
+        datasets=one.datasets or (record.plan.datasets[0].name,),
+        levels=one.levels,
+    )
+    found = _find_comparisons(pair, record)
+    if not any(each.sign == pair.sign for each in found) or any(each.sign == -pair.sign for each in found):
+        raise RefusedClaim(f"the ablation does not show it ({'; '.join(map(str, found[:2]))}): mark it as a conjecture")
+    if claim.certainty == "shown" and not all(each.is_confirmed for each in found):
+        raise RefusedClaim(f"the ablation is exploratory ({found[0]}): report it as observed")
+
+
+def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
+    if one.claim.certainty in ("open", "conjectured"):
+        return
+    sides = one.subject != Side() and one.other != Side()
+    if sides and one.sign:
+        if len(one.claim.datasets) > 1 or len(one.claim.levels) > 1:
+            for found in _find_comparisons(one, record):
+                _check_direction(one, found)
+            return
+        registered = [each for each in _find_registered(one, record) if each.decision is not None]
+        over = [each for each in registered if each.decision and each.decision.hypothesis.unit == "datasets"]
+        if over:
+            for found in over:
+                _check_direction(one, found)
+            return
+    raise RefusedClaim(
+        "it goes beyond the datasets and levels that were measured: name them, or mark it as a conjecture"
+    )
+
+
+# --- numbers and words ------------------------------------------------------------------------------------------------
+
+
+def _covers(one: ResolvedClaim, number: NumberReference) -> bool:
+    """Return whether a number may belong to a claim: the same metric, common arms, datasets and levels."""
+    arms = {side.arm for side in (one.subject, one.other) if side.arm}
+    levels = {side.level for side in (one.subject, one.other) if side.level} or {*one.levels}
+    return (
+        one.metric == number.metric
+        and (not arms or arms <= {*number.arms} or {*number.arms} <= arms)
+        and (not one.datasets or not {*one.datasets}.isdisjoint(number.datasets))
+        and (not levels or not number.levels or not levels.isdisjoint(number.levels))
+    )
+
+
+def describe_claim(claim: ReadClaim) -> str:
+    """Describe a claim in one phrase: `direction: method better than baseline, log_loss, digits, observed`."""
+    link = {"better": "better than", "worse": "worse than", "higher": "higher than", "lower": "lower than"}
+    sides = f"{claim.subject} {link.get(claim.direction, 'and')} {claim.other}" if claim.other else claim.subject
+    alone = claim.direction if not claim.other and claim.direction != "none" else ""
+    outcome = f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else ""
+    parts = (outcome, sides, alone, claim.metric, *claim.datasets, *claim.levels, claim.certainty)
+    return f"{claim.kind}: {', '.join(filter(None, parts))}"
+
+
+def _describe_reference(one: NumberReference) -> str:
+    return ", ".join((" and ".join(one.arms), one.metric, *one.datasets, *one.levels))

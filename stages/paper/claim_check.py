@@ -1,0 +1,196 @@
+"""Read the sentences of a draft, compare their claims with the record, and cut what the record does not have.
+
+Readers that do not know the record label every sentence as printed (role `claim_reader`); title, abstract, conclusion,
+and sentences with a measured number or two arms that were labelled no outcome, are read a second time (role
+`second_claim_reader`), and a claim found by either counts. Readings are kept by the sentence's hash, so a later round
+asks only about changed paragraphs. A sentence without a usable reading is asked once more; without one, there is no
+release.
+
+Violations go to the reflector. At release, sentences of sections and captions that remain are removed; in a title or in
+the abstract they leave a DRAFT.
+
+Limits: the comparison is only as good as the reading; a claim that both readers overlook is not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from labwright.models.client import ModelClient
+from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
+from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
+from labwright.models.roles.role import Role
+from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
+from labwright.record.schema.claims import ReadSentence, SentenceReading
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.claims.comparisons import ClaimRecord
+from labwright.review.claims.rules import check_claims, find_unreported
+from labwright.review.claims.sentences import (
+    PaperSentence,
+    build_vocabulary,
+    group_paragraphs,
+    is_valid_reading,
+    list_parts,
+    names_two_arms,
+    split_sentences,
+)
+from labwright.review.evidence import Violation, scan
+from labwright.stages.cost_table import format_claims_task
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.figure_review import expand_macros
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.latex import escape
+from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.run_context import RunContext, run_once
+
+MAX_SENTENCES = 50
+"""Maximum number of sentences that one call labels."""
+CUT_NOTE = "cut by the program, since the record does not have it"
+
+
+async def read_claims(context: RunContext, version: DraftAssessed) -> None:
+    """Record the reading of a version and its comparison with the record, once per round."""
+
+    async def work(client: ModelClient) -> None:
+        if version.round not in context.state.claims_read:
+            material = build_paper_context(context, client.decision)
+            context.recorder.append(await _read_version(client, material, version, context.state.sentence_readings))
+
+    await run_once(context, context.state.format_paper_task(format_claims_task(version.round)), work)
+
+
+async def _read_version(
+    client: ModelClient, material: PaperContext, version: DraftAssessed, known: Mapping[str, SentenceReading]
+) -> ClaimsRead:
+    record = build_claim_record(material)
+    sentences = list_sentences(material, record, version.draft)
+    new = await read_sentences(client, record, sentences, known)
+    readings = {**known, **{one.sha256: one for one in new}}
+    read = [one for one in sentences if one.sha256 in readings]
+    return ClaimsRead(
+        round=version.round,
+        readings=new,
+        unread=len(sentences) - len(read),
+        violations=tuple(str(one) for _, one in check_claims(read, readings, record)),
+        unreported=find_unreported(read, readings, record),
+    )
+
+
+async def read_sentences(
+    client: ModelClient, record: ClaimRecord, sentences: Sequence[PaperSentence], known: Mapping[str, SentenceReading]
+) -> tuple[SentenceReading, ...]:
+    """Ask the readers about the sentences that have no reading; return the new readings, without unread sentences."""
+    places = {one.sha256: at for at, one in reversed([*enumerate(sentences)]) if one.sha256 not in known}
+    asked = sorted(places.values())
+    first = await _ask(client, CLAIM_READER, record, sentences, asked)
+    doubtful = [at for at in asked if at in first and _needs_second_reading(sentences[at], first[at], record)]
+    second = await _ask(client, SECOND_CLAIM_READER, record, sentences, doubtful)
+    found: list[SentenceReading] = []
+    for at in asked:
+        read = [one for one in (first.get(at), second.get(at)) if one is not None]
+        if len(read) == 1 + (at in doubtful):
+            outcomes = [one for one in read if one.label == "outcome"]
+            found.append(
+                SentenceReading(
+                    sha256=sentences[at].sha256,
+                    labels=tuple(one.label for one in read),
+                    claims=tuple(dict.fromkeys(claim for one in outcomes for claim in one.claims)),
+                )
+            )
+    return tuple(found)
+
+
+def _needs_second_reading(sentence: PaperSentence, first: ReadSentence, record: ClaimRecord) -> bool:
+    compares = bool(sentence.references) or bool(first.claims) or names_two_arms(sentence, record)
+    return sentence.read_twice or (first.label != "outcome" and compares)
+
+
+async def _ask(
+    client: ModelClient,
+    role: Role[ClaimReaderInputs, ReadSentences],
+    record: ClaimRecord,
+    sentences: Sequence[PaperSentence],
+    asked: Iterable[int],
+) -> dict[int, ReadSentence]:
+    """Return the valid readings by the index of their sentence; sentences without one are asked once more."""
+    found: dict[int, ReadSentence] = {}
+    for _ in range(2):
+        left = [at for at in asked if at not in found]
+        for start in range(0, len(left), MAX_SENTENCES):
+            batch = left[start : start + MAX_SENTENCES]
+            answer = await client.ask_or_none(
+                role,
+                ClaimReaderInputs(vocabulary=build_vocabulary(record), paragraphs=group_paragraphs(sentences, batch)),
+                instead="its sentences are not read, which prevents the release",
+            )
+            for one in answer.sentences if answer is not None else ():
+                if one.number - 1 in batch and is_valid_reading(one, sentences[one.number - 1]):
+                    found.setdefault(one.number - 1, one)
+    return found
+
+
+def build_claim_record(material: PaperContext) -> ClaimRecord:
+    """Return the part of a record with which claims are compared."""
+    return ClaimRecord(
+        plan=material.plan,
+        decisions=material.decisions,
+        means=material.claims.means,
+        differences=material.claims.differences,
+    )
+
+
+def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:
+    """Return the sentences of a draft that need a reading; figures without a caption are printed with a description."""
+    described = {one.name: escape(one.description) for one in material.figures if one.name not in PROGRAM_FIGURES}
+    return split_sentences(
+        list_parts(draft.model_copy(update={"captions": described | draft.captions})),
+        record,
+        lambda source: expand_macros(source, material.evidence),
+        exempt=material.evidence.statements,
+    )
+
+
+def find_claim_violations(context: RunContext, draft: PaperDraft) -> tuple[tuple[PaperSentence, Violation], ...]:
+    """Return the sentences of a draft that claim what the record does not have, or that nobody read."""
+    material = build_paper_context(context)
+    record = build_claim_record(material)
+    return check_claims(list_sentences(material, record, draft), context.state.sentence_readings, record)
+
+
+def list_claim_obstacles(found: Sequence[tuple[PaperSentence, Violation]], readings: Iterable[str]) -> tuple[str, ...]:
+    """Return why these sentences prevent a release: overclaims one line each, unread sentences in one line."""
+    known = set(readings)
+    unread = [one.text for one, _ in found if one.sha256 not in known]
+    line = f"{len(unread)} sentences have no usable reading, the first {unread[0]!r}: write again" if unread else ""
+    return (*(str(violation) for one, violation in found if one.sha256 in known), *filter(None, [line]))
+
+
+def remove_claims(
+    draft: PaperDraft, found: Sequence[tuple[PaperSentence, Violation]], readings: Iterable[str]
+) -> tuple[PaperDraft, tuple[str, ...]]:
+    """Return the draft without the refused sentences of its sections and captions, and one line for each.
+
+    Title and abstract stay as they are, and unread sentences too. A sentence also stays if its part would be empty or
+    invalid LaTeX without it.
+    """
+    parts, cuts, known = list_parts(draft), list[str](), set(readings)
+    for sentence, _ in sorted(found, key=lambda pair: pair[0].start, reverse=True):
+        where = sentence.where
+        if where.startswith(("section ", "caption ")) and where in parts and sentence.sha256 in known:
+            text = _cut_span(parts[where], sentence.start, sentence.end)
+            if text != parts[where]:
+                parts[where] = text
+                cuts.append(f"{where}: {sentence.source!r}, {CUT_NOTE}")
+    return draft.model_copy(
+        update={
+            "sections": tuple(Section(title=one.title, body=parts[f"section {one.title!r}"]) for one in draft.sections),
+            "captions": {name: parts[f"caption of {name}"] for name in draft.captions},
+        }
+    ), tuple(reversed(cuts))
+
+
+def _cut_span(text: str, start: int, end: int) -> str:
+    after = re.sub(r"\\item\s*(?=\\item|\\end)", "", text[:start] + text[end:])
+    after = re.sub(r" {2,}", " ", re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", after)).strip()
+    return after if after and len(scan(after).problems) <= len(scan(text).problems) else text

@@ -1,0 +1,410 @@
+"""Typed claims held against a small record: true ones pass, and each swap of one field is refused."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_claims
+from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.claims import ReadClaim, ReadSentence, SentenceReading
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.nodes import Node
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.claims.comparisons import ClaimRecord
+from labwright.review.claims.rules import UNREAD, check_claims, find_unreported
+from labwright.review.claims.sentences import (
+    PaperSentence,
+    build_vocabulary,
+    group_paragraphs,
+    is_valid_reading,
+    list_parts,
+    names_two_arms,
+    split_sentences,
+)
+
+LEVELS = ("n0", "n20", "n40")
+GAIN = {"n0": 0.0, "n20": 0.03, "n40": 0.06}
+"""Accuracy that mixup adds on Digits; on Wine it adds nothing, within much noise."""
+
+
+def hypothesis(name: str, estimand: str, **more: Any) -> Hypothesis:
+    effect = Effect(estimand=estimand, smallest=more.pop("smallest", 0.02), claim=more.pop("claim", "positive"))
+    return Hypothesis(id=name, statement=f"{name}.", effects=(effect,), reason="less is noise", unit="seeds", **more)
+
+
+PLAN = DataPlan(
+    task="classify",
+    datasets=(DatasetUse(name="digits", title="Digits"), DatasetUse(name="wine", title="Wine")),
+    metrics=(
+        MetricSpec(name="accuracy", higher_is_better=True, low=0, high=1),
+        MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
+    ),
+    arms=(
+        Arm(name="plain", title="plain training", role="baseline"),
+        Arm(name="mixup", title="mixup", role="method"),
+        Arm(name="no-mixing", title="mixup without mixing", role="ablation"),
+    ),
+    levels=tuple(Level(name=name, title=f"{name[1:]} % noise", value=int(name[1:]) / 100) for name in LEVELS),
+    factor="label noise",
+    expected_seconds=1,
+    hypotheses=(
+        hypothesis("gain", "mean(mixup - plain, over=[n20, n40])"),
+        hypothesis("large", "mixup@n40 - plain@n40", claim="at least", smallest=0.06),
+        hypothesis("none-at-zero", "mixup@n0 - plain@n0", claim="within", smallest=0.02),
+        hypothesis(
+            "why",
+            "mixup@n20 - no-mixing@n20",
+            rival=RivalExplanation(
+                statement="It trains longer.",
+                estimand="no-mixing@n20 - plain@n20",
+                ours="near zero",
+                theirs="above zero",
+            ),
+        ),
+    ),
+)
+
+
+def value(dataset: str, metric: str, arm: str, level: str, seed: int) -> float:
+    """Accuracy, and a log loss and a number of steps that mirror it."""
+    gain = GAIN[level] if arm == "mixup" and dataset == "digits" else 0.0
+    noise = Random(f"{dataset}/{arm}/{level}/{seed}").gauss(0, 0.003 if dataset == "digits" or arm == "plain" else 0.03)
+    accuracy = 0.9 - int(level[1:]) / 200 + gain + noise
+    return accuracy if metric == "accuracy" else 1.2 - accuracy
+
+
+def make_record(*, confirmed: bool = True) -> ClaimRecord:
+    seeds = range(6)
+    measured = {
+        seed: tuple(
+            Measurement(
+                name=metric,
+                value=value(dataset, metric, arm, level, seed),
+                condition=f"{arm}@{level}",
+                dataset=dataset,
+                split="test",
+                seed=seed,
+                grade="scored",
+            )
+            for dataset, metric, arm, level in product(
+                ("digits", "wine"), ("accuracy", "log_loss", "steps"), ("plain", "mixup", "no-mixing"), LEVELS
+            )
+        )
+        for seed in seeds
+    }
+    nodes = {
+        seed: Node(
+            id=f"r{seed}", decision=seed, parent=None, stage="agenda", kind="replicate", seed=seed, status="good"
+        )
+        for seed in seeds
+    }
+    means = compute_claims("test", [(nodes[seed], found) for seed, found in measured.items()])
+    runs = [
+        ReplicateValues(seed, f"r{seed}", {(one.dataset, one.condition, one.name): one.value for one in found})
+        for seed, found in measured.items()
+    ]
+    state = RunState(data_plan=PLAN, nodes={one.id: one for one in nodes.values()})
+    return ClaimRecord(
+        plan=PLAN,
+        decisions=decide_from_runs(PLAN, runs, confirmed=confirmed),
+        means=means,
+        differences=compute_differences(state, means),
+    )
+
+
+RECORD = make_record()
+
+
+def split(source: str, where: str = "section 'Results'", record: ClaimRecord = RECORD) -> tuple[PaperSentence, ...]:
+    def render(text: str) -> str:
+        return " ".join(re.sub(r"\\result\{[^}]*\}", "0.5", text).split())
+
+    return split_sentences({where: source}, record, render)
+
+
+def check(source: str, *claims: ReadClaim, record: ClaimRecord = RECORD) -> str:
+    """Return why a sentence that is read as these claims is refused; "" if it passes."""
+    (sentence,) = split(source, record=record)
+    reading = SentenceReading(sha256=sentence.sha256, labels=("outcome",), claims=claims)
+    return "; ".join(one.fix for _, one in check_claims((sentence,), {sentence.sha256: reading}, record))
+
+
+def claim(kind: str, **fields: Any) -> ReadClaim:
+    return ReadClaim.model_validate({"kind": kind, **fields})
+
+
+BETTER = {
+    "subject": "mixup",
+    "other": "plain",
+    "metric": "accuracy",
+    "datasets": ("digits",),
+    "levels": ("n20",),
+    "direction": "better",
+}
+DIFFERENCE = r"\result{diff/digits/accuracy/mixup@n20~plain@n20.mean}"
+
+
+def test_the_record_is_as_these_tests_need_it() -> None:
+    assert {one.hypothesis.id: one.verdict for one in RECORD.decisions} == {
+        "gain": "supported",
+        "large": "open",
+        "none-at-zero": "supported",
+        "why": "supported",
+    }
+    assert [one.rival_sign for one in RECORD.decisions][-1] == "near zero"
+
+
+def test_a_true_direction_passes_in_every_way_of_saying_it() -> None:
+    for fields in (
+        {},
+        {"direction": "higher"},
+        {"subject": "plain training", "other": "Mixup", "direction": "worse"},
+        {"levels": ("20 % noise", "n40")},
+        {"levels": ("n20", "n40"), "certainty": "shown"},
+        {"levels": ("0.2",), "certainty": "suggested"},
+        {"metric": "log loss", "direction": "lower"},
+        {"metric": "log_loss", "direction": "better"},
+        {"levels": (), "certainty": "shown"},
+        {"subject": "mixup@n0", "other": "mixup@n40", "levels": (), "direction": "higher"},
+    ):
+        assert check("Mixup helps.", claim("direction", **BETTER | fields)) == "", fields
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"direction": "worse"}, "opposite"),
+        ({"direction": "lower"}, "opposite"),
+        ({"metric": "log_loss", "direction": "higher"}, "opposite"),
+        ({"subject": "plain", "other": "mixup"}, "opposite"),
+        ({"subject": "no-mixing"}, "contains zero"),
+        ({"datasets": ("wine",)}, "contains zero"),
+        ({"datasets": ("digits", "wine")}, "contains zero"),
+        ({"levels": ("n0",)}, "contains zero"),
+        ({"levels": ("n0", "n20")}, "contains zero"),
+        ({"certainty": "shown"}, "not a confirmed effect"),
+        ({"certainty": "open"}, "the record decides it"),
+        ({"levels": ("n60",)}, "no level 'n60'"),
+        ({"datasets": ("ImageNet",)}, "no dataset 'ImageNet'"),
+        ({"metric": "robustness"}, "no metric"),
+        ({"direction": "none"}, "which direction"),
+        ({"certainty": "conjectured", "direction": "worse"}, "opposite"),
+        ({"subject": "", "other": ""}, "both sides"),
+    ],
+)
+def test_a_direction_with_one_field_swapped_is_refused(fields: dict[str, Any], why: str) -> None:
+    assert why in check("Mixup helps.", claim("direction", **BETTER | fields))
+
+
+def test_a_conjecture_or_an_open_question_may_name_what_was_not_measured() -> None:
+    for certainty in ("conjectured", "open"):
+        for kind in ("direction", "generality", "cause"):
+            assert check("It may.", claim(kind, **BETTER | {"datasets": ("ImageNet",), "certainty": certainty})) == ""
+
+
+def test_no_difference_needs_an_interval_within_the_margin() -> None:
+    same = BETTER | {"direction": "none", "levels": ("n0",)}
+    assert check("They agree.", claim("no difference", **same, certainty="shown")) == ""
+    assert check("They agree.", claim("no difference", **same | {"metric": "log_loss"})) != "", (
+        "no margin is registered"
+    )
+    assert "too wide" in check("They agree.", claim("no difference", **same | {"datasets": ("wine",)}))
+    assert "a difference" in check("They agree.", claim("no difference", **same | {"levels": ("n20",)}))
+    undecided = same | {"datasets": ("wine",), "certainty": "open"}
+    assert check("It is open.", claim("no difference", **undecided)) == ""
+    assert check("It is open.", claim("direction", **undecided)) == ""
+
+
+def test_a_size_needs_a_number_of_its_comparison_in_the_sentence() -> None:
+    large = claim("size", **BETTER)
+    assert check(f"Mixup adds {DIFFERENCE}.", large) == ""
+    assert "no number of this comparison" in check("Mixup adds much.", large)
+    other = r"\result{diff/digits/accuracy/no-mixing@n20~mixup@n20.mean}"
+    assert "no number of this comparison" in check(f"Mixup adds {other}.", large)
+    means = r"\result{test/digits/accuracy/mixup@n20.mean} against \result{test/digits/accuracy/plain@n20.mean}"
+    assert check(f"It is {means}.", large) == ""
+    assert check(rf"It is {means}.", claim("size", subject="mixup"), claim("size", subject="plain")) == ""
+    assert "opposite" in check(f"Mixup costs {DIFFERENCE}.", claim("size", **BETTER | {"direction": "worse"}))
+
+
+def test_a_value_that_only_the_code_reports_has_no_better_direction() -> None:
+    value = r"\result{test/digits/steps/mixup@n20.mean}"
+    assert check(f"It takes {value}.", claim("size", subject="mixup")) == ""
+    fields = BETTER | {"metric": "steps"}
+    assert check("It takes fewer.", claim("direction", **fields | {"direction": "lower"})) == ""
+    assert "say higher or lower" in check("It is better.", claim("direction", **fields))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "diff/digits/accuracy/mixup@n40~plain@n40.mean",
+        "diff/wine/accuracy/mixup@n20~plain@n20.mean",
+        "diff/digits/log_loss/mixup@n20~plain@n20.mean",
+        "diff/digits/accuracy/no-mixing@n20~mixup@n20.mean",
+        "test/digits/accuracy/no-mixing@n20.mean",
+    ],
+)
+def test_a_number_of_another_comparison_is_refused(key: str) -> None:
+    assert "belongs to no comparison" in check(rf"Mixup helps (\result{{{key}}}).", claim("direction", **BETTER))
+
+
+def test_what_the_words_leave_open_comes_from_the_numbers() -> None:
+    assert check(f"It gains {DIFFERENCE}.", claim("direction", direction="better")) == ""
+    assert check(f"It loses {DIFFERENCE}.", claim("direction", direction="worse")) != ""
+    registered = r"\result{hypothesis/gain/1.mean}"
+    assert check(f"It gains {registered}.", claim("direction", direction="better", certainty="shown")) == ""
+
+
+def test_a_trend_goes_from_the_first_level_to_the_last() -> None:
+    fields = BETTER | {"levels": ()}
+    assert check("The gain grows.", claim("trend", **fields)) == ""
+    assert "opposite" in check("The gain shrinks.", claim("trend", **fields | {"direction": "worse"}))
+    falls = {"subject": "plain", "metric": "accuracy", "datasets": ("digits",), "direction": "lower"}
+    assert check("Accuracy falls.", claim("trend", **falls)) == ""
+    assert check("Accuracy rises.", claim("trend", **falls | {"direction": "higher"})) != ""
+    assert check("It never changes.", claim("trend", **falls | {"direction": "none"})) != ""
+    assert check("The gain grows.", claim("trend", **fields | {"datasets": ("wine",)})) != ""
+
+
+def test_a_cause_needs_an_ablation_that_isolates_it_or_a_decided_hypothesis() -> None:
+    assert check("Mixing does it.", claim("cause", subject="no-mixing", levels=("n20",))) == ""
+    assert check("Mixing does it.", claim("cause", hypothesis="why", certainty="shown")) == ""
+    assert "isolates" in check("Smoothness does it.", claim("cause"))
+    assert "isolates" in check("Mixup does it.", claim("cause", subject="mixup", other="plain"))
+    assert "isolates" in check("It is the gain.", claim("cause", hypothesis="gain"))
+    assert "does not show" in check("Mixing does it.", claim("cause", subject="no-mixing", levels=("n0",)))
+    assert "exploratory" in check(
+        "Mixing does it.", claim("cause", subject="no-mixing", levels=("n40",), certainty="shown")
+    )
+    assert check("Perhaps smoothness does it.", claim("cause", certainty="conjectured")) == ""
+
+
+def test_generality_needs_data_that_vary_it() -> None:
+    assert "beyond" in check("Mixup helps in general.", claim("generality", **BETTER | {"datasets": (), "levels": ()}))
+    assert "contains zero" in check(
+        "On both it helps.", claim("generality", **BETTER | {"datasets": ("digits", "wine")})
+    )
+    both = BETTER | {"levels": ("n20", "n40")}
+    assert check("It helps whatever the noise.", claim("generality", **both)) == ""
+
+
+def test_the_outcome_of_a_hypothesis_is_that_of_the_record() -> None:
+    said = claim("registered", hypothesis="gain", verdict="supported", certainty="shown")
+    assert check("The gain is supported.", said) == ""
+    assert "not confirmed" in check("The gain is supported.", said, record=make_record(confirmed=False))
+    for name, verdict, true in (
+        ("gain", "open", "supported"),
+        ("large", "supported", "open"),
+        ("large", "refuted", "open"),
+    ):
+        assert f"hypothesis {name} is {true}" in check(
+            "It is so.", claim("registered", hypothesis=name, verdict=verdict)
+        )
+    assert "which hypothesis" in check("It is supported.", claim("registered", verdict="supported"))
+    assert "several ways" in check("It matters.", claim("ambiguous"))
+
+
+def test_what_nobody_read_is_refused() -> None:
+    (sentence,) = split("Mixup helps.")
+    [(same, violation)] = check_claims((sentence,), {}, RECORD)
+    assert same is sentence and violation.fix == UNREAD
+
+
+def test_an_outcome_is_reported_where_a_claim_matches_it() -> None:
+    sentences = (
+        *split("Mixup helps. So it is.", "abstract"),
+        *split("Mixup gains. It is open. They agree. Mixing does it."),
+    )
+    gain = claim("direction", **BETTER | {"levels": ("n20", "n40")})
+    claims = (
+        gain,
+        claim("registered", hypothesis="large", verdict="supported"),
+        gain,
+        claim("registered", hypothesis="large", verdict="open"),
+        claim("no difference", **BETTER | {"direction": "none", "levels": ("n0",)}),
+        claim(
+            "direction", subject="mixup", other="no-mixing", direction="better", levels=("n40",), datasets=("digits",)
+        ),
+    )
+    readings = {
+        one.sha256: SentenceReading(sha256=one.sha256, labels=("outcome",), claims=(said,))
+        for one, said in zip(sentences, claims, strict=True)
+    }
+    lines = find_unreported(sentences, readings, RECORD)
+    assert [re.sub(r".* (abstract|section) .* hypothesis (\S+) .*", r"\1 \2", line) for line in lines[:-1]] == [
+        "abstract large",
+        "abstract none-at-zero",
+        "abstract why",
+        "section why",
+    ]
+    assert lines[-1].startswith("section 'Results' reports comparisons that were not registered")
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
+def draft(body: str, abstract: str = "We ask. It helps.") -> PaperDraft:
+    return PaperDraft(
+        title="On mixup",
+        abstract=abstract,
+        sections=(Section(title="Results", body=body), Section(title="Conclusion", body="It ends.")),
+        captions={"loss": "The loss by level."},
+    )
+
+
+def test_every_text_is_split_and_title_abstract_and_conclusion_are_read_twice() -> None:
+    parts = list_parts(draft("Mixup helps.\n\nWine is small."))
+    found = split_sentences(parts, RECORD, lambda text: text, exempt=("Wine is  small.",))
+    assert [one.text for one in found] == [
+        "On mixup", "We ask.", "It helps.", "Results", "Mixup helps.", "Conclusion", "It ends.", "The loss by level.",
+    ]  # fmt: skip
+    assert [one.text for one in found if one.read_twice] == ["On mixup", "We ask.", "It helps.", "It ends."]
+
+
+def test_a_hash_changes_with_the_paragraph_before_a_sentence_and_with_its_numbers_only() -> None:
+    def hashes(source: str) -> list[str]:
+        return [one.sha256 for one in split(source)]
+
+    first = hashes("Mixup is fast. It helps.\n\nPlain is slow.")
+    second = hashes("Mixup is slow. It helps.\n\nPlain is slow.")
+    assert first[0] != second[0] and first[1] != second[1] and first[2] == second[2]
+    one, other = (
+        hashes(rf"It gains \result{{diff/digits/accuracy/mixup@{n}~plain@{n}.mean}}.") for n in ("n20", "n40")
+    )
+    assert one != other
+
+
+def test_references_name_what_numbers_measure() -> None:
+    (one,) = split(rf"It is {DIFFERENCE} and \result{{hypothesis/why/1.ci}} and \result{{unknown}}.")
+    assert [(each.kind, each.arms, each.levels) for each in one.references] == [
+        ("difference", ("mixup", "plain"), ("n20",)),
+        ("effect", ("mixup", "no-mixing"), ("n20",)),
+    ]
+
+
+def test_a_prompt_shows_paragraphs_with_the_asked_sentences_numbered() -> None:
+    sentences = split("Mixup is fast. It helps.\n\nPlain is slow.")
+    [paragraph] = group_paragraphs(sentences, [1])
+    assert [(one.number, one.text) for one in paragraph.sentences] == [(None, "Mixup is fast."), (2, "It helps.")]
+    names = build_vocabulary(RECORD)
+    assert "supported" not in names.model_dump_json() and [role for role, _ in names.arms][-1] == "ablation"
+
+
+def test_a_reading_quotes_its_sentence_and_an_outcome_has_claims() -> None:
+    (one,) = split("Plain training is slow, and mixup helps.")
+    known = claim("direction", **BETTER)
+    assert is_valid_reading(ReadSentence(number=1, label="outcome", quote="mixup  Helps", claims=(known,)), one)
+    assert not is_valid_reading(ReadSentence(number=1, label="outcome", quote="mixup hurts", claims=(known,)), one)
+    assert not is_valid_reading(ReadSentence(number=1, label="outcome", quote="mixup helps"), one)
+    assert not is_valid_reading(ReadSentence(number=1, label="setup", quote="slow"), one)
+    assert is_valid_reading(ReadSentence(number=1, label="setup", quote="training is slow"), one)
+    assert names_two_arms(one, RECORD) and not names_two_arms(split("Mixup without mixing is fast.")[0], RECORD)

@@ -1,0 +1,177 @@
+"""Reading of a draft's claims: who is asked about which sentence, what is cut, and what leaves a DRAFT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from labwright.models.offline.claim_reader import answer_claim_reader
+from labwright.models.roles.claim_reader import ClaimReaderInputs, PrintedSentence, ReadSentences
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection
+from labwright.models.roles.paper_writing import RequiredStatement, SectionInputs, Sections
+from labwright.record.events.paper_events import PaperReleased
+from labwright.record.schema.claims import ReadClaim, ReadSentence
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.stages.paper import paper_context, paper_steps, reflection
+from labwright.stages.paper.claim_check import CUT_NOTE
+from labwright.stages.paper.compilation_findings import check_abstract
+from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.paper_steps import release_paper, write_draft
+from labwright.stages.paper.reflection import reflect
+from tests.paper import synthetic_paper
+from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted
+
+EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
+OVERCLAIM = ReadClaim(kind="generality", certainty="shown")
+Read = Callable[[ClaimReaderInputs], ReadSentences]
+
+
+def list_asked(inputs: ClaimReaderInputs) -> list[PrintedSentence]:
+    return [one for part in inputs.paragraphs for one in part.sentences if one.number is not None]
+
+
+def reading(*overclaims: str, broken: str = "") -> Read:
+    """Read as the offline model does, but these sentences as overclaims; `broken` gets a false quote."""
+
+    def read(inputs: ClaimReaderInputs) -> ReadSentences:
+        found = answer_claim_reader(inputs)
+        texts = {one.number: one.text for one in list_asked(inputs)}
+        changed: list[ReadSentence] = []
+        for one in found.sentences:
+            text = texts[one.number]
+            if any(each in text for each in overclaims):
+                one = one.model_copy(update={"label": "outcome", "claims": (OVERCLAIM,)})
+            if broken and broken in text:
+                one = one.model_copy(update={"quote": "words of somebody else"})
+            changed.append(one)
+        return ReadSentences(sentences=tuple(changed))
+
+    return read
+
+
+def written(abstract: str, conclusion: str) -> Callable[[SectionInputs], Sections]:
+    def write(inputs: SectionInputs) -> Sections:
+        whole = bodies(inputs)
+        return whole.model_copy(
+            update={
+                "abstract": abstract if inputs.abstract else "",
+                "sections": tuple(
+                    Section(title=one.title, body=conclusion) if one.title == "Conclusion" else one
+                    for one in whole.sections
+                ),
+            }
+        )
+
+    return write
+
+
+async def finish(desk: Desk) -> PaperReleased:
+    await write_draft(desk.bench)
+    await reflect(desk.bench)
+    await release_paper(desk.bench)
+    assert desk.log.state.released is not None
+    return desk.log.state.released
+
+
+def requests(desk: Desk, role: str) -> list[ClaimReaderInputs]:
+    return [
+        one.inputs for one in desk.model.requests if one.role.name == role and isinstance(one.inputs, ClaimReaderInputs)
+    ]
+
+
+@pytest.mark.slow
+async def test_a_later_round_asks_only_about_changed_paragraphs(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, scripted(answers_of(edit(UNTIED, "It ends."), Reflection(done=True))))
+    await write_draft(desk.bench)
+    await reflect(desk.bench)
+    first, second = ([one.text for one in list_asked(inputs)] for inputs in requests(desk, "claim_reader"))
+    assert {"Smoothing", "We ask.", "On method.", "It is open.", "The loss."} < set(first)
+    assert second == ["It ends.", "That is all."]
+    twice = [one.text for one in list_asked(requests(desk, "second_claim_reader")[0])]
+    assert {"Smoothing", "We ask.", "It is open."} < set(twice) and "On method." not in twice
+    assert not any(one.references for inputs in requests(desk, "second_claim_reader") for one in list_asked(inputs))
+
+
+@pytest.mark.slow
+async def test_an_overclaim_goes_to_the_reflector_and_is_cut_at_release(tmp_path: Path) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def revise(inputs: ReflectInputs) -> Reflection:
+        seen.append(inputs.violations)
+        return Reflection(done=True)
+
+    write = written("We ask.", "It is open. Smoothing is a safe default. That is all.")
+    desk = Desk(tmp_path, scripted(revise, sections=write, read=reading("safe default")))
+    await finish(desk)
+    [line] = [one for one in seen[0] if "safe default" in one]
+    assert line.startswith("[claim] section 'Conclusion': 'Smoothing is a safe default.': read as generality")
+    best = select_best(desk.log.state.drafts)
+    assert best.draft.sections[-1].body == "It is open. That is all." and best.anew
+    assert [one for one in best.edits if one.endswith(CUT_NOTE)]
+    assert not desk.log.state.claims_read[best.round].violations
+    last = [one.text for one in list_asked(requests(desk, "claim_reader")[-1])]
+    assert last == ["That is all."], "what follows a cut is read again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["title", "abstract"])
+async def test_an_overclaim_in_title_or_abstract_leaves_a_draft(tmp_path: Path, where: str) -> None:
+    said = "Smoothing" if where == "title" else "It is a safe default"
+    desk = Desk(tmp_path, scripted(sections=written("We ask. It is a safe default.", "It ends."), read=reading(said)))
+    ended = await finish(desk)
+    assert not ended.released and any(one.startswith(f"[claim] {where}: ") for one in ended.reasons)
+    assert select_best(desk.log.state.drafts).draft.abstract == "We ask. It is a safe default."
+
+
+@pytest.mark.slow
+async def test_a_claim_that_only_the_second_reader_finds_counts(tmp_path: Path) -> None:
+    write = written("We ask. It is handy.", "It ends.")
+    desk = Desk(tmp_path, scripted(sections=write, read_again=reading("It is handy")))
+    ended = await finish(desk)
+    assert any("It is handy." in one for one in ended.reasons)
+
+
+@pytest.mark.slow
+async def test_a_sentence_without_a_usable_reading_is_asked_once_more_and_then_blocks(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, scripted(sections=written("We ask.", "It ends here."), read=reading(broken="It ends here")))
+    ended = await finish(desk)
+    assert not ended.released
+    assert "1 sentences have no usable reading, the first 'It ends here.': write again" in ended.reasons
+    assert [one.unread for one in desk.log.state.claims_read.values()][-1] == 1
+    asked = [[one.text for one in list_asked(inputs)] for inputs in requests(desk, "claim_reader")]
+    assert asked[1] == ["It ends here."]
+    assert select_best(desk.log.state.drafts).draft.sections[-1].body == "It ends here.", "it is not cut"
+
+
+@pytest.mark.slow
+async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = RequiredStatement(id="ladder-x", required_form="sentence", text="A reference is ahead.", abstract=True)
+
+    def none(*_: object) -> tuple[RequiredStatement, ...]:
+        return (item,)
+
+    def untold(draft: PaperDraft, *_: object) -> PaperDraft:
+        return draft
+
+    monkeypatch.setattr(paper_context, "list_required_statements", none)
+    for module in (paper_steps, reflection):  # the program adds what a writer leaves out: here it does not
+        monkeypatch.setattr(module, "add_missing_statements", untold)
+    desk = Desk(tmp_path, scripted())
+    ended = await finish(desk)
+    assert [len(one.left_out) for one in desk.log.state.drafts][:2] == [1, 1]
+    assert not ended.released
+    assert any(line.startswith("the abstract omits ladder-x") for line in ended.reasons)
+    assert "abstract omits ladder-x" in (desk.bench.folder.paper_folder / "paper.tex").read_text()
+
+
+def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
+    value = r"\result{test/digits/log_loss/method@noise20.mean}"
+    assert check_abstract("We ask. " * 6, EVIDENCE) == ()
+    assert check_abstract("We ask. " * 7, EVIDENCE)[0].startswith("the abstract has 7 sentences: use at most 6")
+    assert check_abstract(f"It is {', '.join([value] * 4)} at 20\\% noise.", EVIDENCE) == ()
+    [line] = check_abstract(f"It is {', '.join([value] * 5)}.", EVIDENCE)
+    assert "prints 5 numbers" in line and "at most 4" in line
