@@ -1,4 +1,4 @@
-"""Roles `reflect` (targeted edits for complaints about a draft), `scope` (overclaims) and `reader`.
+"""Roles `reflect` (targeted edits for complaints about a draft), `copy_edit`, `scope` (overclaims) and `reader`.
 
 A sentence that the binder refuses is deleted, an unplaced figure is placed, and a paper that is too long loses the
 paragraphs with the highest rank, then a figure to the appendix. It does not write new claims.
@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from labwright.models.offline.outline import Outline
 from labwright.models.offline.paper_writing import build_outline
+from labwright.models.roles.copy_editing import CopyEditInputs, CopyEdits
 from labwright.models.roles.paper_revision import (
     ReaderInputs,
     ReflectInputs,
@@ -34,6 +35,7 @@ _OVERCLAIM_WORDS = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
 )
 _VERDICT = re.compile(r": (supported|refuted|open)\b")
+_DOUBLED_WORD = re.compile(r"(?:\b\w+\W+)?\b([a-z]+) \1\b(?:\W+\w+\b)?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
@@ -64,6 +66,17 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     edits = tuple(edit for title in bodies for edit in _compute_text_edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
     return found.model_copy(update={"done": found.is_empty})
+
+
+def answer_copy_edit(inputs: CopyEditInputs) -> CopyEdits:
+    """Remove words that are typed twice in a row."""
+    return CopyEdits(
+        edits=tuple(
+            TextEdit(section=one.where, old=found[0], new=found[0].replace(f"{found[1]} {found[1]}", found[1]))
+            for one in inputs.texts
+            for found in _DOUBLED_WORD.finditer(one.text)
+        )
+    )
 
 
 def answer_scope(inputs: ScopeInputs) -> ScopeFindings:

@@ -28,7 +28,7 @@ from labwright.models.offline.ideation import (
 )
 from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
 from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
-from labwright.models.offline.paper_revision import answer_reader, answer_reflect, answer_scope
+from labwright.models.offline.paper_revision import answer_copy_edit, answer_reader, answer_reflect, answer_scope
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
 from labwright.models.offline.repository import (
@@ -55,6 +55,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "outline": answer_outline,
     "write": answer_write,
     "reflect": answer_reflect,
+    "copy_edit": answer_copy_edit,
     "scope": answer_scope,
     "reader": answer_reader,
     "judge": answer_judge,

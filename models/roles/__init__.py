@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, REQUEST_MATCH, REVIEW_REQUESTS
 from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
 from labwright.models.roles.code_audit import CODE_READER
+from labwright.models.roles.copy_editing import COPY_EDIT
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
@@ -37,6 +38,7 @@ ROLES: Mapping[str, AnyRole] = {
         OUTLINE,
         WRITE,
         REFLECT,
+        COPY_EDIT,
         SCOPE,
         READER,
         JUDGE,

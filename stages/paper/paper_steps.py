@@ -5,8 +5,8 @@
     cite           find and verify works that the text still needs             citations.py
     reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
     scope          check every text against the verdicts, once per round       overclaim_check.py
-    release        complete the best version, remove overclaims, cut it to its this module, disclosure.py
-                   page limit: release it or leave it a DRAFT
+    release        complete the best version, copy-edit it, remove overclaims, this module, copy_edit.py,
+                   cut it to its page limit: release it or leave it a DRAFT    disclosure.py
 
 Each version is assessed as a whole (`draft_versions`): the draft's source is checked (`review.evidence`), its LaTeX
 sources are built (`latex_sources`, from `paper_context`) and typeset, and the PDF is checked (`typesetting`).
@@ -24,19 +24,21 @@ from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
-from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.events.paper_events import PaperReleased
 from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import gather_citations
 from labwright.stages.paper.compilation_findings import check_abstract
+from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
 from labwright.stages.paper.draft_versions import (
     assess_draft,
     assess_new_draft,
     build_paper_context,
     list_obstacles,
+    record_edit,
     select_best,
 )
 from labwright.stages.paper.figures import draw_figures
@@ -136,6 +138,7 @@ async def release_paper(context: RunContext) -> None:
 
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
+        await copy_edit(context)
         await _shorten_draft(context)
         await check_overclaims(context, select_best(context.state.drafts))
         left = await _cut_overclaims(context)
@@ -188,25 +191,16 @@ async def _complete_draft(context: RunContext) -> None:
         best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table
     )
     if draft != best.draft:
-        await _record_edit(context, draft, *(f"{line}, by the program" for line in best.left_out))
+        await record_edit(context, draft, *(f"{line}, by the program" for line in best.left_out))
 
 
 async def _shorten_draft(context: RunContext) -> None:
     """Record versions with one float fewer in the text each, while the text is too long and a float can be moved."""
     version, figures = select_best(context.state.drafts), build_paper_context(context).figures
     while version.over > 0 and (found := drop_float(version.draft, figures)):
-        version = await _record_edit(
+        version = await record_edit(
             context, found.draft, *(f"{line}, by the program, because the text is too long" for line in found.applied)
         )
-
-
-async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str) -> DraftAssessed:
-    """Record an edit that the program made to the best version."""
-    before = context.state.drafts
-    made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
-    made = made.model_copy(update={"done": select_best(before).done, "edits": edits})
-    context.recorder.append(made)
-    return made
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
@@ -217,7 +211,7 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
     findings = scoped.findings if scoped is not None else ()
     draft, cuts = remove_overclaims(best.draft, findings, material.evidence)
     if cuts:
-        await _record_edit(context, draft, *cuts)
+        await record_edit(context, draft, *cuts)
     return list_overclaims(select_best(context.state.drafts).draft, findings, material.evidence)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.models.roles.copy_editing import CopyEditInputs, SourceText
 from labwright.models.roles.experiment_code import (
     AuthorInputs,
     CodeInputs,
@@ -662,6 +663,13 @@ INPUTS: dict[str, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
+INPUTS["copy_edit"] = CopyEditInputs(
+    title="Margins",
+    texts=(
+        SourceText(where="abstract", text="We asks whether margins helps."),
+        SourceText(where="caption of accuracy-by-size", text="The accuracy by size."),
+    ),
+)
 INPUTS["reader"] = ReaderInputs(
     texts=(PrintedText(where="abstract", text="Margins help (open)."),),
     questions=(ClaimQuestion(id="gain", statement="Margins raise the accuracy."),),
