@@ -37,13 +37,13 @@ from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
 from labwright.review.evidence import ALLOWED_LITERALS, Evidence, collect_used_keys, find_printed_claims
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_supplement
-from labwright.stages.paper.citations import read_run_library, to_reference
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice, render_supplement
+from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
 from labwright.stages.paper.outline import list_reportable_outcomes
-from labwright.stages.paper.preregistration import build_hypothesis_tables, render_page_one
+from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_reference_statements, list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
@@ -269,13 +269,13 @@ def build_paper_parts(
         refused=tuple(refused),
         tables=material.tables,
         library=material.library,
-        notice=material.notice,
-        registered=render_page_one(state),
+        notice=render_notice(novelty_unchecked=is_novelty_unchecked(state, draft)),
         figures=figures,
         logged={one.grade for one in claims} == {"logged"},
         appendix=render_appendix(
             state,
             claims,
+            origin=material.notice,
             isolation=material.isolation,
             figures=in_appendix,
             used=used,

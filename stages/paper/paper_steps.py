@@ -29,7 +29,12 @@ from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.paper.citations import gather_citations
+from labwright.stages.paper.citations import (
+    gather_citations,
+    is_novelty_unchecked,
+    is_related_work,
+    reduce_related_work,
+)
 from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
@@ -114,7 +119,12 @@ async def _ask_for_draft(
         given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
         answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
         abstract = answer.abstract if answer is not None and answer.abstract else abstract
-    return PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
+    draft = PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
+    searched_later = context.literature is not None and context.paper.citation_rounds > 0
+    reviewed = any(map(is_related_work, draft.sections))
+    if searched_later or not (reviewed and is_novelty_unchecked(context.state, draft)):
+        return draft
+    return reduce_related_work(draft)
 
 
 async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
@@ -185,13 +195,14 @@ async def release_paper(context: RunContext) -> None:
 
 
 async def _complete_draft(context: RunContext) -> None:
-    """Record a version with the required statements that the best one omits, if there are any."""
+    """Record a version with the required statements that the best one omits, and without related work if none was in
+    reach, if that changes anything."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
-    draft = add_missing_statements(
-        best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table
-    )
+    kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
+    draft = add_missing_statements(kept, build_write_inputs(material).statements, material.evidence.claims_by_table)
     if draft != best.draft:
-        await record_edit(context, draft, *(f"{line}, by the program" for line in best.left_out))
+        edits = (*best.left_out, *["related work reduced to two sentences"] * (kept != best.draft))
+        await record_edit(context, draft, *(f"{line}, by the program" for line in edits))
 
 
 async def _shorten_draft(context: RunContext) -> None:
