@@ -266,6 +266,14 @@ def _find_pictures(parts: PaperParts) -> dict[str, Path]:
 def _measure_width(picture: Path, template: PaperTemplate) -> float:
     """Return the width in inches: that of the drawing for a PDF, the text width for other files and for wider
     figures."""
-    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+[\d.-]+\s+([\d.-]+)", picture.read_bytes())
-    drawn = (float(box[2]) - float(box[1])) / 72 if box is not None and picture.suffix == ".pdf" else 0.0
-    return min(drawn or template.text_width, template.text_width)
+    drawn = read_drawn_size(picture) if picture.suffix == ".pdf" else None
+    return min(drawn[0] if drawn else template.text_width, template.text_width)
+
+
+def read_drawn_size(picture: Path) -> tuple[float, float] | None:
+    """Return the width and height of a PDF in inches; None if it does not state them."""
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
+    if box is None:
+        return None
+    left, low, right, high = (float(number) / 72 for number in box.groups())
+    return right - left, high - low

@@ -23,7 +23,6 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys, find_sentence_spans, scan
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.stages.paper.citations import list_version_works
-from labwright.stages.paper.compilation_findings import measure_sections
 from labwright.stages.paper.draft_versions import (
     assess_new_draft,
     build_paper_context,
@@ -34,6 +33,7 @@ from labwright.stages.paper.draft_versions import (
 from labwright.stages.paper.figure_review import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.overclaim_check import check_overclaims, find_misreadings, list_overclaims
+from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
@@ -143,7 +143,7 @@ def build_reflect_inputs(
         violations=violations,
         complaints=(*complaints, *find_misreadings(scoped, material.decisions)),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=measure_sections(draft, base.pages),
+        lengths=measure_sections(draft, base.pages, count_page_words(material.template), inputs.float_words),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (),
         rewritable=_list_rewritable(base),
