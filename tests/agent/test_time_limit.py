@@ -25,6 +25,7 @@ REPORT = {
     "scope",
     "reader",
     "reflect",
+    "copy_edit",
     "figure_review",
     "judge",
 }

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from labwright.models.offline.code_audit import answer_code_reader
 from labwright.models.offline.protocol import answer_prior_search
+from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
     FigurePart,
@@ -183,6 +184,7 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "figure_review": _answer_figure_review,
         "scope": lambda _: ScopeFindings(),
         "reader": lambda _: PaperReading(finding="It was measured."),
+        "copy_edit": lambda _: CopyEdits(),
         "code_reader": answer_code_reader,
     }
     return ScriptedModel.from_role_functions(**answers | others)

@@ -11,6 +11,7 @@ import pytest
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
+from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.paper_revision import (
     ReflectInputs,
     Reflection,
@@ -150,7 +151,9 @@ def scripted(
     sections: Callable[[SectionInputs], Sections] = bodies,
     scope: Callable[[ScopeInputs], ScopeFindings] = lambda _: ScopeFindings(),
 ) -> ScriptedModel:
-    return ScriptedModel.from_role_functions(outline=outline, write=sections, reflect=reflections, scope=scope)
+    return ScriptedModel.from_role_functions(
+        outline=outline, write=sections, reflect=reflections, scope=scope, copy_edit=lambda _: CopyEdits()
+    )
 
 
 # --- outline and sections ---------------------------------------------------------------------------------------------
