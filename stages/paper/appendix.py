@@ -72,7 +72,7 @@ def render_notice(*, novelty_unchecked: bool) -> str:
     """Render the line of page one that says who wrote the paper, and where everything else is disclosed."""
     return (
         rf"Written by a program; what else must be disclosed is in Appendix~\ref{{{DISCLOSURE_LABEL}}}."
-        + " No related work could be searched: novelty is unchecked." * novelty_unchecked
+        + " Its novelty is unchecked." * novelty_unchecked
     )
 
 
