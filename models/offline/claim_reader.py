@@ -23,10 +23,10 @@ _GENERALISING = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
 )
 _DIRECTIONS: dict[ClaimDirection, re.Pattern[str]] = {
-    "better": re.compile(r"\b(?:better|improves?|helps)\b"),
-    "worse": re.compile(r"\b(?:worse|hurts?|harms?)\b"),
-    "higher": re.compile(r"\b(?:higher|raises?|increases?)\b"),
-    "lower": re.compile(r"\b(?:lower|lowers|reduces?|decreases?)\b"),
+    "better": re.compile(r"\b(?:better than|improves)\b"),
+    "worse": re.compile(r"\b(?:worse than|worsens)\b"),
+    "higher": re.compile(r"\b(?:higher than|raises|increases)\b"),
+    "lower": re.compile(r"\b(?:lower than|lowers|reduces|decreases)\b"),
 }
 _OPEN = re.compile(r"\b(?:open|undecided|contains zero|includes zero)\b")
 _VERDICTS: dict[str, HypothesisVerdict] = {"support": "supported", "refute": "refuted", "open": "open"}
@@ -72,10 +72,11 @@ def _list_claims(one: PrintedSentence, vocabulary: ClaimVocabulary) -> Iterator[
     for each in one.references:
         subject, *others = _order_arms(each, text, vocabulary)
         fields = {"subject": subject, "metric": each.metric, "datasets": each.datasets, "levels": each.levels}
-        if each.kind == "value":
+        if not others:
             yield ReadClaim.model_validate({"kind": "size", **fields})
-        elif others:
-            direction = found[0] if len(found) == 1 and len(others) == 1 and not is_open else "none"
+        else:
+            clear = each.kind == "difference" and len(found) == 1 and not is_open
+            direction = found[0] if clear else "none"
             yield ReadClaim.model_validate({"kind": "size", **fields, "other": others[0], "direction": direction})
 
 

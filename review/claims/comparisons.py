@@ -32,7 +32,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import ClaimKey, strip_form
-from labwright.record.schema.data_plan import ArmRole, DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import ArmRole, DataPlan, MetricSpec, parse_arm, parse_level
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 
 Cell = tuple[str, str, str]
@@ -124,6 +124,12 @@ class ClaimRecord:
             arm: "baseline" if arm in REFERENCE_ARM_TITLES else "ablation" for arm in self.arms
         }
         return {**outside, **{one.name: one.role for one in self.plan.arms}}
+
+    @cached_property
+    def metrics(self) -> Mapping[str, MetricSpec | None]:
+        """The metrics of the plan, then values that only the code reports, whose direction is unknown (None)."""
+        planned = {one.name: one for one in self.plan.metrics}
+        return {**planned, **{one.name: None for one in self.means if one.name not in planned}}
 
     def name_arm(self, arm: str) -> str:
         """Return the name of an arm that readers see."""

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
 from labwright.record.schema.claims import ReadClaim, SentenceReading
-from labwright.record.schema.data_plan import MetricSpec, parse_arm, parse_level
+from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison
 from labwright.review.claims.sentences import PaperSentence
@@ -55,7 +55,9 @@ class ResolvedClaim:
     claim: ReadClaim
     subject: Side
     other: Side
-    metric: MetricSpec
+    metric: str
+    is_reversed: bool
+    """Whether lower values of the metric are better."""
     datasets: tuple[str, ...]
     levels: tuple[str, ...]
 
@@ -64,7 +66,7 @@ class ResolvedClaim:
         """The sign of subject minus other that the claim asserts; 0: none."""
         sign = _SIGNS[self.claim.direction]
         judged = self.claim.direction in ("better", "worse")
-        return -sign if judged and not self.metric.higher_is_better else sign
+        return -sign if judged and self.is_reversed else sign
 
 
 def check_claims(
@@ -195,11 +197,11 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
     if subject.arm and other == Side() and claim.kind in ("direction", "no difference"):
         other = Side(_find_partner(subject.arm, record))
     metrics = {one.metric for one in near}
-    metric = _find_name(claim.metric, {one.name: plan.name_metric(one.name) for one in plan.metrics}, "metric")
+    metric = _find_name(claim.metric, {name: plan.name_metric(name) for name in record.metrics}, "metric")
     metric = metric or (next(iter(metrics)) if len(metrics) == 1 else plan.primary_metric.name)
-    spec = next((one for one in plan.metrics if one.name == metric), None)
-    if spec is None:
-        raise UnknownName(f"this study has no metric {metric!r}")
+    spec = record.metrics.get(metric)
+    if spec is None and claim.direction in ("better", "worse"):
+        raise RefusedClaim(f"whether more of {metric!r} is better is not registered: say higher or lower")
     near = [one for one in near if one.metric == metric]
     datasets = {one.name: plan.name_dataset(one.name) for one in plan.datasets}
     levels = {name for one in claim.levels for name in _resolve_level(one, record)}
@@ -209,7 +211,8 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
         claim=claim,
         subject=subject,
         other=other,
-        metric=spec,
+        metric=metric,
+        is_reversed=spec is not None and not spec.higher_is_better,
         datasets=tuple(filter(None, (_find_name(one, datasets, "dataset") for one in claim.datasets)))
         or tuple(dict.fromkeys(name for one in near for name in one.datasets)),
         levels=tuple(name for name in plan.level_names if name in levels),
@@ -287,8 +290,8 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     missing: list[str] = []
     for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
         for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
-            pair = record.estimate_contrast(contrast, one.metric.name)
-            known = list(record.find_registered(contrast, one.metric.name)) or ([pair] if pair is not None else [])
+            pair = record.estimate_contrast(contrast, one.metric)
+            known = list(record.find_registered(contrast, one.metric)) or ([pair] if pair is not None else [])
             found |= {(each.key, each.sign): each for each in known}
             missing += [] if known or not (one.levels or one.datasets) else [f"{', '.join(places)} on {dataset}"]
             if one.claim.kind == "trend":
@@ -304,7 +307,7 @@ def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[Record
     for known in record.registered:
         datasets, levels = ({cell[k] for cell in known.contrast} for k in (0, 2))
         if (
-            known.metric != one.metric.name
+            known.metric != one.metric
             or (one.datasets and set(one.datasets) != datasets)
             or (one.levels and not free and set(one.levels) != levels)
         ):
@@ -423,7 +426,7 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     for dataset, (first, second) in product(datasets, pairwise(one.levels or record.plan.level_names)):
         for contrast in _build_contrasts(one, (dataset,), (first, second), record):
-            found = record.estimate_contrast(contrast, one.metric.name)
+            found = record.estimate_contrast(contrast, one.metric)
             if found is not None and found.mean is not None and found.mean * one.sign < 0:
                 raise RefusedClaim(f"the means turn between {first} and {second} on {dataset} ({found})")
 
@@ -481,6 +484,7 @@ def _check_cause(one: ResolvedClaim, sentence: PaperSentence, record: ClaimRecor
         subject=Side(ablated),
         other=Side(record.plan.find_tuned_arm(ablated)),
         metric=one.metric,
+        is_reversed=one.is_reversed,
         datasets=one.datasets or (record.plan.datasets[0].name,),
         levels=one.levels,
     )
@@ -519,7 +523,7 @@ def _covers(one: ResolvedClaim, number: NumberReference) -> bool:
     arms = {side.arm for side in (one.subject, one.other) if side.arm}
     levels = {side.level for side in (one.subject, one.other) if side.level} or {*one.levels}
     return (
-        one.metric.name == number.metric
+        one.metric == number.metric
         and (not arms or arms <= {*number.arms} or {*number.arms} <= arms)
         and (not one.datasets or not {*one.datasets}.isdisjoint(number.datasets))
         and (not levels or not number.levels or not levels.isdisjoint(number.levels))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from labwright.literature.matching import normalise_text
 from labwright.models.roles.claim_reader import (
     ClaimVocabulary,
     NumberReference,
@@ -110,11 +111,13 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
         datasets=tuple(VocabularyName(name=one.name, title=plan.name_dataset(one.name)) for one in plan.datasets),
         metrics=tuple(
             VocabularyName(
-                name=one.name,
-                title=plan.name_metric(one.name),
-                note=f"{'higher' if one.higher_is_better else 'lower'} is better",
+                name=name,
+                title=plan.name_metric(name),
+                note="reported by the code"
+                if one is None
+                else f"{'higher' if one.higher_is_better else 'lower'} is better",
             )
-            for one in plan.metrics
+            for name, one in record.metrics.items()
         ),
         hypotheses=tuple(VocabularyName(name=one.id, title=one.name, note=one.statement) for one in plan.hypotheses),
     )
@@ -138,8 +141,7 @@ def group_paragraphs(sentences: Sequence[PaperSentence], asked: Iterable[int]) -
 
 def is_valid_reading(one: ReadSentence, sentence: PaperSentence) -> bool:
     """Return whether a reading quotes its sentence, and an outcome has claims."""
-    quote = _normalise_space(one.quote).casefold().strip(" .\"'")
-    text = _normalise_space(sentence.text).casefold()
+    quote, text = normalise_text(one.quote), normalise_text(sentence.text)
     enough = len(quote.split()) >= min(2, len(text.split()))
     return enough and quote in text and (one.label != "outcome" or bool(one.claims))
 

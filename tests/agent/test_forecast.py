@@ -68,8 +68,8 @@ TOOK = Took(
     57285115,
 )
 """On a busy machine. Ten trials of a cell each count as what they are of an experiment."""
-LATER_ROLES = {"claim_reader", "second_claim_reader", "copy_edit"}
-"""Roles that the run did not have yet."""
+LATER = ("claim_reader", "second_claim_reader", "copy_edit")
+"""Roles that this run did not have."""
 
 PLAN = DataPlan(
     task="t",
@@ -112,13 +112,13 @@ def cast(settings: Mapping[str, Any] = {}, plan: DataPlan = PLAN) -> Forecast:
 def test_a_finished_run_took_what_was_forecast() -> None:
     took = TOOK
     found = cast({"search": took.search, "paper.missing_ablations": 1})
-    known = [one for one in found.calls if one.role not in LATER_ROLES]
-    likely = sum(one.likely for one in known)
+    calls = [one for one in found.calls if one.role not in LATER]
+    likely = sum(one.likely for one in calls)
     assert 0.8 < likely / sum(took.calls.values()) < 1.25
     assert 0.9 < found.experiments.likely / took.experiments < 1.15
     assert 0.8 < found.disk_gb.likely * 1e9 / took.bytes < 1.25
     assert 0.25 < found.code_hours.likely * 3600 / took.code_seconds < 1.5
-    for one in known:
+    for one in calls:
         assert abs(one.likely - took.calls.get(one.role, 0)) <= 3, one.role
         assert took.calls.get(one.role, 0) <= one.most, one.role
     assert took.experiments <= found.experiments.most

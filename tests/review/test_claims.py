@@ -74,7 +74,7 @@ PLAN = DataPlan(
 
 
 def value(dataset: str, metric: str, arm: str, level: str, seed: int) -> float:
-    """Accuracy, and a log loss that mirrors it."""
+    """Accuracy, and a log loss and a number of steps that mirror it."""
     gain = GAIN[level] if arm == "mixup" and dataset == "digits" else 0.0
     noise = Random(f"{dataset}/{arm}/{level}/{seed}").gauss(0, 0.003 if dataset == "digits" or arm == "plain" else 0.03)
     accuracy = 0.9 - int(level[1:]) / 200 + gain + noise
@@ -95,7 +95,7 @@ def make_record(*, confirmed: bool = True) -> ClaimRecord:
                 grade="scored",
             )
             for dataset, metric, arm, level in product(
-                ("digits", "wine"), ("accuracy", "log_loss"), ("plain", "mixup", "no-mixing"), LEVELS
+                ("digits", "wine"), ("accuracy", "log_loss", "steps"), ("plain", "mixup", "no-mixing"), LEVELS
             )
         )
         for seed in seeds
@@ -233,6 +233,14 @@ def test_a_size_needs_a_number_of_its_comparison_in_the_sentence() -> None:
     assert check(f"It is {means}.", large) == ""
     assert check(rf"It is {means}.", claim("size", subject="mixup"), claim("size", subject="plain")) == ""
     assert "opposite" in check(f"Mixup costs {DIFFERENCE}.", claim("size", **BETTER | {"direction": "worse"}))
+
+
+def test_a_value_that_only_the_code_reports_has_no_better_direction() -> None:
+    value = r"\result{test/digits/steps/mixup@n20.mean}"
+    assert check(f"It takes {value}.", claim("size", subject="mixup")) == ""
+    fields = BETTER | {"metric": "steps"}
+    assert check("It takes fewer.", claim("direction", **fields | {"direction": "lower"})) == ""
+    assert "say higher or lower" in check("It is better.", claim("direction", **fields))
 
 
 @pytest.mark.parametrize(
