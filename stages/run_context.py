@@ -93,7 +93,7 @@ class RunContext:
     literature: Callable[[], AbstractAsyncContextManager[LiteratureClient]] | None = None
     """Opens the catalogues of published works; None: no catalogue may be queried."""
     notice: str = ""
-    """The note on the first page that says how the paper was made."""
+    """The note in the appendix that says how the paper was made."""
     isolation: Callable[[RunState], str] = lambda _: ""
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)

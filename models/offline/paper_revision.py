@@ -1,4 +1,4 @@
-"""Role `reflect`: targeted edits for complaints about a draft.
+"""Roles `reflect` (targeted edits for complaints about a draft) and `copy_edit`.
 
 A sentence that the binder refuses is deleted, an unplaced figure is placed, and a paper that is too long loses the
 paragraphs with the highest rank, then a figure to the appendix. It does not write new claims.
@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from labwright.models.offline.outline import Outline
 from labwright.models.offline.paper_writing import build_outline
+from labwright.models.roles.copy_editing import CopyEditInputs, CopyEdits
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.paper import PaperDraft
@@ -23,6 +24,7 @@ _VIOLATION_LINE = re.compile(
 )
 MAX_ROUNDS_IN_VAIN = 2
 """Number of consecutive undone rounds after which it gives up."""
+_DOUBLED_WORD = re.compile(r"(?:\b\w+\W+)?\b([a-z]+) \1\b(?:\W+\w+\b)?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
@@ -53,6 +55,17 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     edits = tuple(edit for title in bodies for edit in _compute_text_edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
     return found.model_copy(update={"done": found.is_empty})
+
+
+def answer_copy_edit(inputs: CopyEditInputs) -> CopyEdits:
+    """Remove words that are typed twice in a row."""
+    return CopyEdits(
+        edits=tuple(
+            TextEdit(section=one.where, old=found[0], new=found[0].replace(f"{found[1]} {found[1]}", found[1]))
+            for one in inputs.texts
+            for found in _DOUBLED_WORD.finditer(one.text)
+        )
+    )
 
 
 def _compute_text_edits(section: str, before: str, after: str) -> Iterator[TextEdit]:

@@ -21,19 +21,13 @@ from labwright.models.roles.paper_writing import (
 )
 from labwright.record.schema.paper import PaperDraft, Section
 
-FLOAT_CHARACTERS = 1200
-"""Number of characters of text that a figure or table displaces."""
-
 
 def answer_outline(inputs: OutlineInputs) -> PaperOutline:
     """Return the plan of the paper that `write` gives: what its sections use, and where they report the statements."""
     record = inputs.inputs
     draft = write_draft(record)
     places = _assign_statements(record.statements, [section.title for section in draft.sections])
-    sizes = [
-        len(one.body) + FLOAT_CHARACTERS * len(_find_used_keys(one.body, "paperfigure", "papertable"))
-        for one in draft.sections
-    ]
+    sizes = [len(one.body) for one in draft.sections]
     return PaperOutline(
         title=draft.title,
         sections=tuple(

@@ -29,7 +29,7 @@ from labwright.models.offline.ideation import (
 )
 from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
 from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
-from labwright.models.offline.paper_revision import answer_reflect
+from labwright.models.offline.paper_revision import answer_copy_edit, answer_reflect
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
 from labwright.models.offline.repository import (
@@ -58,6 +58,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "reflect": answer_reflect,
     "claim_reader": answer_claim_reader,
     "second_claim_reader": answer_claim_reader,
+    "copy_edit": answer_copy_edit,
     "judge": answer_judge,
     "influence": answer_influence,
     "figure_review": answer_figure_review,

@@ -8,6 +8,7 @@ from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, RE
 from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
 from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.code_audit import CODE_READER
+from labwright.models.roles.copy_editing import COPY_EDIT
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
@@ -40,6 +41,7 @@ ROLES: Mapping[str, AnyRole] = {
         REFLECT,
         CLAIM_READER,
         SECOND_CLAIM_READER,
+        COPY_EDIT,
         JUDGE,
         FIGURE_REVIEW,
         ABLATION_PLAN,

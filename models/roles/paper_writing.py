@@ -117,6 +117,12 @@ class WriteInputs(StudyInputs):
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
+    text_words: int = Field(
+        default=0, description="words that the main text has room for without floats, title, headings and abstract"
+    )
+    float_words: dict[str, int] = Field(
+        default_factory=dict, description="fig:NAME or tab:NAME -> words whose room the float takes"
+    )
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     winner_plan: str = ""
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
@@ -139,7 +145,7 @@ class PlannedSection(FrozenModel):
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
     references: tuple[str, ...] = Field(default=(), description="works that it cites")
     tells: tuple[str, ...] = Field(default=(), description="ids of the statements that it reports")
-    share: float = Field(gt=0, le=1, description="share of the main text, including its figures and tables")
+    share: float = Field(gt=0, le=1, description="share of the words that figures and tables leave")
 
 
 class PlannedAbstract(FrozenModel):
@@ -179,6 +185,7 @@ class SectionInputs(FrozenModel):
     outline: PaperOutline
     asked: tuple[str, ...] = Field(description="titles of the sections to write now")
     abstract: bool = Field(description="whether to write the abstract now, after the last sections")
+    words: dict[str, int] = Field(default_factory=dict, description="section title -> number of words to write")
     written: tuple[Section, ...] = Field(default=(), description="earlier sections, as written")
     results: tuple[ClaimLine, ...] = ()
     setups: tuple[ClaimLine, ...] = ()

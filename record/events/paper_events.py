@@ -33,7 +33,7 @@ class ContextRead(FrozenModel):
 
 
 class PriorWorkRead(FrozenModel):
-    """The full texts of the closest papers were read before planning; if none was read, page one of the paper
+    """The full texts of the closest papers were read before planning; if none was read, the appendix of the paper
     says so."""
 
     type: Literal["prior_work_read"] = "prior_work_read"

@@ -67,7 +67,7 @@ class RunState(RunStateFields):
 
     @property
     def plan_hash(self) -> str:
-        """sha256 of the current data plan; page one of the paper prints its first digits."""
+        """sha256 of the current data plan; the appendix of the paper prints its first digits."""
         return hash_plan(self.data_plan) if self.data_plan is not None else ""
 
     @property

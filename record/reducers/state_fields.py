@@ -301,7 +301,7 @@ class RunStateFields:
     context: paper_events.ContextRead | None = None
     """Statements from the user's own documents; None before they are read, and if none were given."""
     prior_work: paper_events.PriorWorkRead | None = None
-    """Content of the closest papers. Page one says that no prior work was read if this is None or `is_unread`."""
+    """Content of the closest papers. The appendix says that no prior work was read if this is None or `is_unread`."""
     repository_state: RepositoryState = field(default_factory=RepositoryState)
     """The repository that the record is about; empty if it is not about one."""
     ideation: paper_events.IdeationStarted | None = None

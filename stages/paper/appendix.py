@@ -28,7 +28,7 @@ from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.stages.node_summaries import trace_branch
 from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
-from labwright.stages.paper.preregistration import HASH_CHARS, render_in_full
+from labwright.stages.paper.preregistration import render_in_full, render_plan_note
 from labwright.stages.paper.result_tables import CONSTANT_NOTE
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.paper.tuning_effort import build_effort_context
@@ -38,6 +38,8 @@ MAX_ITEMS, MAX_LINE_CHARS = 4, 170
 MAX_STEPS = 8
 """Maximum number of nodes on the path to the reported one that the appendix lists."""
 
+DISCLOSURE_LABEL = "app:disclosure"
+"""LaTeX label of the section of the appendix that discloses how the paper was made."""
 LATE_ABLATIONS_NOTE = (
     "After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
     "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
@@ -59,10 +61,19 @@ GRADE_MEANINGS: dict[EvidenceGrade, str] = {
 }
 
 
+def render_notice(*, novelty_unchecked: bool) -> str:
+    """Render the line of page one that says who wrote the paper, and where everything else is disclosed."""
+    return (
+        rf"Written by a program; what else must be disclosed is in Appendix~\ref{{{DISCLOSURE_LABEL}}}."
+        + " Its novelty is unchecked." * novelty_unchecked
+    )
+
+
 def render_appendix(
     state: RunState,
     claims: Sequence[Claim],
     *,
+    origin: str = "",
     isolation: str = "",
     figures: Sequence[str] = (),
     used: Collection[str] = (),
@@ -70,8 +81,8 @@ def render_appendix(
 ) -> str:
     """Render the appendix as TeX, bounded in length; the supplement has what it omits.
 
-    `isolation` states what kept the code from the labels, `figures` are the figures of the appendix, `used` the keys of
-    the comparisons that the text uses.
+    `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` are those of the
+    appendix, `used` the keys of the comparisons that the text uses.
     """
     best = find_winner(state)
     shown = [one for one in _list_differences(claims) if one.key in used]
@@ -83,9 +94,10 @@ def render_appendix(
             | _build_comparison_context(shown)
             | {
                 "figures": figures,
+                "origin_note": origin,
+                "plan_note": render_plan_note(state),
                 "isolation": isolation,
                 "compared": len(_list_differences(claims)),
-                "hash": state.plan_hash[:HASH_CHARS],
                 "registered": render_in_full(state),
                 "best": best,
                 "grades": {

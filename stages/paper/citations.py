@@ -8,6 +8,9 @@ are not offered to the writer, and the user is informed.
 verifies each like any other entry. Search results and selections are events; entries are in a file of the run whose
 hash is in the event. An interruption loses only the searches in flight. Without a reachable catalogue nothing changes.
 
+**Without published work.** If no catalogue answered and the given library has nothing on the topic, the related work is
+two sentences by the program, and page one says that novelty is unchecked.
+
 Limits: relevant works may be missed; a work may not support the sentence that cites it (a model judges this from title
 and abstract); searches on another day may give other works.
 """
@@ -40,8 +43,9 @@ from labwright.record.events.paper_events import LibraryChecked, WorksChosen, Wo
 from labwright.record.quantity_words import has_ranking_word
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, write_file
-from labwright.record.schema.paper import CheckedEntry, CitationSearch, CitationSupport, FoundWork, PaperDraft
-from labwright.review.evidence import scan
+from labwright.record.schema.paper import CheckedEntry, CitationSearch, CitationSupport, FoundWork, PaperDraft, Section
+from labwright.review.evidence import collect_used_keys, scan
+from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.stages.paper.latex import escape
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_CITATION_QUERIES
@@ -53,6 +57,13 @@ VERIFIED_FIELDS = frozenset({"title", "author", "year"})
 ADDRESS_FIELDS = frozenset({"url", "doi", "eprint"})
 MAX_FIELD_LENGTH = 10_000
 """Maximum characters of a printed field."""
+RELATED_WORK = "Related work"
+"""Title of the section that reviews the literature."""
+UNCHECKED_NOVELTY_TEXT = (
+    "No catalogue of publications could be searched, and no reference on this topic was given, so this paper is "
+    "compared with no published work. Whether the question or the results are new is unchecked."
+)
+"""The related work of a paper that rests on no published work."""
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -182,6 +193,32 @@ def list_version_works(state: RunState) -> tuple[list[WorksFound], list[WorksCho
         [one for one in state.works_found if one.version == state.paper_version],
         [one for one in state.works_chosen if one.version == state.paper_version],
     )
+
+
+def is_novelty_unchecked(state: RunState, draft: PaperDraft) -> bool:
+    """Return whether the paper rests on no published work: no paper was read before planning, no catalogue answered,
+    and the related work cites nothing of the user's library."""
+    read = state.prior_work is not None and not state.prior_work.is_unread
+    searches = [search for one in list_version_works(state)[0] for search in one.searches]
+    answered = any(one.found or not one.outages for one in searches)
+    related = [one.body for one in draft.sections if is_related_work(one)] or draft.texts
+    return not read and not answered and not collect_used_keys(related, CITE_COMMANDS)
+
+
+def is_related_work(section: Section) -> bool:
+    """Return whether a section reviews the literature and does nothing else."""
+    return " ".join(section.title.split()).casefold() == RELATED_WORK.casefold()
+
+
+def reduce_related_work(draft: PaperDraft) -> PaperDraft:
+    """Return the draft with two sentences as its related work, in their own section."""
+    found = tuple(
+        one.model_copy(update={"body": UNCHECKED_NOVELTY_TEXT}) if is_related_work(one) else one
+        for one in draft.sections
+    )
+    if not any(map(is_related_work, found)):
+        found = (*found[:1], Section(title=RELATED_WORK, body=UNCHECKED_NOVELTY_TEXT), *found[1:])
+    return draft.model_copy(update={"sections": found})
 
 
 async def _run_round(context: RunContext, client: ModelClient, literature: LiteratureClient, number: int) -> bool:

@@ -1,6 +1,6 @@
 """Turn the output of a compilation into short findings that a writer can act on.
 
-Also estimate how long the parts of a draft are, scaled to the counted pages, and check the page limit.
+Also check the page limit and the length of the abstract.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import re
 from math import ceil
 from pathlib import Path
 
-from labwright.models.roles.paper_revision import SectionLength
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
-from labwright.record.schema.paper import PaperDraft, PaperFinding
+from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import Evidence, find_sentence_spans, numbers, scan
 from labwright.stages.paper.template import PaperTemplate
 
@@ -119,31 +118,8 @@ def find_section(source: str, line: int) -> str:
     return "abstract" if "\\begin{abstract}" in before else f"paper.tex line {line}"
 
 
-WORDS_PER_PAGE = 550
-PAGES_PER_FLOAT = 0.25
-"""Pages per figure or table."""
 MIN_FILLED_SHARE = 0.6
 """Share of the page limit below which a paper is too short."""
-
-_FLOAT = re.compile(r"\\paper(?:figure|table)\{[^}]*\}")
-_MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
-
-
-def measure_sections(draft: PaperDraft, pages: float | None) -> tuple[SectionLength, ...]:
-    """Measure the length of the abstract and the sections, in order. `pages` is the counted length of the main
-    text, if known.
-    """
-    texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
-    found = [
-        (title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))
-        for title, text in texts.items()
-    ]
-    estimates = [words / WORDS_PER_PAGE + PAGES_PER_FLOAT * floats for _, words, floats in found]
-    scale = pages / sum(estimates) if pages and sum(estimates) else 1.0
-    return tuple(
-        SectionLength(title=title, words=words, floats=floats, pages=round(scale * estimate, 2))
-        for (title, words, floats), estimate in zip(found, estimates, strict=True)
-    )
 
 
 def check_thinness(pages: float | None, limit: int) -> tuple[str, ...]:

@@ -64,6 +64,19 @@ async def assess_draft(
     )
 
 
+async def record_edit(
+    context: RunContext, draft: PaperDraft, *edits: str, refused: Sequence[str] = (), anew: bool = False
+) -> DraftAssessed:
+    """Record an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count."""
+    before = context.state.drafts
+    made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
+    made = made.model_copy(
+        update={"done": select_best(before).done, "edits": edits, "refused": tuple(refused), "anew": anew}
+    )
+    context.recorder.append(made)
+    return made
+
+
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:
     """Return the version to release: fewest violations and omissions, then fewest faults; among equals the latest."""
     return min(reversed(list_current(drafts)), key=rank_version)

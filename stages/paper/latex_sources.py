@@ -59,10 +59,9 @@ class PaperTable:
 class PaperParts:
     """A draft with everything needed to build it.
 
-    `appendix`, `supplement` (its own document) and `registered` (a block of page one) are generated TeX; `data` has the
-    files of the supplement. `notice` and `authors` are plain text and get escaped. `refused` has the reasons against a
-    release, which are stamped on the pages. `logged` adds to every caption that the experiment code reported the
-    values.
+    `appendix`, `supplement` (its own document) and `notice` (a line of page one) are generated TeX; `data` has the
+    files of the supplement. `authors` is plain text and gets escaped. `refused` has the reasons against a release,
+    which are stamped on the pages. `logged` adds to every caption that the experiment code reported the values.
     """
 
     draft: PaperDraft
@@ -74,7 +73,6 @@ class PaperParts:
     supplement: str = ""
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     notice: str = ""
-    registered: str = ""
     authors: str = DEFAULT_AUTHORS
     refused: tuple[str, ...] = ()
     logged: bool = False
@@ -159,8 +157,7 @@ def extend_evidence(evidence: Evidence, template: PaperTemplate) -> Evidence:
 def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:
     """Fill in the template's skeleton. It may come from a third party: it gets values and cannot run Python."""
     draft = parts.draft
-    notice = [mark_recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
-    notice += [parts.registered] * bool(parts.registered)
+    notice = [parts.notice] * bool(parts.notice)
     if parts.refused:
         notice.insert(0, rf"\textbf{{DRAFT, not released.}} {_explain_refusal(parts.refused)}")
     # A single page must show that the paper was refused.
@@ -269,6 +266,14 @@ def _find_pictures(parts: PaperParts) -> dict[str, Path]:
 def _measure_width(picture: Path, template: PaperTemplate) -> float:
     """Return the width in inches: that of the drawing for a PDF, the text width for other files and for wider
     figures."""
-    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+[\d.-]+\s+([\d.-]+)", picture.read_bytes())
-    drawn = (float(box[2]) - float(box[1])) / 72 if box is not None and picture.suffix == ".pdf" else 0.0
-    return min(drawn or template.text_width, template.text_width)
+    drawn = read_drawn_size(picture) if picture.suffix == ".pdf" else None
+    return min(drawn[0] if drawn else template.text_width, template.text_width)
+
+
+def read_drawn_size(picture: Path) -> tuple[float, float] | None:
+    """Return the width and height of a PDF in inches; None if it does not state them."""
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
+    if box is None:
+        return None
+    left, low, right, high = (float(number) / 72 for number in box.groups())
+    return right - left, high - low

@@ -28,9 +28,12 @@ from labwright.record.printed_value import escape_tex
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
+from labwright.stages.paper.page_space import divide_words
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
+MAIN_TABLES = ("hypotheses", "main")
+"""Tables that the main text always has, if there are any."""
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
 
@@ -160,8 +163,8 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
 
 
 def _list_needed_tables(inputs: WriteInputs) -> list[str]:
-    """Return the tables that the main text always has: hypotheses and the primary metric."""
-    return [name for name in inputs.tables if name in ("hypotheses", "main")] or list(inputs.tables[:1])
+    """Return the tables that the main text always has."""
+    return [name for name in inputs.tables if name in MAIN_TABLES] or list(inputs.tables[:1])
 
 
 def _find_unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
@@ -203,6 +206,7 @@ def build_section_inputs(
         outline=outline,
         asked=titles,
         abstract=last,
+        words=divide_words(outline, inputs.text_words, inputs.float_words),
         written=written_sections,
         statements=items,
         results=tuple(line for line in inputs.results if strip_form(line.key) in claims),

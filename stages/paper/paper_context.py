@@ -37,13 +37,14 @@ from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
 from labwright.review.evidence import ALLOWED_LITERALS, Evidence, collect_used_keys, find_printed_claims
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_supplement
-from labwright.stages.paper.citations import read_run_library, to_reference
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice, render_supplement
+from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
-from labwright.stages.paper.outline import list_reportable_outcomes
-from labwright.stages.paper.preregistration import build_hypothesis_tables, render_page_one
+from labwright.stages.paper.outline import MAIN_TABLES, list_reportable_outcomes
+from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
+from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_reference_statements, list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
@@ -105,10 +106,29 @@ class PaperContext:
         """The verified entries that may be cited. Raises `literature.errors.LibraryError`."""
         return read_run_library(self.state, self.folder)
 
-    @property
+    @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
-        """The paper's figures in order."""
-        return self.state.figures.placed if self.state.figures is not None else ()
+        """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
+        every = self.state.figures.placed if self.state.figures is not None else ()
+        in_text = [one.name for one in every if one.placement == "main"]
+        floats = {f"fig:{name}" for name in in_text} | {f"tab:{name}" for name in MAIN_TABLES}
+        crowding = find_crowding_figures(
+            count_text_words(self.template),
+            {label: words for label, words in self.float_words.items() if label in floats},
+            [name for name in in_text if name not in PROGRAM_FIGURES],
+        )
+        return tuple(one.model_copy(update={"placement": "appendix"}) if one.name in crowding else one for one in every)
+
+    @cached_property
+    def float_words(self) -> dict[str, int]:
+        """The words whose room each figure or table takes, by its label."""
+        drawn = self.state.figures.placed if self.state.figures is not None else ()
+        return measure_floats(
+            [FigureFile(one.name, self.folder.drawn_figures / f"{one.name}.pdf") for one in drawn],
+            self.tables,
+            {one.name: one.description for one in drawn if one.name in PROGRAM_FIGURES},
+            self.template,
+        )
 
     @cached_property
     def tables(self) -> tuple[PaperTable, ...]:
@@ -222,6 +242,12 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         references=tuple(map(to_reference, material.library)),
         literals=ALLOWED_LITERALS,
         page_limit=material.template.page_limit,
+        text_words=count_text_words(material.template),
+        float_words={
+            label: words
+            for label, words in material.float_words.items()
+            if label not in {f"fig:{one.name}" for one in material.figures if one.placement == "appendix"}
+        },
         context=format_statements(state.context),
         winner_plan=best.plan,
         winner_code=select_code(read_source(material.folder.get_source_path(best.id))),
@@ -269,13 +295,13 @@ def build_paper_parts(
         refused=tuple(refused),
         tables=material.tables,
         library=material.library,
-        notice=material.notice,
-        registered=render_page_one(state),
+        notice=render_notice(novelty_unchecked=is_novelty_unchecked(state, draft)),
         figures=figures,
         logged={one.grade for one in claims} == {"logged"},
         appendix=render_appendix(
             state,
             claims,
+            origin=material.notice,
             isolation=material.isolation,
             figures=in_appendix,
             used=used,

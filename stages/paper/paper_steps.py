@@ -5,8 +5,8 @@
     cite           find and verify works that the text still needs             citations.py
     reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
     claims         read every sentence, compare its claims with the record     claim_check.py
-    release        complete the best version, cut it to its page limit, cut    this module, disclosure.py
-                   overclaims: release it or leave it a DRAFT
+    release        complete the best version, copy-edit it, cut it to its      this module, copy_edit.py,
+                   page limit, cut overclaims: release it or leave it a DRAFT  disclosure.py
 
 Each version is assessed as a whole (`draft_versions`): the draft's source is checked (`review.evidence`), its LaTeX
 sources are built (`latex_sources`, from `paper_context`) and typeset, and the PDF is checked (`typesetting`).
@@ -24,20 +24,27 @@ from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
-from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.events.paper_events import PaperReleased
 from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.paper.citations import gather_citations
+from labwright.stages.paper.citations import (
+    gather_citations,
+    is_novelty_unchecked,
+    is_related_work,
+    reduce_related_work,
+)
 from labwright.stages.paper.claim_check import find_claim_violations, list_claim_obstacles, read_claims, remove_claims
 from labwright.stages.paper.compilation_findings import check_abstract
+from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
 from labwright.stages.paper.draft_versions import (
     assess_draft,
     assess_new_draft,
     build_paper_context,
     list_obstacles,
+    record_edit,
     select_best,
 )
 from labwright.stages.paper.figures import draw_figures
@@ -114,7 +121,12 @@ async def _ask_for_draft(
         given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
         answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
         abstract = answer.abstract if answer is not None and answer.abstract else abstract
-    return PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
+    draft = PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
+    searched_later = context.literature is not None and context.paper.citation_rounds > 0
+    reviewed = any(map(is_related_work, draft.sections))
+    if searched_later or not (reviewed and is_novelty_unchecked(context.state, draft)):
+        return draft
+    return reduce_related_work(draft)
 
 
 async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
@@ -138,6 +150,7 @@ async def release_paper(context: RunContext) -> None:
 
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
+        await copy_edit(context)
         await _shorten_draft(context)
         left = await _cut_overclaims(context)
         material, best, folder = build_paper_context(context), select_best(context.state.drafts), context.folder
@@ -183,31 +196,23 @@ async def release_paper(context: RunContext) -> None:
 
 
 async def _complete_draft(context: RunContext) -> None:
-    """Record a version with the required statements that the best one omits, if there are any."""
+    """Record a version with the required statements that the best one omits, and without related work if none was in
+    reach, if that changes anything."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
-    draft = add_missing_statements(
-        best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table
-    )
+    kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
+    draft = add_missing_statements(kept, build_write_inputs(material).statements, material.evidence.claims_by_table)
     if draft != best.draft:
-        await _record_edit(context, draft, *(f"{line}, by the program" for line in best.left_out))
+        edits = (*best.left_out, *["related work reduced to two sentences"] * (kept != best.draft))
+        await record_edit(context, draft, *(f"{line}, by the program" for line in edits))
 
 
 async def _shorten_draft(context: RunContext) -> None:
     """Record versions with one float fewer in the text each, while the text is too long and a float can be moved."""
     version, figures = select_best(context.state.drafts), build_paper_context(context).figures
     while version.over > 0 and (found := drop_float(version.draft, figures)):
-        version = await _record_edit(
+        version = await record_edit(
             context, found.draft, *(f"{line}, by the program, because the text is too long" for line in found.applied)
         )
-
-
-async def _record_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
-    """Record an edit that the program made to the best version; with `anew`, earlier versions no longer count."""
-    before = context.state.drafts
-    made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
-    made = made.model_copy(update={"done": select_best(before).done, "edits": edits, "anew": anew})
-    context.recorder.append(made)
-    return made
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
@@ -221,7 +226,7 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
         draft, cuts = remove_claims(version.draft, found, readings)
         if not cuts or made == MAX_CUTS:
             return list_claim_obstacles(found, readings)
-        await _record_edit(context, draft, *cuts, anew=True)
+        await record_edit(context, draft, *cuts, anew=True)
         made += 1
 
 

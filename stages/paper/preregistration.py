@@ -1,7 +1,7 @@
-"""Render what was registered and its outcomes as TeX: a block of page one, a table, a part of the appendix.
+"""Render what was registered and its outcomes as TeX: a sentence of the disclosure, a table, a part of the appendix.
 
-Page one has the hash of the plan, the search objective with its reason, and whether prior work was read. The table
-`hypotheses` of the main text has effect, interval, n, claim and outcome of each hypothesis; the appendix
+The disclosure has the hash of the plan, the search objective with its reason, and whether prior work was read. The
+table `hypotheses` of the main text has effect, interval, n, claim and outcome of each hypothesis; the appendix
 (`registered.tex.jinja`) states the decision rules.
 """
 
@@ -25,8 +25,8 @@ HASH_CHARS = 12
 NO_PRIOR_WORK_NOTE = "Prior work unread: no full text of a related paper was at hand before the plan was made."
 
 
-def render_page_one(state: RunState) -> str:
-    """Return the block of page one; empty without a plan."""
+def render_plan_note(state: RunState) -> str:
+    """Return what the appendix discloses about the plan; empty without one."""
     plan = state.data_plan
     if plan is None:
         return ""

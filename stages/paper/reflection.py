@@ -24,7 +24,6 @@ from labwright.review.evidence import collect_used_keys, find_sentence_spans, sc
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.stages.paper.citations import list_version_works
 from labwright.stages.paper.claim_check import read_claims
-from labwright.stages.paper.compilation_findings import measure_sections
 from labwright.stages.paper.draft_versions import (
     assess_new_draft,
     build_paper_context,
@@ -34,6 +33,7 @@ from labwright.stages.paper.draft_versions import (
 )
 from labwright.stages.paper.figure_review import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
@@ -143,7 +143,7 @@ def build_reflect_inputs(
         violations=violations,
         complaints=(*complaints, *(read.unreported if read else ())),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=measure_sections(draft, base.pages),
+        lengths=measure_sections(draft, base.pages, count_page_words(material.template), inputs.float_words),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (),
         rewritable=_list_rewritable(base),
@@ -225,13 +225,8 @@ def apply_edits(
 ) -> DraftEdits:
     """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
     that may be rewritten."""
-    found = DraftEdits(draft)
-    texts: dict[str, str] = {
-        "title": draft.title,
-        "abstract": draft.abstract,
-        **{section.title: section.body for section in draft.sections},
-    }
-    captions, placements = dict(draft.captions), dict(draft.placements)
+    found, placements = DraftEdits(draft), dict(draft.placements)
+    texts: dict[str, str] = list_passages(draft)
     for rewrite in answer.rewrites:
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
             texts[rewrite.title] = rewrite.body
@@ -247,10 +242,11 @@ def apply_edits(
             start, end = places[0]
             texts[edit.section] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
-        same = not caption.strip() or captions.get(name) == caption
+        where = format_caption_place(name)
+        same = not caption.strip() or texts.get(where) == caption
         refused = NO_FIGURE_REASON if name not in figures else "it is empty or unchanged" if same else ""
-        if found.record(f"caption of {name}", refused):
-            captions[name] = caption
+        if found.record(where, refused):
+            texts[where] = caption
     for name, place in answer.placements.items():
         refused = (
             NO_FIGURE_REASON if name not in figures else "it is already there" if placements.get(name) == place else ""
@@ -267,11 +263,30 @@ def apply_edits(
             "title": texts["title"],
             "abstract": texts["abstract"],
             "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
-            "captions": captions,
+            "captions": {
+                name: texts[where]
+                for name in (*draft.captions, *answer.captions)
+                if (where := format_caption_place(name)) in texts
+            },
             "placements": placements,
         }
     )
     return found
+
+
+def list_passages(draft: PaperDraft) -> dict[str, str]:
+    """Return the texts that edits can change, by the name that an edit gives."""
+    return {
+        "title": draft.title,
+        "abstract": draft.abstract,
+        **{section.title: section.body for section in draft.sections},
+        **{format_caption_place(name): caption for name, caption in draft.captions.items()},
+    }
+
+
+def format_caption_place(name: str) -> str:
+    """Return how an edit names the caption of a figure."""
+    return f"caption of {name}"
 
 
 def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:

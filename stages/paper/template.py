@@ -53,6 +53,7 @@ class TemplateDescription(FrozenModel):
         default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="name of a file in the template's folder"
     )
     text_width: float = Field(default=6.5, gt=1, lt=20, allow_inf_nan=False, description="inches, over all columns")
+    text_height: float = Field(default=9.0, gt=1, lt=20, allow_inf_nan=False, description="inches of a page of text")
     column_gap: float = Field(default=0.25, ge=0, lt=5, allow_inf_nan=False, description="inches between two columns")
     prints: tuple[str, ...] = Field(
         default=(), description="strings with numbers that the style itself prints, such as the name of a conference"

@@ -25,6 +25,7 @@ REPORT = {
     "claim_reader",
     "second_claim_reader",
     "reflect",
+    "copy_edit",
     "figure_review",
     "judge",
 }

@@ -14,6 +14,7 @@ from labwright.models.roles.claim_reader import (
     PrintedSentence,
     VocabularyName,
 )
+from labwright.models.roles.copy_editing import CopyEditInputs, SourceText
 from labwright.models.roles.experiment_code import (
     AuthorInputs,
     CodeInputs,
@@ -383,6 +384,8 @@ WRITE = WriteInputs(
     ),
     literals=("95", "10"),
     page_limit=4,
+    text_words=2270,
+    float_words={"fig:accuracy-by-size": 200, "tab:main": 170},
     winner_plan="A two-layer network.",
     winner_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
     disclosures=("One replicate failed.",),
@@ -622,6 +625,7 @@ INPUTS: dict[str, BaseModel] = {
         inputs=WRITE,
         outline=OUTLINE,
         asked=("Results",),
+        words={"Results": 480},
         abstract=True,
         results=WRITE.results,
         setups=WRITE.setups,
@@ -665,6 +669,13 @@ INPUTS: dict[str, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
+INPUTS["copy_edit"] = CopyEditInputs(
+    title="Margins",
+    texts=(
+        SourceText(where="abstract", text="We asks whether margins helps."),
+        SourceText(where="caption of accuracy-by-size", text="The accuracy by size."),
+    ),
+)
 INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
     vocabulary=ClaimVocabulary(
         arms=(

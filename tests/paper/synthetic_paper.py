@@ -44,7 +44,7 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, Failure, NodeKind, StageName
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
-from labwright.stages.paper.appendix import render_appendix, render_supplement
+from labwright.stages.paper.appendix import render_appendix, render_notice, render_supplement
 from labwright.stages.paper.citations import read_verified_entries
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts
 from labwright.stages.paper.result_tables import build_result_tables
@@ -402,10 +402,10 @@ def _draw_figures() -> dict[str, bytes]:
     return found
 
 
-NOTICE = (
-    "This paper was written by a program, scientist 0.1.0, with the model offline. No person checked it.\n\n"
+ORIGIN = "This paper was written by a program, scientist 0.1.0, with the model offline. No person checked it."
+ISOLATION = (
     "Isolation was off in this run: the experiment's code could have reached the test labels, so its values carry the "
-    "grade 'computed', not 'scored'. See the appendix."
+    "grade 'computed', not 'scored'."
 )
 
 
@@ -419,9 +419,11 @@ def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool =
         figures=make_figures(folder),
         library=read_verified_entries(LIBRARY),
         tables=build_result_tables(compute_paper_claims(run), PLAN, FACTS, ABLATED),
-        notice=NOTICE,
+        notice=render_notice(novelty_unchecked=False) if with_appendix else "",
         authors="scientist 0.1.0, a program",
-        appendix=render_appendix(run, found, used=[one.key for one in found][-8:]) if with_appendix else "",
+        appendix=render_appendix(run, found, origin=ORIGIN, isolation=ISOLATION, used=[one.key for one in found][-8:])
+        if with_appendix
+        else "",
         supplement=render_supplement(run, found, title=draft.title, authors="A") if with_appendix else "",
         data=format_files(build_supplement_tables(run, found)) if with_appendix else {},
     )
@@ -443,5 +445,4 @@ def make_short_paper(folder: Path, body: str) -> PaperParts:
         draft=draft,
         evidence=replace(whole, figures=frozenset(), tables=frozenset()),
         library=read_verified_entries(LIBRARY),
-        notice=NOTICE,
     )

@@ -26,7 +26,6 @@ from labwright.stages.paper.appendix import render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography
 from labwright.stages.paper.latex import mark_recorded
 from labwright.stages.paper.latex_sources import PaperParts, build_sources
-from labwright.stages.paper.preregistration import render_page_one
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
@@ -116,11 +115,9 @@ def parts_of(run: RunState) -> PaperParts:
         evidence=evidence,
         tables=made,
         library=parse_bibtex(ENTRY),
-        notice=HOSTILE,
         authors=HOSTILE,
-        registered=render_page_one(run),
         data=format_files(build_supplement_tables(run, found)),
-        appendix=render_appendix(run, found, isolation=HOSTILE, used=[one.key for one in found][-8:]),
+        appendix=render_appendix(run, found, origin=HOSTILE, isolation=HOSTILE, used=[one.key for one in found][-8:]),
         supplement=render_supplement(run, found, title="A Study", authors=mark_recorded(HOSTILE)),
     )
 

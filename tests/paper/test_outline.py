@@ -19,7 +19,6 @@ from labwright.models.roles.paper_writing import (
 )
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.paper.compilation_findings import check_thinness, measure_sections
 from labwright.stages.paper.outline import (
     build_section_inputs,
     group_sections,
@@ -199,14 +198,3 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
     assert missing_statements(told, statements, {}) == () and told == add_missing_statements(told, statements, {})
     assert told.abstract == r"It is so. We find that \verdict{hypothesis/calmer.short}."
     assert told.sections[0].body == f"As follows.\n\n{first} {second}"
-
-
-# --- length -----------------------------------------------------------------------------------------------------------
-
-
-def test_lengths_come_to_the_pages_that_were_counted_and_a_thin_paper_is_a_complaint() -> None:
-    found = measure_sections(DRAFT, 4.0)
-    assert sum(one.pages for one in found) == pytest.approx(4.0, abs=0.05) and found[0].title == "abstract"
-    assert sum(one.floats for one in found) == 6
-    assert check_thinness(2.3, 4) and "fills 2.3 of 4 pages" in check_thinness(2.3, 4)[0]
-    assert check_thinness(2.5, 4) == () and check_thinness(None, 4) == ()

@@ -38,7 +38,9 @@ async def test_a_good_draft_becomes_a_clean_paper(workshop: PrintedPaper):
     assert found.is_clean and found.pages is not None and found.pages <= TEMPLATE.page_limit
     text = await extract_pdf_text(folder / "paper.pdf")
     first = text.split("\f")[0]
-    assert "written by a program" in first and "Isolation was off" in first and "offline" in first
+    assert "Written by a program; what else must be disclosed is in Appendix A." in " ".join(first.split())
+    assert "Isolation was off" not in first and text.count("Isolation was off") == 1
+    assert text.count("with the model offline") == 1
     assert "??" not in text and "cannot be multiplied" in text
     beside = await extract_pdf_text(folder / "supplement.pdf")
     assert "LEARNING_RATE=0.003" in beside and "??" not in beside and "KeyIsNot" not in beside

@@ -1,4 +1,4 @@
-"""Page one, a table and the appendix report what was registered and its outcomes, all in macros of the record."""
+"""A table and the appendix report what was registered and its outcomes, all in macros of the record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labwright.stages.paper.preregistration import (
     NO_PRIOR_WORK_NOTE,
     build_hypothesis_tables,
     render_in_full,
-    render_page_one,
+    render_plan_note,
 )
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
@@ -36,16 +36,16 @@ def asked() -> RunState:
     return run
 
 
-def test_page_one_has_the_plan_and_its_objective_and_a_table_every_verdict() -> None:
+def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict() -> None:
     run = asked()
-    text = render_page_one(run)
+    text = render_plan_note(run)
     assert run.plan_hash[:12] in text and "measure" in text and "The claim is about a size" in text
     assert NO_PRIOR_WORK_NOTE in text and "tabular" not in text
     [table] = build_hypothesis_tables(run)
     assert "supported (preview)" in table.tabular and r"\rec{0.055} [\rec{0.0" in table.tabular
     assert "A preview confirms nothing" in table.caption
-    assert render_page_one(RunState()) == "" and render_in_full(synthetic_paper.make_state()) == ""
-    assert build_hypothesis_tables(synthetic_paper.make_state()) == () and "Data plan" in render_page_one(
+    assert render_plan_note(RunState()) == "" and render_in_full(synthetic_paper.make_state()) == ""
+    assert build_hypothesis_tables(synthetic_paper.make_state()) == () and "Data plan" in render_plan_note(
         synthetic_paper.make_state()
     )
 
@@ -75,8 +75,7 @@ async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> Non
     found = decide_hypotheses(run)
     parts = replace(
         paper,
-        registered=render_page_one(run),
-        appendix=render_in_full(run),
+        appendix=f"{render_plan_note(run)}\n\n{render_in_full(run)}",
         tables=build_hypothesis_tables(run),
         evidence=replace(evidence, tables=frozenset({"hypotheses"}), verdicts=format_verdict_clauses(run, found, ())),
     )

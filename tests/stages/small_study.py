@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.offline.code_audit import answer_code_reader
 from labwright.models.offline.protocol import answer_prior_search
+from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
     FigurePart,
@@ -184,6 +185,7 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "figure_review": _answer_figure_review,
         "claim_reader": answer_claim_reader,
         "second_claim_reader": answer_claim_reader,
+        "copy_edit": lambda _: CopyEdits(),
         "code_reader": answer_code_reader,
     }
     return ScriptedModel.from_role_functions(**answers | others)

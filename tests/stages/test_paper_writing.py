@@ -13,6 +13,7 @@ from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
 from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
+from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, SectionEdit, TextEdit
 from labwright.models.roles.paper_writing import (
     OutlineInputs,
@@ -147,7 +148,12 @@ def scripted(
     read_again: Callable[[ClaimReaderInputs], ReadSentences] | None = None,
 ) -> ScriptedModel:
     return ScriptedModel.from_role_functions(
-        outline=outline, write=sections, reflect=reflections, claim_reader=read, second_claim_reader=read_again or read
+        outline=outline,
+        write=sections,
+        reflect=reflections,
+        claim_reader=read,
+        second_claim_reader=read_again or read,
+        copy_edit=lambda _: CopyEdits(),
     )
 
 

@@ -15,6 +15,7 @@ from labwright.models.offline.researcher import ANSWER_FUNCTIONS, OfflineResearc
 from labwright.models.roles import ROLES
 from labwright.models.roles.claim_reader import ReadSentences
 from labwright.models.roles.code_audit import CodeReading
+from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Program
 from labwright.models.roles.figures import (
     ArrayBrief,
@@ -151,6 +152,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("reflect", ReflectInputs(inputs=writing, draft=write_draft(writing)), Reflection),
         ("claim_reader", INPUTS["claim_reader"], ReadSentences),
         ("second_claim_reader", INPUTS["second_claim_reader"], ReadSentences),
+        ("copy_edit", INPUTS["copy_edit"], CopyEdits),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries),
         ("cite_select", INPUTS["cite_select"], CiteSelection),

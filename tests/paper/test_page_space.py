@@ -1,0 +1,113 @@
+"""Room for text and floats is estimated before anything is written, and comes close to what TeX prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labwright.models.roles.paper_writing import PaperOutline, PlannedAbstract, PlannedSection
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.schema.figures import FinalFigure
+from labwright.stages.paper.compilation_findings import check_thinness
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
+from labwright.stages.paper.page_space import (
+    HEADING_INCHES,
+    TITLE_INCHES,
+    count_page_words,
+    count_text_words,
+    divide_words,
+    find_crowding_figures,
+    measure_floats,
+    measure_sections,
+)
+from labwright.stages.paper.paper_context import build_write_inputs
+from labwright.stages.paper.template import load_template
+from tests.paper import synthetic_paper
+from tests.paper.conftest import PrintedPaper
+from tests.stages.test_paper_writing import Desk, scripted
+
+WORKSHOP, CONFERENCE = load_template("workshop"), load_template("conference")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("printed", ["workshop", "conference"], indirect=True)
+def test_the_estimate_comes_close_to_what_is_printed(printed: PrintedPaper) -> None:
+    parts, template = printed.parts, load_template(printed.template)
+    floats = measure_floats(parts.figures, parts.tables, parts.draft.captions, template)
+    parts_of_text = measure_sections(parts.draft, None, count_page_words(template), floats)
+    headings = len(parts.draft.sections) * HEADING_INCHES / template.columns
+    found = sum(one.pages for one in parts_of_text) + (TITLE_INCHES + headings) / template.text_height
+    assert found == pytest.approx(printed.found.pages_filled, abs=0.5)
+
+
+def test_a_section_with_many_floats_keeps_its_words() -> None:
+    titles, floats = ("Introduction", "Results", "Conclusion"), {f"fig:f{k}": 140 for k in range(5)}
+    outline = PaperOutline(
+        title="T",
+        abstract=PlannedAbstract(claim="c"),
+        sections=tuple(
+            PlannedSection(
+                title=title, claim="c", share=share, figures=("f0", "f1", "f2", "f3", "f4") if k == 1 else ()
+            )
+            for k, (title, share) in enumerate(zip(titles, (0.3, 0.5, 0.2), strict=True))
+        ),
+    )
+    words = count_text_words(WORKSHOP)
+    found = divide_words(outline, words, floats)
+    assert sum(found.values()) == pytest.approx(words - 5 * 140, abs=15) and found["Results"] > 700
+    crowded = divide_words(outline, words, dict.fromkeys(floats, 900))
+    assert sum(crowded.values()) == pytest.approx(words / 2, abs=15), "half of the room is for text"
+
+
+def test_floats_take_room_by_their_rows_columns_and_size(tmp_path: Path) -> None:
+    def words(row: str, rows: int, layout: str = "lr") -> int:
+        body = "\n".join([rf"{row} & 1 \\"] * rows)
+        table = PaperTable("t", f"\\begin{{tabular}}{{@{{}}{layout}@{{}}}}\n{body}\n\\end{{tabular}}", "A caption.")
+        return measure_floats((), [table], {}, WORKSHOP)["tab:t"]
+
+    assert words("a", 5) < words("a", 20)
+    long = "a statement of a hypothesis in many words that does not fit on one line of its column"
+    assert words(long, 5) < words(long, 5, "L{0.3\\linewidth}r")
+    figures = synthetic_paper.make_figures(tmp_path)
+    sizes = {one.name: read_drawn_size(one.path) for one in figures}
+    assert sizes["loss"] == pytest.approx((5.8, 2.1), abs=0.1)
+    short, tall = (measure_floats(figures, (), captions, WORKSHOP) for captions in ({}, {"loss": "word " * 200}))
+    assert tall["fig:loss"] > short["fig:loss"] and tall["fig:curves"] == short["fig:curves"]
+    [unknown] = measure_floats([FigureFile("x", tmp_path / "none.pdf")], (), {}, CONFERENCE).values()
+    assert 50 < unknown < 300
+
+
+def test_figures_that_leave_too_little_room_are_for_the_appendix(tmp_path: Path) -> None:
+    sizes = {"fig:a": 400, "fig:b": 300, "fig:c": 300, "tab:main": 500}
+    assert find_crowding_figures(2000, sizes, ["b", "c"]) == ["c", "b"]
+    assert find_crowding_figures(4000, sizes, ["b", "c"]) == []
+    program = sorted(PROGRAM_FIGURES)[0]
+    drawn = (program, *(f"f{k}" for k in range(9)))
+    log = MemoryLog(
+        [
+            *synthetic_paper.make_events(),
+            FiguresDrawn(
+                figures={},
+                descriptions={},
+                arrays=(),
+                placed=tuple(FinalFigure(name=name, description="d") for name in drawn),
+            ),
+        ]
+    )
+    inputs = build_write_inputs(build_paper_context(Desk(tmp_path, scripted(), log).bench))
+    kept = [one.name for one in inputs.figures if one.placement == "main"]
+    assert program in kept and "f0" in kept and "f8" not in kept
+    assert {f"fig:{name}" for name in kept} == {label for label in inputs.float_words if label.startswith("fig:")}
+    assert inputs.text_words == count_text_words(WORKSHOP)
+
+
+def test_lengths_are_scaled_to_the_counted_pages_and_a_thin_paper_is_a_complaint() -> None:
+    found = measure_sections(synthetic_paper.DRAFT, 4.0, count_page_words(WORKSHOP), {"fig:loss": 200})
+    assert sum(one.pages for one in found) == pytest.approx(4.0, abs=0.05) and found[0].title == "abstract"
+    assert sum(one.floats for one in found) == 6
+    assert check_thinness(2.3, 4) and "fills 2.3 of 4 pages" in check_thinness(2.3, 4)[0]
+    assert check_thinness(2.5, 4) == () and check_thinness(None, 4) == ()
