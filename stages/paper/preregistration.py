@@ -68,7 +68,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         PaperTable(
             "hypotheses",
             (
-                "\\begin{tabular}{@{}L{0.37\\linewidth}lrlL{0.19\\linewidth}@{}}\n\\toprule\n"
+                "\\begin{tabular}{@{}L{0.34\\linewidth}lrlL{0.16\\linewidth}@{}}\n\\toprule\n"
                 f"{format_row(('Hypothesis and its effects', 'Effect [interval]', '$n$', 'Direction', 'Claim'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
@@ -82,7 +82,7 @@ def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
     """Yield the row of a hypothesis, and below it those of its effects, of its rival, and of what readers must know."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
     named = rf"\emph{{{mark_recorded(one.hypothesis.name)}}}: {mark_recorded(one.hypothesis.statement)}"
-    yield format_row((rf"\multicolumn{{4}}{{@{{}}L{{0.75\linewidth}}}}{{{named}}}", f"{one.verdict}{kind}"))
+    yield format_row((rf"\multicolumn{{4}}{{@{{}}L{{0.78\linewidth}}}}{{{named}}}", f"{one.verdict}{kind}"))
     for part in one.parts:
         verdict = mark_recorded(f"{part.effect.claim_text}: {part.verdict}")
         yield _build_effect_row(_describe_effect(part.effect, plan), part, _format_direction(part), verdict)

@@ -202,7 +202,7 @@ def _build_main_table(
                 yield *first, across, _format_counts([claim])
 
     head = (
-        (titles.factor, *(titles.format_head(arm) for arm in arms), "$n$")
+        (titles.factor, *(titles.format_arm_head(arm) for arm in arms), "$n$")
         if wide
         else (titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
     )
@@ -227,15 +227,16 @@ def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles, differe
                 )
                 yield (
                     "" if k else titles.format_arm(arm),
-                    titles.format_level(claim.level),
+                    *([titles.format_level(claim.level)] if titles.factor else []),
                     _format_value(claim),
                     *([_format_value(compared)] if differences else []),
                     _format_counts([claim]),
                 )
 
     more = ["Difference [interval]"] if differences else []
-    head = ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", *more, "$n$")
-    return _format_tabular("ll" + "c" * (1 + len(more)) + "r", head, claims, titles, rows)
+    at = [titles.factor] if titles.factor else []
+    head = ("Variant", *at, r"Mean $\pm$ sd [interval]", *more, "$n$")
+    return _format_tabular("l" * (1 + len(at)) + "c" * (1 + len(more)) + "r", head, claims, titles, rows)
 
 
 def _build_metric_table(
@@ -315,7 +316,8 @@ class _TableTitles:
         self.swapped = find_swapped_arms(plan)
         self._datasets = {one.name: one.title for one in (*facts, *plan.datasets) if one.title}
         self.main = list_main_arms(plan)
-        self.factor = self._capitalise(plan.factor) if plan.factor else "Level" if plan.levels else ""
+        factor = plan.factor or "level" if plan.levels else ""
+        self.factor = self._format_head(factor[:1].upper() + factor[1:])
 
     def format_metric(self, metric: MetricSpec) -> str:
         return self._capitalise(f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}")
@@ -330,11 +332,15 @@ class _TableTitles:
     def format_arm(self, name: str) -> str:
         return mark_recorded(self._name_arm(name))
 
-    def format_head(self, name: str) -> str:
-        """Format an arm as the head of a column, in several lines if its name is long."""
-        lines = [mark_recorded(line) for line in wrap(self._name_arm(name), MAX_HEAD_CHARS, break_on_hyphens=False)]
+    def format_arm_head(self, name: str) -> str:
+        return self._format_head(self._name_arm(name), "c")
+
+    @staticmethod
+    def _format_head(text: str, align: str = "l") -> str:
+        """Format the head of a column, in several lines if it is long."""
+        lines = [mark_recorded(line) for line in wrap(text, MAX_HEAD_CHARS, break_on_hyphens=False)]
         stacked = r"\\".join(lines)
-        return stacked if len(lines) == 1 else rf"\begin{{tabular}}[b]{{@{{}}c@{{}}}}{stacked}\end{{tabular}}"
+        return stacked if len(lines) <= 1 else rf"\begin{{tabular}}[b]{{@{{}}{align}@{{}}}}{stacked}\end{{tabular}}"
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import (
@@ -18,6 +25,7 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import (
     Arm,
     DataPlan,
@@ -32,6 +40,15 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.evidence import Evidence, find_bold_claims
+from labwright.stages.paper.figures import build_style, build_style_files
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.latex import mark_recorded
+from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
+from labwright.stages.paper.preregistration import build_hypothesis_tables
+from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.template import load_template
 
 HELPS = "erase-anywhere@a95 - none@a95"
 PLAN = DataPlan(
@@ -174,3 +191,64 @@ def make_state(plan: DataPlan = PLAN) -> RunState:
         for k, seed in enumerate(SEEDS, 2)
     ]
     return fold_events((event, float(at)) for at, event in enumerate(log))
+
+
+def make_tables(run: RunState, plan: DataPlan = PLAN) -> tuple[PaperTable, ...]:
+    """Return all tables of the study."""
+    claims, decided = compute_paper_claims(run), decide_hypotheses(run)
+    return (
+        *build_hypothesis_tables(run),
+        *build_result_tables(
+            claims,
+            plan,
+            run.datasets,
+            differences=compute_differences(run, claims),
+            bold=find_bold_claims(plan, decided, claims),
+        ),
+    )
+
+
+def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:
+    """Draw the program's figures in a folder, for the widths of a template, and return their captions."""
+    assert run.data_plan is not None
+    data = build_figure_data(run, RunFolder(folder))
+    script = build_figure_script(data, run.data_plan)
+    assert script is not None
+    (folder / "inputs").mkdir(parents=True)
+    (folder / "inputs" / "decided.json").write_text(format_json(data))
+    for name, text in build_style_files(build_style(load_template(template))).items():
+        (folder / name).write_text(text)
+    code = "\n".join((script.script, *(one.code for one in script.figures)))
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, timeout=120, check=True)
+    return {one.name: mark_recorded(one.description) for one in script.figures}
+
+
+TEXT = (
+    "Random squares are often said to protect a network against shortcuts, and yet a square seldom hides a small cue. "
+    "We plant a mark whose place agrees with the label in most training images and says nothing at test, and we ask "
+    "how much of the lost accuracy the squares give back, and by which of two ways. "
+) * 3
+
+
+def make_parts(folder: Path, template: str) -> PaperParts:
+    """Return a paper whose sections place every table and the lead figure inside running text."""
+    run = make_state()
+    captions, tables = draw_figures(run, folder, template), make_tables(run)
+    claims = compute_paper_claims(run)
+    floats = [r"\papertable{hypotheses}", r"\paperfigure{decided}"]
+    floats += [rf"\papertable{{{one.name}}}" for one in tables[1:]]
+    sections = [Section(title=f"Part {'I' * k}", body=f"{TEXT}\n\n{one}\n\n{TEXT}") for k, one in enumerate(floats, 1)]
+    return PaperParts(
+        draft=PaperDraft(
+            title="Erasing and Shortcuts", abstract="We ask.", sections=tuple(sections), captions=captions
+        ),
+        evidence=Evidence(
+            results=format_claims([*claims, *compute_differences(run, claims)]),
+            figures=frozenset(captions),
+            tables=frozenset(one.name for one in tables),
+            captions=captions,
+            bold=find_bold_claims(PLAN, decide_hypotheses(run), claims),
+        ),
+        figures=tuple(FigureFile(name=name, path=folder / "figures" / f"{name}.pdf") for name in captions),
+        tables=tables,
+    )
