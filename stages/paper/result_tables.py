@@ -26,6 +26,8 @@ REFERENCES_NOTE = (
 )
 BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
 CONTROLS_NOTE = ", and, as exploratory controls, arms at the tuned setting of the arm that they are compared with"
+EXPENDABLE_TABLE = "metrics"
+"""The only table that may be left out, if the text is too long."""
 MAX_ARM_COLUMNS = 6
 """Largest number of arms that are columns of the main table; more arms are rows."""
 MAX_HEAD_CHARS = 15
@@ -89,7 +91,7 @@ def build_result_tables(
         )
         made.append(
             PaperTable(
-                "tradeoffs" if worse else "metrics",
+                "tradeoffs" if worse else EXPENDABLE_TABLE,
                 _build_metric_table(shown, metrics, titles, bold),
                 f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
                 f"seeds.{harm} The supplement has their intervals.{_format_notes(shown, titles, claims)}",

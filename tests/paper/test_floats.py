@@ -84,10 +84,10 @@ def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothe
         (with_effect(), {WINNER}),
         (with_effect(estimand="none@a95 - erase-anywhere@a95"), {WINNER}),
         (with_effect(metric="log_loss"), {WINNER.replace("accuracy", "log_loss")}),
-        (with_effect(estimand="erase-anywhere@a10 - none@a10"), set()),  # open
-        (with_effect(estimand="erase-off-mark@a95 - none@a95"), set()),  # another arm has a better mean
-        (with_effect(estimand="mean(erase-anywhere - none, over=levels)"), set()),  # of several cells
-        (with_effect(estimand="erase-anywhere@a95 - 0.5 * none@a95"), set()),  # no difference of two arms
+        (with_effect(estimand="erase-anywhere@a10 - none@a10"), set[str]()),  # open
+        (with_effect(estimand="erase-off-mark@a95 - none@a95"), set[str]()),  # another arm has a better mean
+        (with_effect(estimand="mean(erase-anywhere - none, over=levels)"), set[str]()),  # of several cells
+        (with_effect(estimand="erase-anywhere@a95 - 0.5 * none@a95"), set[str]()),  # no difference of two arms
     ],
 )
 def test_bold_follows_the_direction_of_a_decided_difference(plan: DataPlan, bold: set[str]) -> None:
