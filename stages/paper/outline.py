@@ -2,8 +2,8 @@
 
 A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
 comparison), and facts about the run that readers must know. The checks ensure that all of it is planned in some
-section, that every name in the outline exists, that every figure, and every table except that of secondary metrics, is placed
-exactly once, and that no table is placed twice. The supplement prints everything that no table shows.
+section, that every name in the outline exists, that every figure, and every table except that of secondary metrics, is
+placed exactly once, and that no table is placed twice. The supplement prints everything that no table shows.
 `required_statements` checks what a draft must contain.
 
 Limits: a valid outline does not guarantee a good paper or good sentences.

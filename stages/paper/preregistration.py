@@ -50,17 +50,14 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
     main = plan.datasets[0].name
     notes = [
-        "Hypotheses, registered before any code was written, and their outcomes: the statement with its verdict, and "
-        f"below it each effect that decides it, in {plan.primary_metric.display_name} on "
-        f"{titles.get(main, plan.name_dataset(main))} unless stated otherwise: estimate, interval over $n$ seeds or "
-        "datasets, direction, and what was claimed of it.",
-        f"Confidence {levels}: Holm's correction covers the confirmatory hypotheses."
-        if any(one.hypothesis.confirmatory for one in found)
-        else f"Confidence {levels}.",
+        "Registered hypotheses with their verdicts, and the effects that decide them, in "
+        f"{plan.primary_metric.display_name} on {titles.get(main, plan.name_dataset(main))} unless stated otherwise: "
+        f"estimate, {levels} interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ seeds or datasets, "
+        "direction, and the claim.",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
         else "",
-        "Rival: the measurement in which a rival explanation predicts something else."
+        "Rival: a measurement for which a rival explanation predicts something else."
         if any(one.rival is not None for one in found)
         else "",
     ]

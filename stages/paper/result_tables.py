@@ -25,13 +25,14 @@ REFERENCES_NOTE = (
     "part of the comparisons."
 )
 BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
-CONTROLS_NOTE = ", and, as exploratory controls, arms at the tuned setting of the arm that they are compared with"
+CONTROLS_NOTE = ", and of arms with the settings of another from that other (controls)"
 EXPENDABLE_TABLE = "metrics"
 """The only table that may be left out, if the text is too long."""
-MAX_ARM_COLUMNS = 6
-"""Largest number of arms that are columns of the main table; more arms are rows."""
-MAX_HEAD_CHARS = 15
-"""Characters per line of a column heading."""
+MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
+"""Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
+them are rows."""
+MAX_HEAD_CHARS, MAX_VARIANT_CHARS = 16, 34
+"""Characters per line of a column heading, and of the name of a variant."""
 
 
 def build_result_tables(
@@ -47,7 +48,8 @@ def build_result_tables(
 
     `main` has the primary metric with intervals, for every arm that all experiments measure (`list_main_arms`);
     `metrics` the other metrics, called `tradeoffs` if a method is worse than a baseline in one of them; `ablation` the
-    conditions in `ablated` that are not in `main`. The last two exist only if there is something to show. `bold` has
+    differences of the conditions in `ablated` that are
+    not in `main`. The last two exist only if there is something to show. `bold` has
     the keys of the means that are bold. Captions name the caveats of `differences`.
     """
     titles = _TableTitles(plan, facts)
@@ -97,23 +99,22 @@ def build_result_tables(
                 f"seeds.{harm} The supplement has their intervals.{_format_notes(shown, titles, claims)}",
             )
         )
-    if removed := [one for one in primary if one.condition in set(ablated) and one not in compared]:
-        places = {(one.dataset, one.level) for one in removed}
-        shown = [
-            *(one for one in primary if titles.find_role(one.arm) == "method" and (one.dataset, one.level) in places),
-            *removed,
-        ]
-        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in removed) else CONTROLS_NOTE
-        compares = {one.condition: one for one in differences}.keys() & {one.condition for one in removed}
+    pairs = [
+        one
+        for one in differences
+        if one.name == plan.primary_metric.name and one.condition in set(ablated) and one.arm not in titles.main
+        if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
+    ]
+    if pairs:
+        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in pairs) else CONTROLS_NOTE
         made.append(
             PaperTable(
                 "ablation",
-                _build_ablation_table(shown, titles, differences if compares else ()),
-                f"Ablations, {titles.format_metric(plan.primary_metric).lower()} on {split} data "
-                f"({_format_direction(plan.primary_metric)}): the method and the method without one part{controls}, "
-                f"each with the {mark_recorded('95%')} Student $t$ interval."
-                + " Difference: paired by seed, from the whole method or, for a control, from the arm whose setting it "
-                "has." * bool(compares) + _format_notes(shown, titles, claims),
+                _build_ablation_table(pairs, titles),
+                f"Ablations: difference in {titles.format_metric(plan.primary_metric).lower()} on {split} data "
+                f"({_format_direction(plan.primary_metric)}) of each variant from the whole method{controls}, paired "
+                f"by seed, with its {mark_recorded('95%')} interval, which is exploratory."
+                f"{_format_notes(pairs, titles, claims)}",
             )
         )
     return tuple(made)
@@ -211,34 +212,22 @@ def _build_main_table(
     return _format_tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, chosen, titles, rows)
 
 
-def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles, differences: Sequence[ClaimDifference]) -> str:
-    """Build a table with one row per arm and level, the method first; with differences if there are any."""
+def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles) -> str:
+    """Build a table of differences with one row per variant; levels are columns, or many of them rows."""
+    levels = titles.list_levels(pairs)
+    wide = len(levels) <= MAX_LEVEL_COLUMNS
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
-            found = sorted((one for one in here if one.arm == arm), key=lambda one: titles.rank_level(one.level))
-            for k, claim in enumerate(found):
-                compared = next(
-                    (
-                        one
-                        for one in differences
-                        if (one.name, one.dataset, one.condition) == (claim.name, claim.dataset, claim.condition)
-                        and titles.find_role(claim.arm) == "ablation"
-                    ),
-                    None,
-                )
-                yield (
-                    "" if k else titles.format_arm(arm),
-                    *([titles.format_level(claim.level)] if titles.factor else []),
-                    _format_value(claim),
-                    *([_format_value(compared)] if differences else []),
-                    _format_counts([claim]),
-                )
+            name, cells = titles.format_variant(arm), [_find_claim(here, arm, level) for level in levels]
+            if wide:
+                yield name, *map(_format_value, cells), _format_counts(cells)
+            found = [(level, one) for level, one in zip(levels, cells, strict=True) if one is not None and not wide]
+            for k, (level, one) in enumerate(found):
+                yield "" if k else name, titles.format_level(level), _format_value(one), _format_counts([one])
 
-    more = ["Difference [interval]"] if differences else []
-    at = [titles.factor] if titles.factor else []
-    head = ("Variant", *at, r"Mean $\pm$ sd [interval]", *more, "$n$")
-    return _format_tabular("l" * (1 + len(at)) + "c" * (1 + len(more)) + "r", head, claims, titles, rows)
+    heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
+    return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
 
 
 def _build_metric_table(
@@ -310,6 +299,13 @@ def _format_direction(metric: MetricSpec) -> str:
     return "higher is better" if metric.higher_is_better else "lower is better"
 
 
+def _stack_lines(text: str, width: int, position: str, align: str) -> str:
+    """Format text in a cell, in several lines if it has more characters than `width`."""
+    lines = [mark_recorded(line) for line in wrap(text, width, break_on_hyphens=False)]
+    stacked = r"\\".join(lines)
+    return stacked if len(lines) <= 1 else rf"\begin{{tabular}}{position}{{@{{}}{align}@{{}}}}{stacked}\end{{tabular}}"
+
+
 class _TableTitles:
     """Names of a plan's arms, levels, metrics and datasets, as tables print them."""
 
@@ -319,7 +315,7 @@ class _TableTitles:
         self._datasets = {one.name: one.title for one in (*facts, *plan.datasets) if one.title}
         self.main = list_main_arms(plan)
         factor = plan.factor or "level" if plan.levels else ""
-        self.factor = self._format_head(factor[:1].upper() + factor[1:])
+        self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_HEAD_CHARS, "[b]", "l")
 
     def format_metric(self, metric: MetricSpec) -> str:
         return self._capitalise(f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}")
@@ -335,14 +331,10 @@ class _TableTitles:
         return mark_recorded(self._name_arm(name))
 
     def format_arm_head(self, name: str) -> str:
-        return self._format_head(self._name_arm(name), "c")
+        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
 
-    @staticmethod
-    def _format_head(text: str, align: str = "l") -> str:
-        """Format the head of a column, in several lines if it is long."""
-        lines = [mark_recorded(line) for line in wrap(text, MAX_HEAD_CHARS, break_on_hyphens=False)]
-        stacked = r"\\".join(lines)
-        return stacked if len(lines) <= 1 else rf"\begin{{tabular}}[b]{{@{{}}{align}@{{}}}}{stacked}\end{{tabular}}"
+    def format_variant(self, name: str) -> str:
+        return _stack_lines(self._name_arm(name), MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))

@@ -14,7 +14,7 @@ from labwright.inspector.tree import build_tree
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim
+from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
 from labwright.record.reducers.event_fold import fold_events
@@ -55,7 +55,11 @@ def typed(text: str) -> list[str]:
 
 def test_tables_print_bound_values_only():
     made = build_result_tables(
-        synthetic_paper.make_claims(STATE)[:60], synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED
+        compute_paper_claims(STATE),
+        synthetic_paper.PLAN,
+        synthetic_paper.FACTS,
+        synthetic_paper.ABLATED,
+        [one for one in CLAIMS if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
     assert [one.name for one in made] == ["main", "metrics", "ablation"]
     assert [typed(one.tabular) + typed(one.caption) for one in made] == [[], [], []]
