@@ -769,10 +769,12 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
         case NumberLiteral():
             return f"{one.value:g}"
         case ArmRef():
-            arm = _find_title(plan.arms, one.arm)
-            return f"{arm} at {_find_title(plan.all_levels, one.level)}" if one.level else arm
+            return plan.name_condition(f"{one.arm}@{one.level}" if one.level else one.arm)
         case BinaryOperation(operator="|"):
             return f"the size of {_describe_expression(one.left, plan, inner=True)}"
+        case BinaryOperation() if levels := _find_common_level(one):
+            text = f"{_describe_expression(levels[1], plan)}, at {plan.name_level(levels[0])}"
+            return f"({text})" if inner else text
         case BinaryOperation():
             change = isinstance(one.right, BinaryOperation) and one.right.operator == "|"
             if change and isinstance(one.left, BinaryOperation):
@@ -791,11 +793,10 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
             return f"({text})" if inner else text
         case DropLevel():
             return (
-                f"the drop of {_describe_expression(one.operand, plan, inner=True)} from "
-                f"{_find_title(plan.all_levels, one.level)}"
+                f"the drop of {_describe_expression(one.operand, plan, inner=True)} from {plan.name_level(one.level)}"
             )
         case OnDataset():
-            return f"{_describe_expression(one.operand, plan)} on {_find_title(plan.datasets, one.dataset)}"
+            return f"{_describe_expression(one.operand, plan)} on {plan.name_dataset(one.dataset)}"
         case Aggregate():
             how = {
                 "mean": "the mean",
@@ -805,12 +806,25 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
                 "slope": "the slope",
             }[one.function]
             levels = {each.name for each in plan.all_levels}
-            names = [_find_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
+            names = [plan.name_level(name) if name in levels else plan.name_dataset(name) for name in one.names]
             over = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or f"all {one.axis}"
             return f"{how} over {over} of {_describe_expression(one.operand, plan, inner=True)}"
         case TunedArm():
-            return f"{_find_title(plan.arms, one.arm)} at the level that is best on {one.selection_split}"
+            return f"{plan.name_arm(one.arm)} at the level that is best on {one.selection_split}"
 
 
-def _find_title(nouns: Sequence[Any], name: str) -> str:
-    return next((getattr(one, "title", "") or one.name for one in nouns if one.name == name), name)
+def _find_common_level(one: Expression) -> tuple[str, Expression] | None:
+    """Return the level at which an expression reads all its arms, and the expression without it; None if it reads
+    several, aggregates, or has a single arm."""
+    arms = [part for part in _iterate_parts(one) if isinstance(part, ArmRef)]
+    if len(arms) < 2 or len({arm.level for arm in arms}) > 1 or not arms[0].level:
+        return None
+    if any(isinstance(part, Aggregate | DropLevel | OnDataset | TunedArm) for part in _iterate_parts(one)):
+        return None
+    return arms[0].level, _remove_level(one)
+
+
+def _remove_level(one: Expression) -> Expression:
+    if isinstance(one, BinaryOperation):
+        return replace(one, left=_remove_level(one.left), right=_remove_level(one.right))
+    return ArmRef(one.arm, "") if isinstance(one, ArmRef) else one

@@ -6,7 +6,7 @@ guarantees and limits.
 
 from __future__ import annotations
 
-from labwright.review.evidence.bold_check import find_printed_claims
+from labwright.review.evidence.bold_check import find_bold_claims, find_printed_claims
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_pdf
 from labwright.review.evidence.sentence_spans import find_sentence_spans
@@ -21,6 +21,7 @@ __all__ = [
     "check_draft",
     "check_pdf",
     "collect_used_keys",
+    "find_bold_claims",
     "find_printed_claims",
     "find_sentence_spans",
     "scan",

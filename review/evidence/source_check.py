@@ -52,7 +52,9 @@ def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
             DraftPart(f"section {section.title!r}", scan(section.body)),
         ]
     pieces += [
-        DraftPart(f"caption of {name}", scan(caption, inline=True)) for name, caption in sorted(draft.captions.items())
+        DraftPart(f"caption of {name}", scan(caption, inline=True))
+        for name, caption in sorted(draft.captions.items())
+        if evidence.captions.get(name) != caption
     ]
     found = [one for piece in pieces for one in _check_part(piece, evidence)]
     return (*found, *_check_floats(draft, pieces, evidence), *_find_unshown_values(draft, pieces, evidence))

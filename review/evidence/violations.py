@@ -67,7 +67,8 @@ class Evidence:
     would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and
     `facts` supply names and titles: without them, comparisons in words are not detected. `appendix` has the figures
     that the program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the
-    generated sentences, which are always allowed.
+    generated sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys
+    of the means that a decided hypothesis ranks first.
     """
 
     results: Mapping[str, PrintedValue]
@@ -85,6 +86,8 @@ class Evidence:
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
+    captions: Mapping[str, str] = field(default_factory=dict[str, str])
+    bold: frozenset[str] = frozenset()
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
         """Return the value that a macro prints; None if the record has no such key."""

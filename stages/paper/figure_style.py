@@ -60,21 +60,24 @@ def bar(k: int) -> dict[str, Any]:
     }
 
 
-def panels(count: int = 1, height: float = 2.0, *, width: float | None = None, **options: Any) -> tuple[Any, list[Any]]:
-    """A figure with one row of up to three panels, and its axes; sizes in inches, options as in `subplots`."""
+def panels(
+    count: int = 1, height: float = 2.0, *, rows: int = 1, width: float | None = None, **options: Any
+) -> tuple[Any, list[Any]]:
+    """A figure with one row (or `rows`) of up to three panels, and its axes; sizes in inches, options as in
+    `subplots`."""
     if not 1 <= count <= MAX_PANELS:
         raise ValueError(f"{count} panels side by side: at most {MAX_PANELS} are readable in print")
     figure: Any
-    figure, axes = plt.subplots(1, count, figsize=(width or width_of(count), height), squeeze=False, **options)
+    figure, axes = plt.subplots(rows, count, figsize=(width or width_of(count), height), squeeze=False, **options)
     figure.set_layout_engine("constrained", wspace=0.06, w_pad=0.03, h_pad=0.03)
-    return figure, list(axes[0])
+    return figure, list(axes.flat)
 
 
 def label_left(axes: Sequence[Any], label: str) -> None:
     """Set one y label, shown at the left, for panels of the same quantity; each panel keeps its own scale."""
     for panel in axes:
         panel.set_ylabel(label)
-        panel.yaxis.label.set_visible(panel is axes[0])
+        panel.yaxis.label.set_visible(panel.get_subplotspec().is_first_col())
 
 
 def half_widths(entries: Sequence[Mapping[str, Any]]) -> Any:

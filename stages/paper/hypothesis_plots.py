@@ -8,39 +8,63 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from figure_style import colour, label_left, look, panels, save  # pyright: ignore[reportMissingImports]
+from figure_style import colour, half_widths, label_left, look, panels, save  # pyright: ignore[reportMissingImports]
 
 FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text())
 
 
 MAX_LABEL_CHARS = 36
 """Characters per line of an axis label that is as wide as a panel."""
+MAX_TICK_CHARS = 12
+"""Characters per line of the name of a level."""
 
 
-def parts(name: str) -> None:
-    """Plot every effect with its interval, in units of its own smallest effect of interest."""
-    effects = FIGURE_DATA["parts"]
-    figure, (axes,) = panels(1, height=0.7 + 0.32 * len(effects), width=4.4)
-    axes.axvspan(-1, 1, color="0.93", zorder=0)
-    axes.axvline(0, color="0.4", linewidth=0.8)
-    for k, effect in enumerate(reversed(effects)):
-        size = effect["smallest"]
-        for limit in effect["limits"]:
-            axes.plot([limit / size] * 2, [k - 0.4, k + 0.4], color="0.2", linewidth=0.8, linestyle="--")
-        axes.errorbar(
-            [effect["mean"] / size],
-            [k],
-            xerr=[[(effect["mean"] - effect["low"]) / size], [(effect["high"] - effect["mean"]) / size]],
-            color=colour(0 if effect["confirmatory"] else 1),
-            marker="o" if effect["confirmatory"] else "s",
-            label="confirmatory" if effect["confirmatory"] else "exploratory",
-            capsize=2.5,
-            linestyle="none",
-        )
-    axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['outcome']}" for one in reversed(effects)])
-    axes.set_ylim(-0.6, len(effects) - 0.4)
-    axes.set_xlabel("effect / smallest effect of interest")
-    axes.set_ylabel("hypothesis")
+def name_ticks(axis: Any, names: list[str]) -> None:
+    """Label equally spaced levels by name, at an angle where the names would touch."""
+    wrapped = [fill(name, MAX_TICK_CHARS) for name in names]
+    room = axis.figure.get_figwidth() / len(axis.figure.axes) / max(len(names), 1)
+    longest = max((len(line) for name in wrapped for line in name.split("\n")), default=0)
+    angled = longest * 0.06 > room - 0.1  # inches per letter at 7 points
+    axis.set_xticks(
+        range(len(names)),
+        names if angled else wrapped,
+        **({"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if angled else {}),
+    )
+    axis.set_xlabel(fill(FIGURE_DATA["factor"] or "level", MAX_LABEL_CHARS) if any(names) else "")
+    axis.set_xlim(-0.5, len(names) - 0.5)
+
+
+def differences(name: str) -> None:
+    """Plot the paired differences of every arm from the baseline, by level: seeds, and means with intervals."""
+    found = FIGURE_DATA["differences"]
+    rows = -(-len(found) // 3)
+    figure, axes = panels(min(3, len(found)), height=2.2 * rows, rows=rows)
+    for axis in axes[len(found) :]:
+        axis.remove()
+    axes = axes[: len(found)]
+    for axis, panel in zip(axes, found, strict=True):
+        axis.axhline(0, color="0.4", linewidth=0.8)
+        for k, margin in enumerate(panel["margins"]):
+            axis.axhline(margin, color="0.2", linewidth=0.8, linestyle="--", label="" if k else "registered margin")
+        width = 0.7 / len(panel["series"])
+        for k, series in enumerate(panel["series"]):
+            drawn = {**look(series["order"]), "linestyle": "none"}
+            points = [(at, point) for at, point in enumerate(series["points"]) if point is not None]
+            shift = (k - (len(panel["series"]) - 1) / 2) * width
+            seeds = [(at + shift - 0.22 * width, value) for at, point in points for value in point["values"]]
+            axis.plot(*zip(*seeds, strict=True), **{**drawn, "markersize": 1.8, "alpha": 0.5, "markeredgewidth": 0})
+            axis.errorbar(
+                [at + shift + 0.12 * width for at, _ in points],
+                [point["mean"] for _, point in points],
+                yerr=half_widths([point for _, point in points]),
+                label=series["label"],
+                **drawn,
+            )
+        name_ticks(axis, panel["ticks"])
+        if len(found) > 1:
+            axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
+    better = fill(f"better than {FIGURE_DATA['baseline']} by", 30)
+    label_left(axes, f"{FIGURE_DATA['decided_metric']}:\n{better}")
     save(figure, name)
 
 
@@ -50,22 +74,13 @@ def levels(name: str) -> None:
     figure, axes = panels(len(found), height=2.0)
     for axis, series in zip(axes, found, strict=True):
         points = series["points"]
-        x = [point["value"] for point in points]
-        numeric = None not in x
-        x = x if numeric else list(range(len(points)))
-        mean = [point["mean"] for point in points]
-        ends = [
-            [m - (m if p["low"] is None else p["low"]) for m, p in zip(mean, points, strict=True)],
-            [(m if p["high"] is None else p["high"]) - m for m, p in zip(mean, points, strict=True)],
-        ]
         axis.axhline(0, color="0.4", linewidth=0.8)
         if series["smallest"] is not None:  # a slope has another unit
             axis.axhline(series["smallest"], color="0.2", linewidth=0.8, linestyle="--")
-        axis.errorbar(x, mean, yerr=ends, capsize=2.5, **look(0))
-        if not numeric:
-            axis.set_xticks(x, [point["level"] for point in points])
-        axis.set_xlabel(fill(FIGURE_DATA["factor"] or "level", MAX_LABEL_CHARS))
-        axis.set_title(series["label"])
+        mean = [point["mean"] for point in points]
+        axis.errorbar(range(len(points)), mean, yerr=half_widths(points), capsize=2.5, **look(0))
+        name_ticks(axis, [point["level"] for point in points])
+        axis.set_title(fill(series["label"], MAX_LABEL_CHARS))
     label_left(axes, "effect")
     save(figure, name)
 

@@ -100,12 +100,13 @@ def mark_recorded(text: object) -> str:
     """Convert text of the record to TeX, with each number (also in words) in `\\rec{}`, which marks it as printed by
     the program."""
     words = " ".join(str(text).split()).split(" ")
-    return " ".join(
+    marked = " ".join(
         rf"\rec{{{escape(word)}}}"
         if has_number_word(word) or any(unicodedata.numeric(char, None) is not None for char in word)
         else escape(word)
         for word in words
     )
+    return marked.replace(r"} \%", r"}~\%")
 
 
 def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:

@@ -2,8 +2,8 @@
 
 A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
 comparison), and facts about the run that readers must know. The checks ensure that all of it is planned in some
-section, that every name in the outline exists, that every figure, the main table and the table of hypotheses are placed
-exactly once, and that no other table is placed twice. The supplement prints everything that no table shows.
+section, that every name in the outline exists, that every figure, and every table except that of secondary metrics, is
+placed exactly once, and that no table is placed twice. The supplement prints everything that no table shows.
 `required_statements` checks what a draft must contain.
 
 Limits: a valid outline does not guarantee a good paper or good sentences.
@@ -29,11 +29,10 @@ from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.page_space import divide_words
+from labwright.stages.paper.result_tables import EXPENDABLE_TABLE
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
-MAIN_TABLES = ("hypotheses", "main")
-"""Tables that the main text always has, if there are any."""
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
 
@@ -164,7 +163,7 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
 
 def _list_needed_tables(inputs: WriteInputs) -> list[str]:
     """Return the tables that the main text always has."""
-    return [name for name in inputs.tables if name in MAIN_TABLES] or list(inputs.tables[:1])
+    return [name for name in inputs.tables if name != EXPENDABLE_TABLE]
 
 
 def _find_unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:

@@ -35,18 +35,24 @@ from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
-from labwright.review.evidence import ALLOWED_LITERALS, Evidence, collect_used_keys, find_printed_claims
+from labwright.review.evidence import (
+    ALLOWED_LITERALS,
+    Evidence,
+    collect_used_keys,
+    find_bold_claims,
+    find_printed_claims,
+)
 from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice, render_supplement
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.latex import escape
+from labwright.stages.paper.latex import escape, mark_recorded
 from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
-from labwright.stages.paper.outline import MAIN_TABLES, list_reportable_outcomes
+from labwright.stages.paper.outline import list_reportable_outcomes
 from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
 from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_reference_statements, list_required_statements
-from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.result_tables import EXPENDABLE_TABLE, build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
@@ -111,7 +117,9 @@ class PaperContext:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
         every = self.state.figures.placed if self.state.figures is not None else ()
         in_text = [one.name for one in every if one.placement == "main"]
-        floats = {f"fig:{name}" for name in in_text} | {f"tab:{name}" for name in MAIN_TABLES}
+        floats = {f"fig:{name}" for name in in_text} | {
+            f"tab:{one.name}" for one in self.tables if one.name != EXPENDABLE_TABLE
+        }
         crowding = find_crowding_figures(
             count_text_words(self.template),
             {label: words for label, words in self.float_words.items() if label in floats},
@@ -140,6 +148,7 @@ class PaperContext:
                 self.state.datasets,
                 find_ablation_conditions(self.state),
                 self.claims.differences,
+                find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),
         )
 
@@ -200,6 +209,7 @@ class PaperContext:
             },
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=tuple(one.text for one in list_reference_statements(self.state)),
+            bold=find_bold_claims(plan, self.decisions, self.claims.means),
         )
 
 
@@ -286,12 +296,11 @@ def build_paper_parts(
         )
         for one in material.figures
     )
-    described = {
-        one.name: escape(one.description) for one in material.figures if one.name in (*unplaced, *PROGRAM_FIGURES)
-    }
+    generated = {one.name: mark_recorded(one.description) for one in material.figures if one.name in PROGRAM_FIGURES}
+    described = {one.name: escape(one.description) for one in material.figures if one.name in unplaced}
     used = {strip_form(use.key) for text in draft.texts for use in find_macro_uses(text)}
     return PaperParts(
-        draft=draft.model_copy(update={"captions": described | draft.captions}),
+        draft=draft.model_copy(update={"captions": described | draft.captions | generated}),
         refused=tuple(refused),
         tables=material.tables,
         library=material.library,
@@ -317,7 +326,7 @@ def build_paper_parts(
         if whole
         else "",
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
-        evidence=replace(material.evidence, appendix=frozenset(unplaced)),
+        evidence=replace(material.evidence, appendix=frozenset(unplaced), captions=generated),
     )
 
 

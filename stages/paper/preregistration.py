@@ -1,22 +1,24 @@
 """Render what was registered and its outcomes as TeX: a sentence of the disclosure, a table, a part of the appendix.
 
 The disclosure has the hash of the plan, the search objective with its reason, and whether prior work was read. The
-table `hypotheses` of the main text has effect, interval, n, claim and outcome of each hypothesis; the appendix
-(`registered.tex.jinja`) states the decision rules.
+table `hypotheses` of the main text has one row for each hypothesis with its verdict, and below it its effects with
+interval, n, direction and claim; the appendix (`registered.tex.jinja`) states the decision rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import partial
+from math import inf
 
 from labwright.record.claims.formatting import count_effect_decimals
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import describe_outcome, format_lost_seeds
-from labwright.record.estimands import describe_estimand, find_effect_metric
+from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
+from labwright.record.estimands import describe_estimand, find_effect_metric, is_contrast, list_cells_read
 from labwright.record.printed_value import format_tex_number
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 from labwright.stages.paper.latex import format_row, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
@@ -40,53 +42,91 @@ def render_plan_note(state: RunState) -> str:
 
 def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     """Build the table `hypotheses`; empty if nothing was registered."""
-    found = decide_hypotheses(state)
-    if not found:
+    plan, found = state.data_plan, decide_hypotheses(state)
+    if plan is None or not found:
         return ()
-    rows = "\n".join(line for one in found for line in _build_rows(one))
-    previews = (
-        " A preview confirms nothing."
+    rows = "\n\\addlinespace[3pt]\n".join("\n".join(_build_rows(one, plan)) for one in found)
+    levels = " and ".join(dict.fromkeys(f"{100 * (1 - one.level):.3g}%" for one in found))
+    titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
+    main = plan.datasets[0].name
+    notes = [
+        "Registered hypotheses with their verdicts, and the effects that decide them, in "
+        f"{plan.primary_metric.display_name} on {titles.get(main, plan.name_dataset(main))} unless stated otherwise: "
+        f"estimate, {levels} interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ seeds or datasets, "
+        "direction, and the claim.",
+        "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
-        else ""
-    )
+        else "",
+        "Rival: a measurement for which a rival explanation predicts something else."
+        if any(one.rival is not None for one in found)
+        else "",
+    ]
     return (
         PaperTable(
             "hypotheses",
             (
-                "\\begin{tabular}{@{}L{0.4\\linewidth}lrlL{0.16\\linewidth}@{}}\n\\toprule\n"
-                f"{format_row(('Registered hypothesis', 'Effect [interval]', '$n$', 'Claim', 'Outcome'))}\n"
+                "\\begin{tabular}{@{}L{0.34\\linewidth}lrlL{0.16\\linewidth}@{}}\n\\toprule\n"
+                f"{format_row(('Hypothesis and its effects', 'Effect [interval]', '$n$', 'Direction', 'Claim'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
             ),
-            "What was registered before any code was written, and the outcome: the effect, its interval, $n$ units "
-            "(seeds, or datasets), what was claimed of the effect, its direction and whether the claim is supported, "
-            f"refuted or open. Intervals are corrected (Holm) over the confirmatory hypotheses.{previews}",
+            " ".join(mark_recorded(note).replace(r"\$n\$", "$n$") for note in notes if note),
         ),
     )
 
 
-def _build_rows(one: HypothesisDecision) -> Sequence[str]:
-    """Return one row per effect; the first row has the statement and the overall verdict."""
-    kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
-    named = rf"\emph{{{mark_recorded(one.hypothesis.id)}}}: {mark_recorded(one.hypothesis.statement)}"
-    return [
-        format_row(
-            (
-                named if first else "",
-                _format_estimate(part),
-                mark_recorded(len(part.values)),
-                mark_recorded(part.effect.claim_text),
-                mark_recorded(
-                    f"{part.direction}; claim {part.verdict}" + (f"{_format_verdict(one)}{kind}" if first else "")
-                ),
-            )
+def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
+    """Yield the row of a hypothesis, and below it those of its effects, of its rival, and of what readers must know."""
+    kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
+    named = rf"\emph{{{mark_recorded(one.hypothesis.name)}}}: {mark_recorded(one.hypothesis.statement)}"
+    yield format_row((rf"\multicolumn{{4}}{{@{{}}L{{0.78\linewidth}}}}{{{named}}}", f"{one.verdict}{kind}"))
+    for part in one.parts:
+        verdict = mark_recorded(f"{part.effect.claim_text}: {part.verdict}")
+        yield _build_effect_row(_describe_effect(part.effect, plan), part, _format_direction(part), verdict)
+    if one.rival is not None and one.hypothesis.rival is not None:
+        expected = {one.hypothesis.rival.ours: "as expected", one.hypothesis.rival.theirs: "as the rival says"}
+        what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
+        yield _build_effect_row(
+            what, one.rival, one.rival_sign or "open", expected.get(one.rival_sign or "", "neither")
         )
-        for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)
+    units = "datasets" if one.hypothesis.unit == "datasets" else "seeds"
+    notes = [
+        text
+        for part in one.parts
+        for text in (
+            describe_need(part, units) if (part.needed or inf) > len(part.values) else "",
+            *format_lost_seeds(part, one.hypothesis),
+            "stopping early makes the estimate optimistic" if part.optimistic else "",
+        )
     ]
+    if one.hypothesis.alternatives:
+        notes.append(f"{one.holds} of {len(one.hypothesis.alternatives)} declared alternatives are supported")
+    if text := "; ".join(dict.fromkeys(filter(None, notes))):
+        text = mark_recorded(f"{text[:1].upper()}{text[1:]}.")
+        yield format_row([rf"\multicolumn{{5}}{{@{{\quad}}L{{0.93\linewidth}}@{{}}}}{{\footnotesize {text}}}"])
 
 
-def _format_verdict(one: HypothesisDecision) -> str:
-    return f"; together {one.verdict}" if len(one.parts) > 1 else ""
+def _build_effect_row(what: str, part: EffectDecision, direction: str, outcome: str) -> str:
+    text = rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
+    return format_row((text, _format_estimate(part), mark_recorded(len(part.values)), direction, outcome))
+
+
+def _describe_effect(effect: Effect, plan: DataPlan) -> str:
+    """Describe an effect by short names; metric and dataset only where they are not the main ones."""
+    metric = find_effect_metric(effect, plan)
+    read = {place.dataset for place in list_cells_read(effect.estimand, plan, metric)}
+    others = [plan.name_dataset(use.name) for use in plan.datasets if use.name in read]
+    return (
+        describe_estimand(effect.estimand, plan)
+        + f", in {metric.display_name}" * (metric != plan.primary_metric)
+        + f", on {' and '.join(others)}" * (read != {plan.datasets[0].name})
+    )
+
+
+def _format_direction(part: EffectDecision) -> str:
+    """Return the direction; a dash without a value, or where zero does not mean "no effect"."""
+    has_direction = part.mean is not None and (part.effect.bound is None or is_contrast(part.effect.estimand))
+    return part.direction if has_direction else "--"
 
 
 def _format_estimate(part: EffectDecision) -> str:

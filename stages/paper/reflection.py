@@ -36,6 +36,7 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.result_tables import EXPENDABLE_TABLE
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5
@@ -45,8 +46,7 @@ MAX_IDLE_ROUNDS = 2
 MAX_PASSAGE_CHARS = 80
 """Number of characters of a passage that the report on its edit shows."""
 NO_FIGURE_REASON = "there is no such figure"
-EXPENDABLE_TABLE = "metrics"
-"""The table to remove if the text is too long."""
+PROGRAM_CAPTION_REASON = "the program writes the caption of this figure"
 
 
 async def reflect(context: RunContext) -> None:
@@ -245,6 +245,7 @@ def apply_edits(
         where = format_caption_place(name)
         same = not caption.strip() or texts.get(where) == caption
         refused = NO_FIGURE_REASON if name not in figures else "it is empty or unchanged" if same else ""
+        refused = PROGRAM_CAPTION_REASON if name in PROGRAM_FIGURES else refused
         if found.record(where, refused):
             texts[where] = caption
     for name, place in answer.placements.items():
@@ -256,6 +257,12 @@ def apply_edits(
             placements[name] = place
             if place == "appendix":
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
+    remaining = collect_used_keys(texts.values(), frozenset({"papertable"}))
+    for section in draft.sections:  # no edit takes out what decides
+        for name in collect_used_keys([section.body], frozenset({"papertable"})):
+            if name not in remaining and name != EXPENDABLE_TABLE:
+                found.record(f"{section.title}: the table {name} taken out", "it has what decides, so it stays")
+                texts[section.title] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
     found.draft = draft.model_copy(

@@ -3,14 +3,16 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from textwrap import wrap
 from typing import get_args
 
 from labwright.record.claims.caveats import Caveat, compare_anchors
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import GRADES_BEST_FIRST, Claim
+from labwright.record.estimands import list_main_arms
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import format_row, mark_recorded
@@ -22,7 +24,15 @@ REFERENCES_NOTE = (
     " References are models of the program's own, tuned with as many trials as an arm of the study; no "
     "part of the comparisons."
 )
-COMPARED_NOTE = "The supplement has the paired differences."
+BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
+CONTROLS_NOTE = ", and of arms with the settings of another from that other (controls)"
+EXPENDABLE_TABLE = "metrics"
+"""The only table that may be left out, if the text is too long."""
+MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
+"""Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
+them are rows."""
+MAX_HEAD_CHARS, MAX_VARIANT_CHARS = 16, 34
+"""Characters per line of a column heading, and of the name of a variant."""
 
 
 def build_result_tables(
@@ -31,89 +41,93 @@ def build_result_tables(
     facts: Sequence[DatasetFacts] = (),
     ablated: Sequence[str] = (),
     differences: Sequence[ClaimDifference] = (),
+    bold: Collection[str] = (),
 ) -> tuple[PaperTable, ...]:
     """Build the tables that a paper may place, from claims of one split (test, or validation if there is no test
     split).
 
-    `main` has the primary metric with intervals, `metrics` the other metrics, `ablation` the conditions in `ablated`;
-    the last two exist only if there is something to show. Captions name the caveats of `differences`.
+    `main` has the primary metric with intervals, for every arm that all experiments measure (`list_main_arms`);
+    `metrics` the other metrics, called `tradeoffs` if a method is worse than a baseline in one of them; `ablation` the
+    differences of the conditions in `ablated` that are
+    not in `main`. The last two exist only if there is something to show. `bold` has
+    the keys of the means that are bold. Captions name the caveats of `differences`.
     """
     titles = _TableTitles(plan, facts)
     split = claims[0].split if claims else "test"
-    compared = [one for one in claims if titles.find_role(one.arm) in ("baseline", "method")]
+    compared = [one for one in claims if one.arm in titles.main]
     primary = [one for one in claims if one.name == plan.primary_metric.name]
     made: list[PaperTable] = []
     if compared:
         chosen = [one for one in primary if one in compared]
         references = [one for one in primary if one.arm in REFERENCE_ARM_TITLES]
-        tabular = _build_wide_table(chosen, titles, references)
         made.append(
             PaperTable(
                 "main",
-                tabular,
-                (
-                    f"{titles.format_metric(plan.primary_metric)} on {split} data "
-                    f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard "
-                    f"deviation over $n$ replicates with different seeds, and in brackets the {mark_recorded('95%')} "
-                    f"Student $t$ "
-                    f"interval of the mean: the variation due to retraining, not to the choice of test "
-                    f"examples. {COMPARED_NOTE}"
-                    f"{_format_notes(chosen, titles, claims)}"
-                    f"{_format_caveats(plan, claims, differences, titles)}"
-                    f"{REFERENCES_NOTE if references else ''}"
-                ),
+                _build_main_table(chosen, titles, references, bold),
+                f"{titles.format_metric(plan.primary_metric)} on {split} data "
+                f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds, and in "
+                f"brackets the {mark_recorded('95%')} Student $t$ interval of the mean, which covers training again "
+                "but not the choice of test examples."
+                f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
+                f"{REFERENCES_NOTE if references else ''}"
+                f"{_format_caveats(plan, claims, differences, titles)}"
+                f"{_format_notes(chosen, titles, claims)}",
             )
         )
-    metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
-    if metrics:
+    if metrics := [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]:
         shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
         directed = ", ".join(f"{titles.format_metric(one).lower()}: {_format_direction(one)}" for one in metrics)
-        tabular = _build_metric_table(compared, metrics, titles)
+        worse = [
+            titles.format_metric(metric).lower()
+            for metric in metrics
+            if any(
+                one.name == metric.name
+                and titles.find_role(one.arm) == "method"
+                and one.better == one.other
+                and one.excludes_zero
+                for one in differences
+            )
+        ]
+        harm = (
+            f" A method is worse than a baseline in {' and '.join(worse)}: an interval excludes zero." if worse else ""
+        )
         made.append(
             PaperTable(
-                "metrics",
-                tabular,
-                (
-                    f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
-                    f"replicates. The supplement has their intervals.{_format_notes(shown, titles, claims)}"
-                ),
+                "tradeoffs" if worse else EXPENDABLE_TABLE,
+                _build_metric_table(shown, metrics, titles, bold),
+                f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
+                f"seeds.{harm} The supplement has their intervals.{_format_notes(shown, titles, claims)}",
             )
         )
-    if removed := [one for one in primary if one.condition in set(ablated)]:
-        places = {(one.dataset, one.level) for one in removed}
-        shown = [
-            *(one for one in primary if titles.find_role(one.arm) == "method" and (one.dataset, one.level) in places),
-            *removed,
-        ]
-        tabular = _build_ablation_table(shown, titles)
-        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in removed) else CONTROLS_NOTE
+    pairs = [
+        one
+        for one in differences
+        if one.name == plan.primary_metric.name and one.condition in set(ablated) and one.arm not in titles.main
+        if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
+    ]
+    if pairs:
+        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in pairs) else CONTROLS_NOTE
         made.append(
             PaperTable(
                 "ablation",
-                tabular,
-                (
-                    f"Ablations, {titles.format_metric(plan.primary_metric).lower()} on {split} data "
-                    f"({_format_direction(plan.primary_metric)}): the "
-                    f"method compared with the method without one part{controls}, with the {mark_recorded('95%')} "
-                    "Student $t$ interval."
-                    f"{_format_notes(shown, titles, claims)}"
-                ),
+                _build_ablation_table(pairs, titles),
+                f"Ablations: difference in {titles.format_metric(plan.primary_metric).lower()} on {split} data "
+                f"({_format_direction(plan.primary_metric)}) of each variant from the whole method{controls}, paired "
+                f"by seed, with its {mark_recorded('95%')} interval, which is exploratory."
+                f"{_format_notes(pairs, titles, claims)}",
             )
         )
     return tuple(made)
 
 
-CONTROLS_NOTE = ", and, as exploratory controls, arms at the tuned setting of the arm that they are compared with"
-
-
 def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return the notes of a caption: on grades (by metric, arm and dataset if they differ), and on values without a
-    deviation. `every` also contains claims that are not shown, such as the agreement of a model's
-    grades with labels."""
+    """Return the notes of a caption: on grades (by metric, arm and dataset if they differ; none if the program scored
+    all values), and on values without a deviation. `every` also contains claims that are not shown, such as the
+    agreement of a model's grades with labels."""
     notes: list[str] = []
     grades = sorted({one.grade for one in claims}, key=GRADES_BEST_FIRST.index)
     if len(grades) == 1:
-        notes.append(f"Grade of all values: {grades[0]}.")
+        notes += [f"Grade of all values: {grades[0]}."] if grades != ["scored"] else []
     elif grades:
         of = {
             grade: dict.fromkeys((one.name, one.arm, one.dataset) for one in claims if one.grade == grade)
@@ -122,7 +136,8 @@ def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence
         parts = [
             f"{grade}: "
             + ", ".join(
-                f"{mark_recorded(to_words(name))} of {titles.format_arm(arm)} on {titles.format_dataset(dataset)}"
+                f"{mark_recorded(titles.plan.name_metric(name))} of {titles.format_arm(arm)} on "
+                f"{titles.format_dataset(dataset)}"
                 for name, arm, dataset in each
             )
             for grade, each in of.items()
@@ -162,77 +177,77 @@ def _format_caveats(
     return "".join(notes)
 
 
-def _build_wide_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
-    """Build the main table: up to two arms side by side, otherwise one row per arm; each dataset ends with one line
-    per reference model."""
-    arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
-    wide = len(arms) <= 2
+def _build_main_table(
+    chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim], bold: Collection[str]
+) -> str:
+    """Build the main table: the arms are columns, with the intervals in a second line if there are more than two; many
+    arms are rows. Each dataset ends with one line per reference model."""
+    arms = [arm for arm in titles.main if any(one.arm == arm for one in chosen)]
+    wide, lines = len(arms) <= MAX_ARM_COLUMNS, 1 if len(arms) <= 2 else 2
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for level in titles.list_levels(here):
             cells = [_find_claim(here, arm, level) for arm in arms]
             found = [one for one in cells if one is not None]
             if wide:
-                yield titles.format_level(level), *map(_format_value, cells), _format_counts(cells)
-            for k, (claim, value) in enumerate(zip(found, map(_format_value, found), strict=True) if not wide else ()):
-                yield (
-                    "" if k else titles.format_level(level),
-                    titles.format_arm(claim.arm),
-                    value,
-                    _format_counts([claim]),
-                )
+                values = [_format_value(one, bold, interval=lines == 1) for one in cells]
+                yield titles.format_level(level), *values, _format_counts(cells)
+                if lines == 2 and any(map(_format_interval, cells)):
+                    yield "", *map(_format_interval, cells), ""
+            for k, claim in enumerate(found if not wide else ()):
+                name, value = titles.format_arm(claim.arm), _format_value(claim, bold)
+                yield "" if k else titles.format_level(level), name, value, _format_counts([claim])
         for claim in references:
             if claim.dataset == here[0].dataset:
                 first = (titles.format_arm(claim.arm),) if wide else ("", titles.format_arm(claim.arm))
-                value = (
-                    rf"\multicolumn{{{len(arms)}}}{{c}}{{{_format_value(claim)}}}"
-                    if wide and len(arms) > 1
-                    else _format_value(claim)
-                )
-                yield *first, value, _format_counts([claim])
+                value = _format_value(claim)
+                across = rf"\multicolumn{{{len(arms)}}}{{c}}{{{value}}}" if wide and len(arms) > 1 else value
+                yield *first, across, _format_counts([claim])
 
     head = (
-        (titles.factor, *map(titles.format_arm, arms), "$n$")
+        (titles.factor, *(titles.format_arm_head(arm) for arm in arms), "$n$")
         if wide
         else (titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
     )
     return _format_tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, chosen, titles, rows)
 
 
-def _build_ablation_table(claims: Sequence[Claim], titles: _TableTitles) -> str:
-    """Build a table with one row per arm and level, the method first."""
+def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles) -> str:
+    """Build a table of differences with one row per variant; levels are columns, or many of them rows."""
+    levels = titles.list_levels(pairs)
+    wide = len(levels) <= MAX_LEVEL_COLUMNS
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
-            found = sorted((one for one in here if one.arm == arm), key=lambda one: titles.rank_level(one.level))
-            for k, claim in enumerate(found):
-                yield (
-                    "" if k else titles.format_arm(arm),
-                    titles.format_level(claim.level),
-                    _format_value(claim),
-                    _format_counts([claim]),
-                )
+            name, cells = titles.format_variant(arm), [_find_claim(here, arm, level) for level in levels]
+            if wide:
+                yield name, *map(_format_value, cells), _format_counts(cells)
+            found = [(level, one) for level, one in zip(levels, cells, strict=True) if one is not None and not wide]
+            for k, (level, one) in enumerate(found):
+                yield "" if k else name, titles.format_level(level), _format_value(one), _format_counts([one])
 
-    return _format_tabular("llcr", ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$"), claims, titles, rows)
+    heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
+    return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
 
 
-def _build_metric_table(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _TableTitles) -> str:
+def _build_metric_table(
+    claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _TableTitles, bold: Collection[str]
+) -> str:
     """Build a table with one row per level and arm and one column per metric, without intervals."""
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for level in titles.list_levels(here):
             columns = [
-                [_find_claim([one for one in here if one.name == metric.name], arm, level) for arm in titles.compared]
+                [_find_claim([one for one in here if one.name == metric.name], arm, level) for arm in titles.main]
                 for metric in metrics
             ]
-            values = [[_format_value(one, interval=False) for one in cells] for cells in columns]
-            for k, arm in enumerate(titles.compared):
-                if any(cells[k] for cells in columns):
-                    yield (
-                        "" if k else titles.format_level(level),
-                        titles.format_arm(arm),
-                        *(column[k] for column in values),
-                    )
+            measured = [k for k in range(len(titles.main)) if any(cells[k] for cells in columns)]
+            for k in measured:
+                yield (
+                    titles.format_level(level) if k == measured[0] else "",
+                    titles.format_arm(titles.main[k]),
+                    *(_format_value(cells[k], bold, interval=False) for cells in columns),
+                )
 
     head = (titles.factor, "Arm", *map(titles.format_metric, metrics))
     return _format_tabular("ll" + "c" * len(metrics), head, claims, titles, rows)
@@ -261,11 +276,17 @@ def _find_claim(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
     return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
 
-def _format_value(claim: Claim | None, *, interval: bool = True) -> str:
+def _format_value(claim: Claim | None, bold: Collection[str] = (), *, interval: bool = True) -> str:
+    """Format a mean with its deviation, or a difference, and its interval."""
     if claim is None:
         return "--"
-    text = rf"\result{{{claim.key}.pm}}"
-    return rf"{text} {{\footnotesize \result{{{claim.key}.ci}}}}" if interval and claim.low is not None else text
+    text = rf"\result{{{claim.key}.{'mean' if isinstance(claim, ClaimDifference) else 'pm'}}}"
+    text = rf"\textbf{{{text}}}" if claim.key in bold else text
+    return f"{text} {_format_interval(claim)}".rstrip() if interval else text
+
+
+def _format_interval(claim: Claim | None) -> str:
+    return "" if claim is None or claim.low is None else rf"{{\footnotesize \result{{{claim.key}.ci}}}}"
 
 
 def _format_counts(claims: Sequence[Claim | None]) -> str:
@@ -278,41 +299,52 @@ def _format_direction(metric: MetricSpec) -> str:
     return "higher is better" if metric.higher_is_better else "lower is better"
 
 
+def _stack_lines(text: str, width: int, position: str, align: str) -> str:
+    """Format text in a cell, in several lines if it has more characters than `width`."""
+    lines = [mark_recorded(line) for line in wrap(text, width, break_on_hyphens=False)]
+    stacked = r"\\".join(lines)
+    return stacked if len(lines) <= 1 else rf"\begin{{tabular}}{position}{{@{{}}{align}@{{}}}}{stacked}\end{{tabular}}"
+
+
 class _TableTitles:
-    """Titles of a plan's arms, levels, metrics and datasets, as tables print them."""
+    """Names of a plan's arms, levels, metrics and datasets, as tables print them."""
 
     def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
-        self._arms = {one.name: one for one in plan.arms}
+        self.plan = plan
         self.swapped = find_swapped_arms(plan)
-        self._datasets = {one.name: one.title or one.name for one in facts}
-        self._levels = {one.name: one.title or one.name for one in plan.levels}
-        self.arms = list(self._arms)
-        self.compared = [one.name for one in plan.arms if one.role != "ablation"]
-        self.factor = self._capitalise(plan.factor) if plan.factor else "Level" if plan.levels else ""
+        self._datasets = {one.name: one.title for one in (*facts, *plan.datasets) if one.title}
+        self.main = list_main_arms(plan)
+        factor = plan.factor or "level" if plan.levels else ""
+        self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_HEAD_CHARS, "[b]", "l")
 
     def format_metric(self, metric: MetricSpec) -> str:
-        return self._capitalise(f"{metric.title or to_words(metric.name)}{f' ({metric.unit})' if metric.unit else ''}")
+        return self._capitalise(f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}")
 
     def format_dataset(self, name: str) -> str:
-        return mark_recorded(self._datasets.get(name, name))
+        return mark_recorded(self._datasets.get(name, self.plan.name_dataset(name)))
+
+    def _name_arm(self, name: str) -> str:
+        title = REFERENCE_ARM_TITLES.get(name) or self.plan.name_arm(name)
+        return f"{title[:1].upper()}{title[1:]}{' (control)' if name in self.swapped else ''}"
 
     def format_arm(self, name: str) -> str:
-        arm = self._arms.get(name)
-        if name in self.swapped:
-            own, other = map(self.format_arm, self.swapped[name])
-            return f"{own} at the setting of {other} (control)"
-        return self._capitalise(
-            (arm.title if arm else REFERENCE_ARM_TITLES.get(name, "")) or to_words(name).replace("-", " ")
-        )
+        return mark_recorded(self._name_arm(name))
+
+    def format_arm_head(self, name: str) -> str:
+        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
+
+    def format_variant(self, name: str) -> str:
+        return _stack_lines(self._name_arm(name), MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
-        return mark_recorded(self._levels.get(name, name))
+        return mark_recorded(self.plan.name_level(name))
 
     def find_role(self, arm: str) -> str:
-        return self._arms[arm].role if arm in self._arms else "ablation"
+        return next((one.role for one in self.plan.arms if one.name == arm), "ablation")
 
     def rank_level(self, level: str) -> int:
-        return list(self._levels).index(level) if level in self._levels else len(self._levels)
+        names = self.plan.level_names
+        return names.index(level) if level in names else len(names)
 
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""

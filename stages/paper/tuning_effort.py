@@ -39,27 +39,31 @@ SAMPLER_NOTES = {
 def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """Build the values for the sections and sentences on tuning."""
     account, rows = build_tuning_report(state), compute_parity(state)
-    curves = {one.arm: one.curve for one in account.arms if one.curve} if account is not None else {}
+    name_arm = state.data_plan.name_arm if state.data_plan is not None else to_words
+    curves = {name_arm(one.arm): one.curve for one in account.arms if one.curve} if account is not None else {}
     settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
     unequal = find_disparities(state, rows)
     return {
         "account": account,
-        "unequal": account.underfunded_arms if account is not None else (),
+        "name_arm": name_arm,
+        "unequal": tuple(map(name_arm, account.underfunded_arms)) if account is not None else (),
         "equal": f"{MAX_EQUAL_RATIO:g}",
         "fewest": MIN_TRIALS_FOR_TREND,
         "notes": _format_notes,
         "setting_rows": _build_setting_rows,
         "sampler_said": SAMPLER_NOTES,
         "parity": [(one, [_format_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
-        "disparities": unequal,
+        "disparities": [(name_arm(arm), name_arm(other), what) for arm, other, what in unequal],
         "anchored": compare_anchors(state.data_plan, claims),
-        "gaining": [arm for arm, one in settings.items() if one.gaining],
-        "stale": [arm for arm, one in settings.items() if one.stale],
+        "gaining": [name_arm(arm) for arm, one in settings.items() if one.gaining],
+        "stale": [name_arm(arm) for arm, one in settings.items() if one.stale],
         "differs": {
-            arm: "; ".join(f"{', '.join(what)} (against {other})" for name, other, what in unequal if name == arm)
+            arm: "; ".join(
+                f"{', '.join(what)} (against {name_arm(other)})" for name, other, what in unequal if name == arm
+            )
             for arm, _, _ in unequal
         },
-        "curves": draw_curves(curves, x_label="trials", y_label=to_words(account.metric.title or account.metric.name))
+        "curves": draw_curves(curves, x_label="trials", y_label=account.metric.display_name)
         if account is not None and any(len(one) > 1 for one in curves.values())
         else "",
     }

@@ -418,7 +418,13 @@ def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool =
         evidence=make_evidence(run),
         figures=make_figures(folder),
         library=read_verified_entries(LIBRARY),
-        tables=build_result_tables(compute_paper_claims(run), PLAN, FACTS, ABLATED),
+        tables=build_result_tables(
+            compute_paper_claims(run),
+            PLAN,
+            FACTS,
+            ABLATED,
+            [one for one in found if isinstance(one, ClaimDifference) and one.name == "log_loss"],
+        ),
         notice=render_notice(novelty_unchecked=False) if with_appendix else "",
         authors="scientist 0.1.0, a program",
         appendix=render_appendix(run, found, origin=ORIGIN, isolation=ISOLATION, used=[one.key for one in found][-8:])

@@ -82,6 +82,23 @@ def test_a_section_that_is_open_to_it_is_rewritten_as_a_whole() -> None:
     assert draft.sections[0].body == "All new." and (made, refused) == (1, "")
 
 
+def test_no_edit_takes_out_a_table_that_decides() -> None:
+    body = "See it.\n\n\\papertable{ablation}\n\n\\papertable{metrics}"
+    draft = DRAFT.model_copy(update={"sections": (DRAFT.sections[0], Section(title="Results", body=body))})
+    less = TextEdit(section="Results", old="\\papertable{ablation}\n\n\\papertable{metrics}", new="")
+    made, applied, refused = made_by(text(less), draft)
+    assert made.sections[1].body == "See it.\n\n\\papertable{ablation}" and applied == 1
+    assert refused == "Results: the table ablation taken out: it has what decides, so it stays"
+    moved = (TextEdit(section="Introduction", old="A sentence.", new="A sentence.\n\n\\papertable{ablation}"), less)
+    made, _, refused = made_by(Reflection(done=False, edits=moved), draft)
+    assert "ablation" in made.sections[0].body and made.sections[1].body == "See it." and not refused
+
+
+def test_the_caption_of_a_figure_by_the_program_is_not_edited() -> None:
+    _, applied, refused = made_by(Reflection(done=False, captions={"decided": "C"}))
+    assert applied == 0 and "the program writes the caption" in refused
+
+
 def test_a_figure_that_moves_to_the_appendix_leaves_its_place_and_stays_referred_to() -> None:
     answer = Reflection(done=False, placements={"loss": "appendix"}, captions={"loss": "Closer."})
     draft, made, refused = made_by(answer)

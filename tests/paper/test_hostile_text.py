@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from labwright.literature.bibtex import parse_bibtex
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.events import EVENT_ADAPTER
 from labwright.record.reducers.event_fold import fold_events
@@ -95,7 +96,11 @@ def parts_of(run: RunState) -> PaperParts:
     assert run.data_plan is not None
     found = synthetic_paper.make_claims(run)
     made = build_result_tables(
-        [one for one in found if not hasattr(one, "other")], run.data_plan, run.datasets, synthetic_paper.ABLATED
+        [one for one in found if not hasattr(one, "other")],
+        run.data_plan,
+        run.datasets,
+        synthetic_paper.ABLATED,
+        [one for one in found if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
     body = "\n\n".join(
         (

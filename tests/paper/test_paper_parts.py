@@ -14,12 +14,13 @@ from labwright.inspector.tree import build_tree
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim
+from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
@@ -54,7 +55,11 @@ def typed(text: str) -> list[str]:
 
 def test_tables_print_bound_values_only():
     made = build_result_tables(
-        synthetic_paper.make_claims(STATE)[:60], synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED
+        compute_paper_claims(STATE),
+        synthetic_paper.PLAN,
+        synthetic_paper.FACTS,
+        synthetic_paper.ABLATED,
+        [one for one in CLAIMS if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
     assert [one.name for one in made] == ["main", "metrics", "ablation"]
     assert [typed(one.tabular) + typed(one.caption) for one in made] == [[], [], []]
@@ -62,7 +67,7 @@ def test_tables_print_bound_values_only():
     assert keys <= set(synthetic_paper.make_evidence(STATE).results) and len(keys) > 60
 
 
-def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
+def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
     plan = synthetic_paper.PLAN.model_copy(
         update={
             "arms": tuple(
@@ -73,7 +78,12 @@ def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
     )
     some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
     main, metrics, *_ = build_result_tables(some, plan)
-    assert main.tabular.count(r"\begin{tabular}{@{}llcr@{}}") == 1 and "Arm" in main.tabular
+    assert r"\begin{tabular}{@{}lcccr@{}}" in main.tabular and "Arm" not in main.tabular
+    assert main.tabular.count(".ci}") == main.tabular.count(".pm}") == 16, "intervals have a line of their own"
+    more = tuple(Arm(name=f"m{k}", role="method") for k in range(4))
+    extra = [one.model_copy(update={"condition": f"{arm.name}@{one.level}"}) for arm in more for one in some[:9]]
+    many, *_ = build_result_tables([*some, *extra], plan.model_copy(update={"arms": (*plan.arms, *more)}))
+    assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
     assert metrics.tabular.count("{@{}llcc@{}}") == 1
 

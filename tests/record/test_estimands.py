@@ -272,7 +272,10 @@ def test_words_name_arms_and_levels_by_their_titles() -> None:
     assert describe_estimand(EXCESS, plan()) == (
         "the mean over a0.1 and a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)"
     )
-    assert describe_estimand("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD at a0 to Adam at a0"
+    assert describe_estimand("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD to Adam, at a0"
+    assert describe_estimand("(adam@a0 - sgd@a0) - (adam@a0.1 - sgd@a0.1)", plan()) == (
+        "(Adam minus SGD, at a0) minus (Adam minus SGD, at a0.1)"
+    )
 
 
 def test_an_unknown_metric_is_no_metric_of_the_plan() -> None:

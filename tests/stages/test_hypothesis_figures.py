@@ -13,7 +13,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
 from labwright.stages.paper.figures import build_style, build_style_files
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
 from labwright.stages.paper.template import load_template
@@ -69,23 +69,53 @@ def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> No
     with_curves(run, folder)
     data = build_figure_data(run, folder)
     found = [part for one in decide_hypotheses(run) for part in one.parts]
-    assert [(one["mean"], one["outcome"]) for one in data["parts"]] == [
-        (one.mean, f"{one.direction}, {one.verdict}") for one in found
-    ]
-    assert [one["label"] for one in data["parts"]] == ["gain", "grows (1)", "grows (2)"]
+    digits, wine = data["differences"]
+    assert (digits["dataset"], digits["ticks"]) == ("Optical digits", ["0% noise", "20% noise", "40% noise"])
+    [series] = digits["series"]
+    assert (series["label"], series["order"]) == ("label smoothing", 1), "no hypothesis reads the ablation"
+    assert series["points"][1]["values"] == pytest.approx(found[0].values), "a lower loss is better: above zero"
+    assert (digits["margins"], wine["margins"]) == ([0.02], []), "registered on the main dataset alone"
+    assert [one["label"] for one in data["levels"]] == ["grows (1)", "grows (2)"]
     slope, mean = data["levels"]
     assert slope["smallest"] is None and mean["smallest"] == 0.02, "a slope is in another unit than its points"
-    assert [point["value"] for point in slope["points"]] == [0.0, 0.2, 0.4]
+    assert [point["level"] for point in slope["points"]] == ["0% noise", "20% noise", "40% noise"]
     assert sum(point["mean"] for point in mean["points"]) / 2 == pytest.approx(found[2].mean)
     [curve] = data["curves"]
     assert [line["label"] for line in curve["lines"]] == ["cross-entropy", "label smoothing"], "the compared arms alone"
     assert curve["lines"][0]["step"] == list(range(9)) and curve["lines"][0]["sd"][0] > 0
 
 
-def test_without_hypotheses_and_curves_there_is_nothing_to_draw(tmp_path: Path) -> None:
+def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_draw(tmp_path: Path) -> None:
     run = synthetic_paper.make_state()
     assert run.data_plan is not None
-    assert build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.data_plan) is None
+    script = build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.data_plan)
+    assert script is not None
+    [part] = script.figures
+    assert "Difference in log loss from cross-entropy" in part.description and "margin" not in part.description
+    bare = RunState(data_plan=run.data_plan)
+    assert build_figure_script(build_figure_data(bare, RunFolder(tmp_path)), run.data_plan) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "estimand", "margins"),
+    [
+        ("at least", "mean(method - baseline, over=[noise20, noise40])", [-0.02]),
+        ("within", "baseline@noise20 - method@noise20", [0.02, -0.02]),
+        ("at least", "(baseline@noise20 - method@noise20) - (baseline@noise40 - method@noise40)", []),
+        ("at least", "(baseline@noise20 - method@noise20) / baseline@noise20", []),
+        ("at least", "no-schedule@noise20 - method@noise20", []),
+    ],
+)
+def test_a_margin_is_drawn_if_the_effect_is_a_difference_from_the_baseline(
+    claim: ClaimForm, estimand: str, margins: list[float], tmp_path: Path
+) -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    [one] = make_hypotheses("method", "baseline", higher=False, level="noise20")
+    one = one.model_copy(update={"effects": (Effect(estimand=estimand, smallest=0.02, claim=claim),)})
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    data = build_figure_data(run, RunFolder(tmp_path))
+    assert data["differences"][0]["margins"] == margins
 
 
 @pytest.mark.slow

@@ -145,10 +145,9 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     assert found["method-at-baseline", "baseline"].n == 4
     conditions = find_ablation_conditions(state)
     assert conditions == ("baseline-at-method", "method-at-baseline")
-    main, controls = build_result_tables(claims, TUNED, ablated=conditions)
-    assert (
-        "Baseline at the setting of Method (control)" in controls.tabular and "exploratory controls" in controls.caption
-    )
+    main, controls = build_result_tables(claims, TUNED, ablated=conditions, differences=[*found.values()])
+    assert r"Baseline with the settings of\\method (control)" in controls.tabular and "(controls)" in controls.caption
+    assert controls.tabular.count(r"\result{diff/") == 6, "difference, interval and n of each control"
     assert "control" not in main.tabular
     [decision] = decide_hypotheses(state)
     assert decision.verdict == "supported" and len(decision.parts[0].values) == 5
