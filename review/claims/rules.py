@@ -233,7 +233,7 @@ def _resolve_side(name: str, record: ClaimRecord) -> Side:
 
 def _resolve_one_level(name: str, record: ClaimRecord, what: str = "level") -> str:
     found = _resolve_level(name, record, what)
-    if len(found) > 1:
+    if len(found) != 1:
         raise RefusedClaim(f"{name!r} stands for {len(found)} combinations of levels: name one of them")
     return found[0]
 
