@@ -227,8 +227,15 @@ def _resolve_side(name: str, record: ClaimRecord) -> Side:
     if (found := known.get(_simplify(name))) is not None:
         return Side(found)
     if "@" in name and (found := known.get(_simplify(parse_arm(name)))) is not None:
-        return Side(found, _resolve_level(parse_level(name), record)[0])
-    return Side(level=_resolve_level(name, record, what="arm or level")[0])
+        return Side(found, _resolve_one_level(parse_level(name), record))
+    return Side(level=_resolve_one_level(name, record, what="arm or level"))
+
+
+def _resolve_one_level(name: str, record: ClaimRecord, what: str = "level") -> str:
+    found = _resolve_level(name, record, what)
+    if len(found) != 1:
+        raise RefusedClaim(f"{name!r} stands for {len(found)} combinations of levels: name one of them")
+    return found[0]
 
 
 def _resolve_level(name: str, record: ClaimRecord, what: str = "level") -> tuple[str, ...]:
@@ -288,15 +295,17 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     levels = one.levels or record.plan.level_names
     found: dict[tuple[str, int], RecordedComparison] = {}
     missing: list[str] = []
+    covered: set[str] = set()
     for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
         for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
             pair = record.estimate_contrast(contrast, one.metric)
             known = list(record.find_registered(contrast, one.metric)) or ([pair] if pair is not None else [])
             found |= {(each.key, each.sign): each for each in known}
-            missing += [] if known or not (one.levels or one.datasets) else [f"{', '.join(places)} on {dataset}"]
+            covered |= {dataset} if known else set()
+            missing += [] if known else [f"{', '.join(places)} on {dataset}".removeprefix(" on ")]
             if one.claim.kind == "trend":
                 break  # the last level minus the first
-    if not found or (missing and one.levels):
+    if not found or (missing and one.levels) or not covered.issuperset(one.datasets):
         raise RefusedClaim(f"the record has no measurement of it ({'; '.join(missing) or 'no such comparison'})")
     return list(found.values())
 
@@ -500,7 +509,7 @@ def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
         return
     sides = one.subject != Side() and one.other != Side()
     if sides and one.sign:
-        if len(one.claim.datasets) > 1 or len(one.claim.levels) > 1:
+        if one.claim.datasets and len(one.claim.datasets) + len(one.claim.levels) > 2:
             for found in _find_comparisons(one, record):
                 _check_direction(one, found)
             return

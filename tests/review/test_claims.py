@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -295,6 +296,20 @@ def test_generality_needs_data_that_vary_it() -> None:
     )
     both = BETTER | {"levels": ("n20", "n40")}
     assert check("It helps whatever the noise.", claim("generality", **both)) == ""
+    assert "beyond" in check("It helps whatever the noise.", claim("generality", **both | {"datasets": ()}))
+
+
+def test_a_claim_on_data_that_were_not_measured_is_refused() -> None:
+    part = replace(
+        RECORD,
+        means=[one for one in RECORD.means if (one.arm, one.dataset) != ("no-mixing", "wine")],
+        differences=[one for one in RECORD.differences if (one.arm, one.dataset) != ("no-mixing", "wine")],
+    )
+    worse = {"subject": "no-mixing", "other": "mixup", "direction": "worse", "levels": ("n40",)}
+    assert check("It is worse.", claim("direction", **worse, datasets=("digits",)), record=part) == ""
+    assert "no measurement" in check("It is worse.", claim("direction", **worse, datasets=("wine",)), record=part)
+    both = claim("direction", **worse | {"levels": ()}, datasets=("digits", "wine"))
+    assert "no measurement" in check("It is worse.", both, record=part)
 
 
 def test_the_outcome_of_a_hypothesis_is_that_of_the_record() -> None:
