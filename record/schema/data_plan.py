@@ -139,6 +139,11 @@ class DatasetUse(FrozenModel):
     """A registered dataset and its role in the study."""
 
     name: str = Field(description="its name in the catalogue")
+    title: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="short name for readers, e.g. 'Digits'; empty: its name in words",
+    )
     reason: str = ""
     answers: tuple[str, ...] = Field(
         default=(), description="datasets of prior work to which it corresponds under another name"

@@ -107,6 +107,11 @@ class Hypothesis(FrozenModel):
     """A hypothesis that the study decides. It holds if all its effects hold."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="short identifier: 'excess-drop'")
+    title: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="short name for readers, a few words without numbers: 'erasing helps'; empty: its id in words",
+    )
     statement: str = Field(min_length=1, description="the claim, in one sentence that measurements can refute")
     effects: tuple[Effect, ...] = Field(
         min_length=1, max_length=3, description="'A and B' has two effects and needs both"
