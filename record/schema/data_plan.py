@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any, Literal, cast
 
@@ -37,7 +38,7 @@ class MetricSpec(FrozenModel):
     @property
     def display_name(self) -> str:
         """The title, otherwise the name written as words."""
-        return self.title or self.name.replace("_", " ")
+        return self.title or to_words(self.name)
 
     @property
     def is_comparative(self) -> bool:
@@ -316,6 +317,34 @@ class DataPlan(FrozenModel):
                 found[one.name] = one.default
         return found
 
+    def name_arm(self, arm: str) -> str:
+        """Return the name that readers see: the title, or the name in words.
+
+        `a-at-b`, arm a with the tuned setting of arm b (`Cell.measured_arm`), becomes `A with the settings of B`.
+        """
+        titles = {one.name: one.title or re.sub("[_-]", " ", one.name) for one in self.arms}
+        if arm in titles:
+            return titles[arm]
+        pairs = ((own, other) for own, other in product(titles, titles) if arm == f"{own}-at-{other}")
+        return next((f"{titles[own]} with the settings of {titles[other]}" for own, other in pairs), to_words(arm))
+
+    def name_level(self, level: str) -> str:
+        """Return the name of a level, also of one factor's level, that readers see."""
+        return next((one.title for one in self.all_levels if one.name == level and one.title), to_words(level))
+
+    def name_dataset(self, dataset: str) -> str:
+        """Return the name of a dataset that readers see."""
+        return next((one.title for one in self.datasets if one.name == dataset and one.title), to_words(dataset))
+
+    def name_metric(self, metric: str) -> str:
+        """Return the name of a metric that readers see."""
+        return next((one.display_name for one in self.metrics if one.name == metric), to_words(metric))
+
+    def name_condition(self, condition: str) -> str:
+        """Return the name of `arm` or `arm@level` that readers see: `temperature scaling at 20 % noise`."""
+        arm, level = self.name_arm(parse_arm(condition)), parse_level(condition)
+        return f"{arm} at {self.name_level(level)}" if level else arm
+
     @property
     def untested_statements(self) -> tuple[str, ...]:
         """Descriptions of the items that the idea asks for but this plan omits."""
@@ -325,6 +354,11 @@ class DataPlan(FrozenModel):
     def level_names(self) -> tuple[str, ...]:
         """The names of the levels; a single empty name if the plan has no levels."""
         return tuple(level.name for level in self.levels) or ("",)
+
+
+def to_words(name: str) -> str:
+    """Convert a name of the record to words: `log_loss` becomes `log loss`."""
+    return name.replace("_", " ")
 
 
 def parse_arm(condition: str) -> str:

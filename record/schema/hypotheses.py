@@ -154,6 +154,11 @@ class Hypothesis(FrozenModel):
         description=("the same question in other forms (another metric, other levels): reported as 'holds in k of m'"),
     )
 
+    @property
+    def name(self) -> str:
+        """The name that readers see: the title, or the id in words."""
+        return self.title or self.id.replace("-", " ")
+
 
 class EffectDecision(FrozenModel):
     """The decision on one effect. `values` and `seeds` have the same order; all values are in the unit of the

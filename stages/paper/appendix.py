@@ -21,19 +21,12 @@ from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import EvidenceGrade
+from labwright.record.schema.data_plan import EvidenceGrade, to_words
 from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.stages.node_summaries import trace_branch
-from labwright.stages.paper.latex import (
-    format_longtable,
-    format_recorded_row,
-    mark_recorded,
-    render_template,
-    shorten,
-    to_words,
-)
+from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.preregistration import HASH_CHARS, render_in_full
 from labwright.stages.paper.result_tables import CONSTANT_NOTE

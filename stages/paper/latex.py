@@ -14,6 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from labwright.record.printed_value import PrintedValue
 from labwright.record.quantity_words import has_number_word
 from labwright.record.result_macros import ClaimKey, find_macro_uses
+from labwright.record.schema.data_plan import to_words
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą\u00d7\u00f7")
@@ -111,11 +112,6 @@ def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:
     """Return the string on one line, cut at a word boundary, without folders of this machine."""
     text = _FOLDERS.sub(".../", " ".join(str(text).split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
-
-
-def to_words(name: str) -> str:
-    """Convert a name of the record to words: `log_loss` becomes `log loss`."""
-    return name.replace("_", " ")
 
 
 def format_row(cells: Iterable[str]) -> str:

@@ -10,10 +10,10 @@ from labwright.record.claims.caveats import Caveat, compare_anchors
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import GRADES_BEST_FIRST, Claim
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm, to_words
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
-from labwright.stages.paper.latex import format_row, mark_recorded, to_words
+from labwright.stages.paper.latex import format_row, mark_recorded
 from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."

@@ -11,6 +11,7 @@ from typing import Any
 from labwright.record.claims.caveats import compare_anchors
 from labwright.record.claims.estimates import Claim
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.tuning import Hyperparameter
 from labwright.record.tuning_parity import (
@@ -21,7 +22,7 @@ from labwright.record.tuning_parity import (
     find_disparities,
 )
 from labwright.record.tuning_results import MAX_EQUAL_RATIO, MIN_TRIALS_FOR_TREND
-from labwright.stages.paper.latex import mark_recorded, shorten, to_words
+from labwright.stages.paper.latex import mark_recorded, shorten
 
 SAMPLER_NOTES = {
     "random": "",

@@ -1,0 +1,47 @@
+"""The names of a plan's arms, levels, datasets, metrics and hypotheses that readers see."""
+
+from __future__ import annotations
+
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+
+
+def make_plan(title: str = "") -> DataPlan:
+    return DataPlan(
+        task="classify",
+        datasets=(DatasetUse(name="fashion_mnist", title=title and "Fashion-MNIST"),),
+        metrics=(MetricSpec(name="log_loss", higher_is_better=False, title=title),),
+        arms=(
+            Arm(name="no-erasing", role="baseline", title=title),
+            Arm(name="erase_all", role="method", title=title and "random erasing"),
+        ),
+        levels=(Level(name="s_95", title=title and "95 % agreement"),),
+        expected_seconds=1,
+    )
+
+
+def test_titles_come_before_names() -> None:
+    plan = make_plan("plain training")
+    assert plan.name_arm("no-erasing") == "plain training"
+    assert plan.name_condition("erase_all@s_95") == "random erasing at 95 % agreement"
+    assert plan.name_condition("erase_all-at-no-erasing") == "random erasing with the settings of plain training"
+    assert (plan.name_dataset("fashion_mnist"), plan.name_metric("log_loss")) == ("Fashion-MNIST", "plain training")
+
+
+def test_without_titles_names_become_words() -> None:
+    plan = make_plan()
+    assert plan.name_condition("no-erasing@s_95") == "no erasing at s 95"
+    assert plan.name_arm("erase_all-at-no-erasing") == "erase all with the settings of no erasing"
+    assert (plan.name_arm("an_ablation"), plan.name_level("x_1")) == ("an ablation", "x 1")
+    assert (plan.name_dataset("fashion_mnist"), plan.name_metric("log_loss")) == ("fashion mnist", "log loss")
+
+
+def test_a_hypothesis_without_a_title_is_named_by_its_id() -> None:
+    one = Hypothesis(
+        id="erasing-helps",
+        statement="Erasing helps.",
+        effects=(Effect(estimand="b - a", smallest=0.03),),
+        reason="noise",
+    )
+    assert one.name == "erasing helps"
+    assert one.model_copy(update={"title": "Erasing recovers accuracy"}).name == "Erasing recovers accuracy"
