@@ -280,8 +280,9 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
     """Check that the paper is identical to the one generated from the record, and that everything in it is bound."""
     assert state.started is not None
     settings = override_settings(state.started.settings, state.overrides)
-    material = PaperContext(state, folder, settings.paper, paper_notice(state), describe_isolation_for_readers(state))
     draft = select_best(state.drafts).draft
+    isolation = describe_isolation_for_readers(state)
+    material = PaperContext(state, folder, settings.paper, paper_notice(state), isolation, draft.estimates)
     report.counts["bound values"] += len(collect_used_keys(draft.texts))
     report.counts["citations"] += len(collect_used_keys(draft.texts, CITE_COMMANDS))
     report.counts["figures"] += len(collect_used_keys(draft.texts, frozenset({"paperfigure"})))

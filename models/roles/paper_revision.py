@@ -9,6 +9,7 @@ from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.paper_writing import (
     ClaimLine,
     DecidedHypothesis,
+    EstimateLine,
     ExploratoryComparison,
     Reference,
     WriteInputs,
@@ -49,6 +50,7 @@ class ReflectInputs(FrozenModel):
     inputs: WriteInputs
     results: tuple[ClaimLine, ...] = Field(default=(), description="results of the record that the draft may need")
     comparisons: tuple[ExploratoryComparison, ...] = Field(default=(), description="likewise")
+    estimates: tuple[EstimateLine, ...] = Field(default=(), description="likewise")
     draft: PaperDraft
     pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
@@ -114,7 +116,7 @@ class ScopeInputs(StudyInputs):
     """For role `scope`, which quotes passages that claim more than the verdicts."""
 
     decided: tuple[DecidedHypothesis, ...] = ()
-    comparisons: tuple[str, ...] = Field(default=(), description="clauses of exploratory verdicts in these texts")
+    comparisons: tuple[str, ...] = Field(default=(), description="exploratory estimates in these texts")
     texts: tuple[PrintedText, ...]
 
 

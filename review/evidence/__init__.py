@@ -1,4 +1,4 @@
-"""Check that every number and comparison in a paper is bound to the record.
+"""Check that every number in a paper is bound to the record.
 
 `check_draft` checks the LaTeX by a writer, `check_pdf` the text of the compiled paper. docs/evidence.md lists the
 guarantees and limits.
@@ -7,9 +7,9 @@ guarantees and limits.
 from __future__ import annotations
 
 from labwright.review.evidence.bold_check import find_printed_claims
-from labwright.review.evidence.comparison_check import find_sentence_spans, find_unbound_comparisons
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_pdf
+from labwright.review.evidence.sentence_spans import find_sentence_spans
 from labwright.review.evidence.source_check import check_draft, collect_used_keys
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
@@ -23,6 +23,5 @@ __all__ = [
     "collect_used_keys",
     "find_printed_claims",
     "find_sentence_spans",
-    "find_unbound_comparisons",
     "scan",
 ]

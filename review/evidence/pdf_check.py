@@ -98,7 +98,7 @@ async def _compile_check_copy(folder: Path, document: str, timeout: float) -> st
 def find_tex_error(output: str) -> str:
     """Return the first error that TeX printed, on one line."""
     for macro, why in (
-        ("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict uses a key that is not in the record"),
+        ("KeyIsNotInResultsTex", "a \\result or \\setup uses a key that is not in the record"),
         ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that does not exist"),
     ):
         if f"\\{macro}" in output:

@@ -1,6 +1,6 @@
 """Check the source of a draft: every number, figure and citation must be bound to evidence.
 
-Limits: whether a sentence matches its value is not checked, except for comparisons of arms (`comparison_check`).
+Limits: whether a sentence agrees with the values that it prints is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from labwright.record.result_macros import ClaimKey, ResultMacroUse
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.evidence import latex_allowlist, number_words, numbers
 from labwright.review.evidence.bold_check import check_bold
-from labwright.review.evidence.comparison_check import find_unbound_comparisons
 from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
 from labwright.review.evidence.violations import Evidence, Kind, Violation
 
@@ -87,8 +86,6 @@ def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
             rf"{found.words!r} is a number in words: print it with " r"\result{key} or \setup{key}, or remove it",
         )
     yield from check_bold(piece.scanned.source, evidence, piece.where)
-    for one in find_unbound_comparisons(piece.scanned, evidence):
-        yield piece.make_violation("claim", one.start, one.why)
 
 
 def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_words.NumberWords]:
@@ -110,7 +107,6 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
     keys: dict[str, tuple[frozenset[str], Kind]] = {
         "result": (frozenset(evidence.results), "key"),
         "setup": (frozenset(evidence.setups), "key"),
-        "verdict": (frozenset(evidence.verdicts), "key"),
         "paperfigure": (evidence.figures, "figure"),
         "papertable": (evidence.tables, "table"),
         "ref": (frozenset(labels), "reference"),

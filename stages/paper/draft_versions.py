@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.schema.paper import PaperDraft
@@ -19,12 +20,13 @@ def build_paper_context(context: RunContext, decision_id: int | None = None) -> 
     use.
     """
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
-    return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state))
+    requests = state.drafts[-1].draft.estimates if state.drafts else ()
+    return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state), requests)
 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
     """Assess a version of the text, built in its own folder. The result is not yet recorded."""
-    material = build_paper_context(context)
+    material = replace(build_paper_context(context), requests=draft.estimates)
     found = await assess_draft(context, material, draft, f"round{number}")
     limit, inputs = material.template.page_limit, build_write_inputs(material)
     return DraftAssessed(

@@ -3,9 +3,8 @@
 One role quotes statements that claim more than the verdicts; quotes that are not in the text are dropped. The reflector
 receives its findings like violations. A second role reads the text alone and states the outcome of each hypothesis.
 Disagreements with the record go to the reflector as complaints, and those that remain go to the disclosure; a model's
-reading never blocks a release. At release the program removes the remaining overclaiming sentences, and comparisons
-that no verdict supports (`review.evidence.comparison_check`). A title is never changed; if it overclaims, the paper
-stays a DRAFT.
+reading never blocks a release. At release the program removes the remaining overclaiming sentences. A title is never
+changed; if it overclaims, the paper stays a DRAFT.
 
 Limits: a model may miss an overclaim.
 """
@@ -22,7 +21,7 @@ from labwright.record.events.paper_events import DraftAssessed, ScopeChecked
 from labwright.record.result_macros import find_macro_uses, strip_form
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, PaperReading, ScopeFinding, Section
-from labwright.review.evidence import Evidence, Violation, find_sentence_spans, find_unbound_comparisons, scan
+from labwright.review.evidence import Evidence, Violation, find_sentence_spans, scan
 from labwright.stages.cost_table import format_overclaim_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figure_review import expand_macros
@@ -63,7 +62,7 @@ async def _find_overclaims(
     client: ModelClient, material: PaperContext, number: int, every: Mapping[str, str], texts: Mapping[str, str]
 ) -> ScopeChecked:
     inputs = build_write_inputs(material)
-    used = {strip_form(use.key) for text in every.values() for use in find_macro_uses(text) if use.macro == "verdict"}
+    used = {strip_form(use.key) for text in every.values() for use in find_macro_uses(text)}
     answer = await client.ask_or_none(
         SCOPE,
         ScopeInputs(
@@ -71,7 +70,7 @@ async def _find_overclaims(
             data_plan=inputs.data_plan,
             facts=inputs.facts,
             decided=inputs.decided,
-            comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used),
+            comparisons=tuple(one.text for one in inputs.comparisons if one.key in used),
             texts=_to_printed_texts(texts),
         ),
         instead="the draft is not checked for overclaims",
@@ -176,8 +175,7 @@ def remove_overclaims(
 
 def _remove_sentences(text: str, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, list[str]]:
     scanned = scan(text)
-    spans = {(one.start, one.end) for one in find_unbound_comparisons(scanned, evidence)}
-    spans |= {
+    spans = {
         span
         for span in find_sentence_spans(scanned)
         for one in findings
