@@ -15,7 +15,7 @@ from labwright.record.claims.differences import ClaimDifference, compute_differe
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import compute_requested_estimates
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.sentences import list_outcome_words
 from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
@@ -77,8 +77,7 @@ class NumberTracer:
             what = f"effect of a hypothesis, {', '.join(list_outcome_words(one))}"
             effects = {f"{one.key}/{number}": TracedEffect(what, part) for number, part in enumerate(one.parts, 1)}
             self._add_effects(effects, format_decisions([one], plan))
-        requests = state.drafts[-1].draft.estimates if state.drafts else ()
-        for one in compute_requested_estimates(state, requests)[0]:
+        for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
         self._sources = PaperSources(folder, self._printed)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)

@@ -45,6 +45,11 @@ class RequestedEstimate(NamedTuple):
         return format_estimate(self.key, self.found, SIGNIFICANCE_LEVEL, self.plan)
 
 
+def list_requests(state: RunState) -> tuple[EstimateRequest, ...]:
+    """Return the requests of the paper's current draft."""
+    return state.drafts[-1].draft.estimates if state.drafts else ()
+
+
 def compute_requested_estimates(
     state: RunState, requests: Sequence[EstimateRequest]
 ) -> tuple[tuple[RequestedEstimate, ...], tuple[str, ...]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.schema.paper import PaperDraft
 from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
@@ -20,8 +21,8 @@ def build_paper_context(context: RunContext, decision_id: int | None = None) -> 
     use.
     """
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
-    requests = state.drafts[-1].draft.estimates if state.drafts else ()
-    return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state), requests)
+    isolation, requests = context.isolation(state), list_requests(state)
+    return PaperContext(state, context.folder, context.paper, context.notice, isolation, requests)
 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:

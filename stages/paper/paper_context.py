@@ -330,6 +330,7 @@ def build_paper_parts(
             isolation=material.isolation,
             figures=in_appendix,
             used=used,
+            estimates=material.estimates,
             checklist=material.settings.checklist,
         ),
         supplement=render_supplement(
