@@ -24,8 +24,6 @@ from labwright.record.schema.paper import EstimateRequest
 
 MAX_ESTIMATES = 8
 """Maximum number of estimates that an outline may ask for."""
-_NO_MARGIN = 1e-12
-"""The smallest effect of an estimate that has none, so that it never counts as equivalent to zero."""
 
 
 class RequestedEstimate(NamedTuple):
@@ -80,11 +78,16 @@ def _to_hypothesis(one: EstimateRequest) -> Hypothesis:
     return Hypothesis(
         id=one.name,
         statement=one.purpose or one.name,
-        effects=(Effect(estimand=one.estimand, metric=one.metric, smallest=_NO_MARGIN),),
+        effects=(_to_effect(one),),
         reason="exploratory",
         unit="seeds",
         confirmatory=False,
     )
+
+
+def _to_effect(one: EstimateRequest) -> Effect:
+    """Return the effect of a request; an estimate has no margin, so its direction and verdict mean nothing."""
+    return Effect(estimand=one.estimand or "?", metric=one.metric, smallest=1.0, claim="positive")
 
 
 def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -> str:
@@ -96,7 +99,7 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
     if number > MAX_ESTIMATES:
         return f"an outline may ask for {MAX_ESTIMATES} estimates: keep the most useful ones"
     try:
-        effect = Effect(estimand=one.estimand or "?", metric=one.metric, smallest=_NO_MARGIN)
+        effect = _to_effect(one)
         metric, expression = find_effect_metric(effect, plan), parse_estimand(effect.estimand)
         if not list_cells_read(effect.estimand, plan, metric):
             return "it reads no cell"

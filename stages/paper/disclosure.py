@@ -85,7 +85,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "locks": [one for _, one in state.locks],
                 "decided": decide_hypotheses(state),
                 "estimates": [
-                    {"request": one.request, "found": one.found}
+                    {"request": one.request} | one.found.model_dump(include={"mean", "low", "high", "seeds", "values"})
                     for one in compute_requested_estimates(state, list_requests(state))[0]
                 ],
                 "counts": _count_records(state),

@@ -54,6 +54,7 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     assert found[0].found.mean == pytest.approx(noisy - clean)
     printed = [one.printed for one in found]
     assert printed[0]["estimate/cost-of-noise.n"].tex == "5"
+    assert printed[0]["estimate/cost-of-noise.mean"].tex == f"{noisy - clean:.3f}"
     assert printed[0]["estimate/cost-of-noise.confidence"].tex == "95"
     assert not any("points" in key or "percent" in key for key in printed[0]), "a log loss is no share"
     assert {"estimate/share-kept.percent", "estimate/share-kept.percent_ci"} <= printed[1].keys()
