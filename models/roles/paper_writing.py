@@ -11,7 +11,6 @@ from labwright.models.roles.role import Role
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDirection, HypothesisVerdict
-from labwright.record.schema.nodes import StageSummary
 from labwright.record.schema.paper import EstimateRequest, Section
 
 
@@ -120,7 +119,6 @@ class RequiredStatement(FrozenModel):
 class WriteInputs(StudyInputs):
     """The record as input to a paper: shared by the roles `outline`, `write` and `reflect`."""
 
-    summaries: tuple[StageSummary, ...]
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
     setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
     decided: tuple[DecidedHypothesis, ...] = Field(default=(), description="every hypothesis of the plan")

@@ -264,7 +264,6 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         data_plan=build_effective_plan(state),
         facts=state.datasets,
         results=_build_claim_lines(material),
-        summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
         setups=tuple(
             ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
         ),

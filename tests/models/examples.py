@@ -366,7 +366,6 @@ WRITE = WriteInputs(
     idea=IDEA,
     data_plan=PLAN,
     facts=FACTS,
-    summaries=(SUMMARY,),
     results=(
         ClaimLine(
             key="test/digits/accuracy/plain@n50.pm", printed="0.800 ± 0.025", meaning="accuracy on digits, plain"

@@ -121,7 +121,6 @@ def make_write_inputs(is_better: IsBetter, ablations: tuple[str, ...] = (), **ch
         idea=IDEA,
         data_plan=PLAN,
         facts=make_facts(),
-        summaries=(),
         comparisons=comparisons,
         page_limit=4,
         results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),
