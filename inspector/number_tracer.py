@@ -7,15 +7,17 @@ found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from labwright.inspector.paper_text import PaperSources
-from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, TraceCandidate
+from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, TraceCandidate, TracedEffect
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
+from labwright.record.claims.sentences import list_outcome_words
+from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import compute_reference_claims
 from labwright.record.result_macros import strip_form, to_plain_text
@@ -32,6 +34,11 @@ FORM_NAMES = {
     "pm": "mean and standard deviation",
     "ci_examples": "interval over test examples",
     "p": "p of the paired t test",
+    "confidence": "confidence of the interval, per cent",
+    "percent": "mean in per cent",
+    "percent_ci": "interval in per cent",
+    "points": "difference in percentage points",
+    "points_ci": "interval in percentage points",
 }
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 
@@ -56,28 +63,34 @@ class NumberTracer:
         self._known = {
             one.key: one for one in (*found, *compute_differences(state, found), *compute_reference_claims(state))
         }
+        plan = state.data_plan
         self._texts = [
-            (claim, {key: to_plain_text(text) for key, text in format_claims([claim]).items()})
+            (claim, {key: to_plain_text(text) for key, text in format_claims([claim], plan).items()})
             for claim in self._known.values()
         ]
         """Claim, and the printed text of each of its keys."""
         self._setups = {key: to_plain_text(value) for key, value in format_setups(state).items()}
-        self._decisions = {one.key: one for one in decide_hypotheses(state)}
-        paired = [one for one in self._known.values() if isinstance(one, ClaimDifference)]
-        self._clauses = {
-            key: to_plain_text(text)
-            for key, text in format_verdict_clauses(state, [*self._decisions.values()], paired).items()
-        }
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
-        self._printed |= self._clauses
+        self._effects: dict[str, TracedEffect] = {}
+        """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
+        for one in decide_hypotheses(state):
+            what = f"effect of a hypothesis, {', '.join(list_outcome_words(one))}"
+            effects = {f"{one.key}/{number}": TracedEffect(what, part) for number, part in enumerate(one.parts, 1)}
+            self._add_effects(effects, format_decisions([one], plan))
+        for one in compute_requested_estimates(state, list_requests(state))[0]:
+            self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
         self._sources = PaperSources(folder, self._printed)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
+
+    def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:
+        self._effects |= {key: effects[strip_form(key)] for key in values}
+        self._printed |= {key: to_plain_text(value) for key, value in values.items()}
 
     def trace_number(self, number: str) -> NumberTrace:
         """Return all possible origins of a number (from `parse_number`)."""
         found = [
             *self._find_claims(number),
-            *self._find_verdicts(number),
+            *(self._trace_effect(key) for key in self._effects if _is_in_text(number, self._printed[key])),
             *self._find_settings(number),
             *self._find_values(number),
         ]
@@ -95,12 +108,17 @@ class NumberTracer:
         return NumberTrace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
 
     def trace_key(self, key: str) -> NumberTrace | None:
-        """Trace the value bound to a key; None if the record has no such key."""
-        text = self._printed.get(key)
-        if text is None:
+        """Trace the value bound to a key; None if the record has no such key.
+
+        A key with which an older paper printed a comparison in words stands for its first estimate.
+        """
+        base = strip_form(key)
+        known = (one for one in (key, f"{base}/1.mean", f"{base}.mean") if one in self._printed)
+        if (found_key := next(known, None)) is None:
             return None
-        if key in self._clauses:
-            return NumberTrace(number=text, candidates=(self._trace_verdict(key),))
+        key, text = found_key, self._printed[found_key]
+        if key in self._effects:
+            return NumberTrace(number=text, candidates=(self._trace_effect(key),))
         name, _, form = key.rpartition(".")
         claim, places = self._known.get(name), self._sources.uses.get(key, ())
         found = (
@@ -122,18 +140,10 @@ class NumberTracer:
                 form = chosen.rpartition(".")[2]
                 yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
 
-    def _find_verdicts(self, number: str) -> Iterator[TraceCandidate]:
-        """Yield matching verdicts on hypotheses; numbers in other verdict sentences are forms of a difference."""
-        for key in self._decisions:
-            if _is_in_text(number, self._clauses[key]):
-                yield self._trace_verdict(key)
-
-    def _trace_verdict(self, key: str) -> TraceCandidate:
-        text, base, uses = self._clauses[key], strip_form(key), self._sources.uses
-        places = (*uses.get(base, ()), *uses.get(f"{base}.short", ()))
-        if base in self._decisions:
-            return self._provenance.trace_decision(self._decisions[base], text, places)
-        return self._provenance.trace_claim(self._known[base], "verdict", text, places)
+    def _trace_effect(self, key: str) -> TraceCandidate:
+        return self._provenance.trace_effect(
+            self._effects[key], strip_form(key), self._printed[key], self._sources.uses.get(key, ())
+        )
 
     def _find_settings(self, number: str) -> Iterator[TraceCandidate]:
         for key, text in self._setups.items():

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, list_files, open_within, read_bytes
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import find_deciding_nodes
-from labwright.record.claims.sentences import list_effect_datasets, list_outcome_words
+from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
@@ -28,7 +28,7 @@ from labwright.record.result_macros import format_key
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.cell import format_place_name
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.nodes import Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
@@ -89,6 +89,13 @@ class NumberTrace(FrozenModel):
     nearest: tuple[str, ...] = ()
 
 
+class TracedEffect(NamedTuple):
+    """An effect of a hypothesis, or an exploratory estimate."""
+
+    what: str
+    found: EffectDecision
+
+
 _SETTING_KINDS = {
     "code": "constant of the winner's code",
     "data": "size of the data",
@@ -96,6 +103,10 @@ _SETTING_KINDS = {
     "run": "count from the record",
     "tuned": "chosen by tuning",
     "anchor": "published value from the data plan",
+    "arm": "name from the data plan",
+    "hypothesis": "name from the data plan",
+    "margin": "smallest effect of interest from the data plan",
+    "bound": "bound of a claim from the data plan",
 }
 
 
@@ -144,25 +155,24 @@ class ProvenanceLookup:
             reproduce_command=self.format_reproduce_command([one.node for one in origins]),
         )
 
-    def trace_decision(self, one: HypothesisDecision, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
-        """Trace the verdict on a hypothesis, printed as `text`: its effects per unit, then the values on which
-        these are based.
-        """
+    def trace_effect(
+        self, one: TracedEffect, key: str, text: str, places: tuple[SourceLocation, ...]
+    ) -> TraceCandidate:
+        """Trace an effect, printed as `text`: its value for each unit, then the values on which these are based."""
         behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
         plan = self._state.data_plan
         return TraceCandidate(
             kind="claim",
-            key=one.key,
-            what=f"verdict on a hypothesis, {', '.join(list_outcome_words(one))}",
+            key=key,
+            what=one.what,
             printed=text,
             places=places,
             origins=(
                 *(
-                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
-                    for part in one.parts
-                    for seed, value in zip(part.seeds, part.values, strict=False)
+                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
+                    for seed, value in zip(one.found.seeds, one.found.values, strict=False)
                     if seed in by_seed
                 ),
                 *(origin for each in behind for origin in each.origins),
@@ -170,25 +180,21 @@ class ProvenanceLookup:
             code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
             data=tuple(
                 line
-                for name in dict.fromkeys(
-                    name for part in one.parts for name in (list_effect_datasets(plan, part.effect) if plan else ())
-                )
+                for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
                 for line in self._describe_data(name)
             ),
             reproduce_command=self.format_reproduce_command(nodes),
         )
 
-    def _find_read_claims(self, one: HypothesisDecision) -> list[Claim]:
-        """Return the claims with the means that the effects of a hypothesis read, on the deciding split."""
+    def _find_read_claims(self, one: TracedEffect) -> list[Claim]:
+        """Return the claims with the means that an effect reads, on the deciding split."""
         plan = self._state.data_plan
         split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
-        read = [
-            (place, find_effect_metric(part.effect, plan))
-            for part in one.parts
-            if plan is not None
-            for place in list_cells_read(part.effect.estimand, plan, find_effect_metric(part.effect, plan))
-        ]
-        keys = dict.fromkeys(format_key(split, place.dataset, metric.name, place.condition) for place, metric in read)
+        if plan is None:
+            return []
+        metric = find_effect_metric(one.found.effect, plan)
+        read = list_cells_read(one.found.effect.estimand, plan, metric)
+        keys = dict.fromkeys(format_key(split, place.dataset, metric.name, place.condition) for place in read)
         return [self._known[key] for key in keys if key in self._known]
 
     def trace_setting(self, key: str, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from labwright.models.roles.figures import ArrayBrief, Range
-from labwright.models.roles.paper_writing import ClaimLine
+from labwright.models.roles.paper_writing import ClaimLine, EstimateLine
 from labwright.record.claims.hypothesis_tests import ReplicateValues, compute_effect_value
 from labwright.record.claims.sentences import describe_outcome
 from labwright.record.estimands import EstimandError, MissingCell, describe_estimand, list_main_arms
@@ -245,38 +245,65 @@ def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measur
 
 
 def format_claims(lines: Sequence[ClaimLine]) -> str:
-    """Format one line per claim: its key without ending, its subject, and the text printed by each ending. `.mean` is
+    """List means, one line per arm: its key, its subject, and the text printed by each form at each level. `.mean` is
     left out if `.pm` is present, since `.pm` begins with the mean.
     """
-    forms: dict[str, list[ClaimLine]] = {}
+    arms: dict[tuple[str, ...], list[tuple[ClaimKey, ClaimLine]]] = {}
     for line in lines:
-        forms.setdefault(line.key.rpartition(".")[0], []).append(line)
-    shown: list[str] = []
-    for stem, of in forms.items():
-        who, _, what = of[0].meaning.partition(": ")
-        forms_of = {one.key.rpartition(".")[2]: to_plain_text(one.printed) for one in of}
-        endings = ", ".join(
-            f"`.{form}` {text}" for form, text in forms_of.items() if form != "mean" or "pm" not in forms_of
-        )
-        shown.append(f"- `{stem}`: {cut_line(what or who, 140)}; {endings}")
-    return "\n".join(shown)
+        if (key := ClaimKey.parse_key(line.key)) is not None:
+            arms.setdefault((*key[:3], parse_arm(key.condition)), []).append((key, line))
+    return "\n".join(_format_arm_claims("/".join(stem), found) for stem, found in arms.items())
 
 
-def format_other_claims(lines: Sequence[ClaimLine]) -> str:
-    """List further claims, one line per split, metric and arm (or pair): datasets as D, levels as L."""
-    found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+def _format_arm_claims(stem: str, found: Sequence[tuple[ClaimKey, ClaimLine]]) -> str:
+    by_form: dict[str, list[str]] = {}
+    for key, line in found:
+        level = parse_level(key.condition)
+        by_form.setdefault(key.form, []).append(f"{level} {to_plain_text(line.printed)}".strip())
+    if "pm" in by_form:
+        by_form.pop("mean", None)
+    leveled = any(parse_level(key.condition) for key, _ in found)
+    forms = "; ".join(f"`.{form}` {', '.join(texts)}" for form, texts in by_form.items())
+    return f"- `{stem}{'@LEVEL' * leveled}`: {cut_line(found[0][1].meaning, 140)}; {forms}"
+
+
+def format_estimate(line: EstimateLine) -> str:
+    """Format an estimate: its key, what is estimated, what its forms print, and what the record supports. Of a share,
+    only the forms in per cent or points are listed."""
+    shares = {form: text for form, text in line.forms.items() if form.startswith(("percent", "points"))}
+    shown = shares or {form: text for form, text in line.forms.items() if form in ("mean", "ci")}
+    if line.forms.get("confidence", "95") != "95":
+        shown["confidence"] = line.forms["confidence"]
+    forms = ", ".join(f"`.{form}` {text}" for form, text in shown.items())
+    return "; ".join(filter(None, (f"`{line.key}`: {flatten(line.subject)}", forms, flatten(line.note))))
+
+
+def format_setups(lines: Sequence[ClaimLine]) -> str:
+    """List settings, one line per group of keys. Names that a text may type, and counts of the search, are left out."""
+    groups: dict[str, list[str]] = {}
     for line in lines:
+        stem, _, name = line.key.rpartition(".")
+        typed = name == "title" and not stem.startswith("data.")
+        if line.key == "run.seeds" or not (typed or stem == "run"):
+            groups.setdefault(stem, []).append(f"`.{name}` {cut_line(line.printed, 100)}")
+    return "\n".join(f"- `{stem}`: {', '.join(found)}" for stem, found in groups.items())
+
+
+def format_other_claims(lines: Sequence[Sequence[ClaimLine | EstimateLine]]) -> str:
+    """List further claims, one line per split and arm (or pair): metrics as M, datasets as D, levels as L."""
+    found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
+    for line in (one for group in lines for one in group):
         key = ClaimKey.parse_key(line.key)
         if key is None or line.listed:
             continue
         level = parse_level(key.condition)
         sides = [f"{parse_arm(one)}@L" if level else one for one in (key.condition, key.other) if one]
-        datasets, levels = found.setdefault((key.split, key.metric, "~".join(sides)), ({}, {}))
-        datasets[key.dataset] = levels[level] = None
+        metrics, datasets, levels = found.setdefault((key.split, "~".join(sides)), ({}, {}, {}))
+        metrics[key.metric] = datasets[key.dataset] = levels[level] = None
     return "\n".join(
-        f"- `{'/D/'.join(name[:2])}/{name[2]}`: D of {', '.join(datasets)}"
+        f"- `{split}/D/M/{sides}`: D of {', '.join(datasets)}; M of {', '.join(metrics)}"
         + (f"; L of {', '.join(levels)}" if any(levels) else "")
-        for name, (datasets, levels) in found.items()
+        for (split, sides), (metrics, datasets, levels) in found.items()
     )
 
 

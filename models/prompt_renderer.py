@@ -41,6 +41,8 @@ PROMPT_FILTERS = (
     prompt_filters.format_measurements,
     prompt_filters.list_conditions,
     prompt_filters.format_claims,
+    prompt_filters.format_estimate,
+    prompt_filters.format_setups,
     prompt_filters.format_other_claims,
     prompt_filters.format_effect,
     prompt_filters.format_effects,

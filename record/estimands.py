@@ -312,6 +312,23 @@ def is_change(text: str) -> bool:
     return isinstance(whole, BinaryOperation) and whole.operator == "/" and _is_size(whole.right)
 
 
+EstimandScale = Literal["value", "difference", "ratio", "other"]
+"""Unit of an estimand: that of the metric, of a difference of it, none, or another, such as that of a slope."""
+
+
+def classify_scale(text: str) -> EstimandScale:
+    """Return the unit of an estimand."""
+    whole, parts = parse_estimand(text), [*_iterate_parts(parse_estimand(text))]
+    if split_quotient(text) is not None:
+        return "ratio"
+    if _has_number(whole) or any(isinstance(one, Aggregate) and one.function == "slope" for one in parts):
+        return "other"
+    operators = {one.operator for one in parts if isinstance(one, BinaryOperation)}
+    if operators & {"/", "|"} or (operators - {"-"} and not _is_contrast(whole)):
+        return "other"
+    return "difference" if _is_contrast(whole) else "value"
+
+
 def is_contrast(text: str) -> bool:
     """Return whether zero means "no effect", as in a difference, slope or change without numbers other than a sign."""
     whole = parse_estimand(text)

@@ -1,11 +1,10 @@
 r"""Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
 only from such values (`record.result_macros`).
 
-  print_value, print_signed, print_significant, print_spread, print_interval, print_count
+  print_value, print_signed, print_significant, print_spread, print_interval, print_range, print_count
                  a number in the record
   print_setting  a constant or setting of the code: a number, or a short text that makes no statement
   print_name     a name from the plan, the data or the user
-  print_clause   TeX composed by the program (`record.claims.sentences`) from names and numbers, with a few commands
 
 Limits: a number that code defines is not necessarily used by that code.
 """
@@ -31,9 +30,6 @@ _MAKER_TOKEN = object()
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
 _ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
-_FORMULA = re.compile(r"(?<!\\)\$((?:[^$\\]|\\.)*)\$")
-_COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
-_ALLOWED = frozenset(("ensuremath", "pm", "times", "textasciitilde", "textasciicircum", *"&%#_${},"))
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*", re.ASCII)
 
@@ -76,6 +72,11 @@ def print_interval(ends: tuple[float | None, float | None], digits: int) -> Prin
     if None in ends:
         return PrintedValue(NOT_MEASURED, _MAKER_TOKEN)
     return PrintedValue(f"[{', '.join(format_tex_number(end, digits) for end in ends)}]", _MAKER_TOKEN)
+
+
+def print_range(ends: tuple[float, float], digits: int) -> PrintedValue:
+    """Print an interval in words, for text: `2.0 to 3.5`."""
+    return PrintedValue(" to ".join(format_tex_number(end, digits) for end in ends), _MAKER_TOKEN)
 
 
 def print_count(value: int) -> PrintedValue:
@@ -131,20 +132,6 @@ def print_name(text: str) -> PrintedValue:
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     cut = plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH].rsplit(" ", 1)[0] + " ..."
     return PrintedValue(" ".join(escape_tex(cut).split()), _MAKER_TOKEN)
-
-
-def print_clause(tex: str) -> PrintedValue:
-    r"""Print TeX that the program composed of escaped names and printed numbers; formulas become `\\ensuremath`.
-
-    Raises `ValueError` if it contains any other command, or unbalanced braces.
-    """
-    if unknown := [command for command in _COMMAND.findall(tex) if command not in _ALLOWED]:
-        raise ValueError(f"\\{unknown[0]} is not allowed in a clause: {tex!r}")
-    plain = _COMMAND.sub("", tex)
-    depths = [plain[:at].count("{") - plain[:at].count("}") for at in range(len(plain) + 1)]
-    if min(depths) < 0 or depths[-1] or re.search(r"[%#&~^]", re.sub(r"\$[^$]*\$", "", plain)):
-        raise ValueError(f"invalid TeX in a clause: {tex!r}")
-    return PrintedValue(_FORMULA.sub(r"\\ensuremath{\1}", " ".join(tex.split())), _MAKER_TOKEN)
 
 
 def escape_tex(text: str) -> str:

@@ -1,12 +1,12 @@
 r"""The only module that reads and writes `results.tex` and the macros that print values from it.
 
   \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
-  \verdict{KEY}                                     prints a clause: a comparison with its verdict
-  \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: the text of a key; also \verdictvalue
+  \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: the text of a key
 
-The key of a claim is `split/dataset/metric/condition`, that of a paired difference
-`diff/dataset/metric/condition~other`; the printed form follows after a dot (`record.claims.formatting`). `\verdict`
-takes the key of a difference without a form, or `hypothesis/ID`; both also with `.short` (`record.claims.sentences`).
+The key of a mean is `split/dataset/metric/condition`, that of a paired difference
+`diff/dataset/metric/condition~other`, that of effect K (from 1) of a hypothesis `hypothesis/ID/K`, and that of an
+estimate that the outline asked for `estimate/NAME`. The printed form follows after a dot (`record.claims.formatting`).
+Papers of earlier versions also have `\verdict{KEY}`, a comparison printed in words; it is read and no longer written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
-_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|short)$")
+_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|confidence|percent|percent_ci|points|points_ci|short)$")
 _SYMBOLS = {"pm": "±", "times": "×"}
 
 
@@ -117,7 +117,7 @@ def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, unti
     None means that the record does not have the key: TeX stops there or, with `untied`, prints a placeholder. Keys with
     characters that are special in TeX get no line.
     """
-    lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
+    lines = ["% Written by the program from the record. \\result{key} and \\setup{key} print what stands here."]
     for use, value in sorted(values.items(), key=lambda item: item[0]):
         if (value is not None or untied) and _KEY_PATTERN.fullmatch(use.key):
             tex = r"\textbf{[untied]}" if value is None else value.tex

@@ -9,13 +9,10 @@ from __future__ import annotations
 from math import isfinite
 
 from labwright.record.control_files import describe_seen_results
-from labwright.record.events.search_events import PlanAmended
+from labwright.record.events.search_events import REDUCTION_AUTHOR, PlanAmended
 from labwright.record.run_folder import write_file
 from labwright.search.design_forecast import read_cell_times, reduce_design
 from labwright.stages.run_context import RunContext
-
-REDUCTION_AUTHOR = "the program, for lack of time"
-"""`PlanAmended.by` of a reduction."""
 
 
 def fit_design(context: RunContext) -> None:

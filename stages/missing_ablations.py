@@ -22,9 +22,9 @@ from labwright.models.roles.study_plan import MissingAblationsInputs
 from labwright.record.ablation import Ablation, MissingAblation
 from labwright.record.ablation_results import collect_ablation_results, find_item_nodes
 from labwright.record.claims.estimates import find_winner
-from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.search_events import MissingAblationsNamed, TaskDone
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
@@ -162,12 +162,12 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
 
 
 def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
-    """Return a draft with macros replaced by the values and verdicts that they print."""
-    claims = build_paper_claims(state)
-    values = format_claims(claims.all_claims) | format_verdict_clauses(
-        state, decide_hypotheses(state), claims.differences
-    )
-    setups = format_setups(state)
+    """Return a draft with macros replaced by the values that they print."""
+    claims, plan = build_paper_claims(state), state.data_plan
+    values, setups = format_claims(claims.all_claims, plan), format_setups(state)
+    values |= format_decisions(decide_hypotheses(state), plan)
+    for one in compute_requested_estimates(state, draft.estimates)[0]:
+        values |= one.printed
 
     def value(use: ResultMacroUse) -> str:
         found = (setups if use.macro == "setup" else values).get(use.key)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from labwright.models.client import ModelClient
 from labwright.models.roles.protocol import PROTOCOL_REVIEW, ProtocolReviewInputs
 from labwright.record.estimands import EstimandError, describe_estimand
-from labwright.record.events.search_events import PlanAmended, ProtocolReviewed
+from labwright.record.events.search_events import REVIEW_AUTHOR, PlanAmended, ProtocolReviewed
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, ReviewedFinding
 from labwright.stages.run_context import RunContext
@@ -88,7 +88,7 @@ async def _run_review(
     amendment = PlanAmended(
         number=1,
         data_plan=amended,
-        by="protocol review",
+        by=REVIEW_AUTHOR,
         seen="no result: before any code was written",
         why="; ".join(one.answer for one in findings if one.changed) or "findings of the protocol review",
     )

@@ -1,8 +1,8 @@
 """A paper as sections of paragraphs, read from text with one sentence per line; each sentence depends on the inputs.
 
-In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<v:KEY>` a verdict, `<fig:NAME>` and `<tab:NAME>`
-refer to a float, `<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those keys that
-exist. A sentence is left out if anything that it names is not in the inputs.
+In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<fig:NAME>` and `<tab:NAME>` refer to a float,
+`<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those keys that exist. A sentence is
+left out if anything that it names is not in the inputs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from labwright.models.roles.paper_writing import WriteInputs
+from labwright.models.roles.paper_writing import EstimateLine, WriteInputs
 
 _MACRO_BY_MARK = {
     "r": r"\result{%s}",
     "s": r"\setup{%s}",
-    "v": r"\verdict{%s}",
     "fig": r"Figure~\ref{fig:%s}",
     "tab": r"Table~\ref{tab:%s}",
     "figure": r"\paperfigure{%s}",
@@ -68,9 +67,8 @@ def _list_known_keys(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     """Return the names that each kind of mark may use."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
     return {
-        "r": frozenset(line.key for line in inputs.results),
+        "r": frozenset(inputs.result_keys),
         "s": frozenset(line.key for line in inputs.setups),
-        "v": frozenset(f"{one.key}{form}" for one in (*inputs.decided, *inputs.comparisons) for form in ("", ".short")),
         "fig": frozenset(one.name for one in inputs.figures),
         "tab": tables,
         "table": tables,
@@ -101,3 +99,9 @@ def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str
     if not all(kept.values()):
         return ""
     return _MARK.sub(lambda mark: _MACRO_BY_MARK[mark[1]] % kept[mark[0]], sentence)
+
+
+def write_estimate(line: EstimateLine) -> str:
+    """Return an estimate with its interval, in marks: `0.1 (95% interval [0.0, 0.2])`."""
+    confidence = f"<r:{line.key}.confidence>" if "confidence" in line.forms else "95"
+    return f"<r:{line.key}.mean>" + (f" ({confidence}\\% interval <r:{line.key}.ci>)" if "ci" in line.forms else "")

@@ -28,13 +28,16 @@ def answer_outline(inputs: OutlineInputs) -> PaperOutline:
     draft = write_draft(record)
     places = _assign_statements(record.statements, [section.title for section in draft.sections])
     sizes = [len(one.body) for one in draft.sections]
+    own = not repository_study.is_repository_study(record)
     return PaperOutline(
         title=draft.title,
+        estimates=label_noise.request_estimates(record) if own else (),
+        explanations=label_noise.explain_effects(record, draft.sections) if own else (),
         sections=tuple(
             PlannedSection(
                 title=one.title,
                 claim=_first_plain_sentence(one.body) or one.title,
-                keys=_find_used_keys(one.body, "result", "setup", "verdict"),
+                keys=_find_used_keys(one.body, "result", "setup"),
                 figures=_find_used_keys(one.body, "paperfigure"),
                 tables=_find_used_keys(one.body, "papertable"),
                 references=_find_used_keys(one.body, "citep", "citet"),
@@ -45,7 +48,7 @@ def answer_outline(inputs: OutlineInputs) -> PaperOutline:
         ),
         abstract=PlannedAbstract(
             claim=_first_plain_sentence(draft.abstract),
-            keys=_find_used_keys(draft.abstract, "result", "setup", "verdict"),
+            keys=_find_used_keys(draft.abstract, "result", "setup"),
             tells=tuple(one.id for one in record.statements if one.abstract),
         ),
     )

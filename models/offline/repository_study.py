@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labwright.models.offline.outline import Outline, read_outline
+from labwright.models.offline.outline import Outline, read_outline, write_estimate
 from labwright.models.offline.scripts import render_template
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs
@@ -67,8 +67,18 @@ def build_repository_outline(inputs: WriteInputs) -> Outline:
     """Build the paper for any outcome. A sentence whose results are missing is left out."""
     plan, told = inputs.data_plan, [*inputs.disclosures]
     title = plan.primary_metric.title or plan.primary_metric.name
-    verdicts = [f"We find that <v:{one.key}>." for one in inputs.decided] or [
-        f"We find that <v:{one.key}>." for one in inputs.comparisons if one.metric == plan.primary_metric.name
+    outcomes = [
+        f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis ``<s:hypothesis.{name}.title>'', "
+        f"the estimate is {write_estimate(line)}; the hypothesis is {one.verdict}."
+        for one in inputs.decided
+        for name in (one.key.partition("/")[2],)
+        for line in one.effects
+    ] or [
+        f"We observe that the {title} of {plan.name_condition(first)} minus that of {plan.name_condition(second)} is "
+        f"{write_estimate(one)}; this comparison is exploratory."
+        for one in inputs.comparisons
+        for first, second in (one.subtracted,)
+        if one.metric == plan.primary_metric.name
     ]
     split = "test" if any(line.key.startswith("test/") for line in inputs.results) else "validation"
     arms = [
@@ -103,7 +113,7 @@ def build_repository_outline(inputs: WriteInputs) -> Outline:
     text = "\n\n".join(
         (
             "# Abstract",
-            *([one.replace(">.", ".short>.") for one in verdicts[:2]] or [nothing]),
+            *(outcomes[:2] or [nothing]),
             inputs.idea.short_hypothesis or inputs.idea.abstract,
             "We run the command of an existing repository arm by arm, over seeds, and compare the number that "
             "it reports.",
@@ -138,7 +148,7 @@ def build_repository_outline(inputs: WriteInputs) -> Outline:
             "\n".join(shown),
             "\n\n".join(floats),
             "\n".join(means),
-            "\n".join(verdicts) or nothing,
+            "\n".join(outcomes) or nothing,
             "# Limitations",
             "What holds here holds for this repository, its data and these seeds.",
             "\n".join(told),

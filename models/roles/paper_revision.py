@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from labwright.models.roles.paper_writing import ClaimLine, ExploratoryComparison, Reference, WriteInputs
+from labwright.models.roles.paper_writing import ClaimLine, EstimateLine, ExploratoryComparison, Reference, WriteInputs
 from labwright.models.roles.role import Role
 from labwright.record.schema.figures import FigurePlacement, FigureReview, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
@@ -34,6 +34,7 @@ class ReflectInputs(FrozenModel):
     inputs: WriteInputs
     results: tuple[ClaimLine, ...] = Field(default=(), description="results of the record that the draft may need")
     comparisons: tuple[ExploratoryComparison, ...] = Field(default=(), description="likewise")
+    estimates: tuple[EstimateLine, ...] = Field(default=(), description="likewise")
     draft: PaperDraft
     pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")

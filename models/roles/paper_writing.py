@@ -10,9 +10,8 @@ from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import HypothesisVerdict
-from labwright.record.schema.nodes import StageSummary
-from labwright.record.schema.paper import Section
+from labwright.record.schema.hypotheses import EffectDirection, HypothesisVerdict
+from labwright.record.schema.paper import EstimateRequest, Section
 
 
 class ClaimLine(FrozenModel):
@@ -37,81 +36,94 @@ class Reference(FrozenModel):
     abstract: str = Field(default="", description="empty if no catalogue has an abstract")
 
 
-class DecidedHypothesis(FrozenModel):
-    """A hypothesis of the plan, and its outcome."""
+class EstimateLine(FrozenModel):
+    """An estimate that the paper may print with `\\result{key.form}`."""
 
-    key: str = Field(description="use as \\verdict{key}")
-    statement: str
-    verdict: HypothesisVerdict
-    outcome: str = Field(default="", description="direction and claim of each effect")
-    clause: str = Field(description="what its macro prints")
-    reason: str = Field(default="", description="why smaller effects would not matter")
-    confirmatory: bool = True
-    confirmed: bool = Field(default=True, description="decided on test data and fresh seeds; otherwise a preview")
-
-
-class ExploratoryComparison(FrozenModel):
-    """An unregistered, hence exploratory, paired difference."""
-
-    key: str = Field(description="use as \\verdict{key}")
-    dataset: str
-    metric: str
-    better: str = Field(description="condition with the better mean")
-    worse: str
-    equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
-    n: int
-    condition: str = Field(
-        default="", description="the condition from which the other is subtracted; empty: the better one"
-    )
-    caveats: tuple[str, ...] = Field(default=(), description="printed with the estimate wherever it appears")
-    clause: str = Field(default="", description="what its macro prints")
+    key: str
+    subject: str = Field(default="", description="what is estimated, in words")
+    forms: dict[str, str] = Field(default={}, description="form -> what it prints")
+    note: str = Field(default="", description="what the record supports, or what the estimate is for")
+    direction: EffectDirection | None = Field(default=None, description="for an effect of a hypothesis")
     listed: bool = Field(
         default=True, description="whether every writer sees it; otherwise only writers whose outline chose it see it"
     )
 
     @property
-    def basis_text(self) -> str:
-        """Return the term that may be used for it, with its caveats: `exploratory, stale tuning`."""
-        return ", ".join(("exploratory", *self.caveats))
+    def keys(self) -> tuple[str, ...]:
+        """The keys that a paper may use."""
+        return tuple(f"{self.key}.{form}" for form in self.forms)
 
     @property
-    def subject(self) -> str:
-        return self.condition or self.better
+    def text(self) -> str:
+        """The estimate with its interval, in words: `accuracy of A minus B: 0.027 [0.020, 0.035]`."""
+        return f"{self.subject}: {' '.join(self.forms[form] for form in ('mean', 'ci') if form in self.forms)}"
+
+
+class DecidedHypothesis(FrozenModel):
+    """A hypothesis of the plan, and its outcome."""
+
+    key: str = Field(description="hypothesis/ID")
+    title: str = ""
+    statement: str
+    verdict: HypothesisVerdict
+    effects: tuple[EstimateLine, ...] = ()
+    reason: str = Field(default="", description="why smaller effects would not matter")
+    confirmatory: bool = True
+    confirmed: bool = Field(default=True, description="decided on test data and fresh seeds; otherwise a preview")
 
     @property
-    def partner(self) -> str:
-        """Return the condition that the subject is compared with."""
-        return self.worse if self.subject == self.better else self.better
+    def outcome(self) -> str:
+        """What the record supports for each effect."""
+        return "; ".join(one.note for one in self.effects)
+
+
+class ExploratoryComparison(EstimateLine):
+    """An unregistered, hence exploratory, paired difference."""
+
+    dataset: str
+    metric: str
+    better: str = Field(description="condition with the better mean")
+    worse: str
+    n: int
+    condition: str = Field(
+        default="", description="the condition from which the other is subtracted; empty: the better one"
+    )
+    caveats: tuple[str, ...] = Field(default=(), description="qualifications that the text must state")
+
+    @property
+    def subtracted(self) -> tuple[str, str]:
+        """The two conditions of the difference: the first minus the second."""
+        first = self.condition or self.better
+        return first, self.worse if first == self.better else self.better
 
 
 class RequiredStatement(FrozenModel):
     """A statement that the paper must report: an outcome in the record, or a disclosure."""
 
     id: str
-    text: str = Field(description="the text, with the macros that print its numbers")
-    keys: tuple[str, ...] = Field(default=(), description="keys of the hypothesis or the comparisons that it reports")
+    text: str = Field(description="the statement, with the macros that print its numbers")
+    keys: tuple[str, ...] = Field(default=(), description="keys of the estimates that it reports, without forms")
     abstract: bool = Field(default=False, description="whether the abstract must report it too")
-    required_form: Literal["", "verdict", "shown", "sentence"] = Field(
+    required_form: Literal["", "printed", "shown", "sentence"] = Field(
         default="",
         description=(
-            "how a paper must report it to be released. verdict: by one of its keys in a section (and the "
-            "abstract); "
-            "shown: each key by a verdict in a section or in a placed table; sentence: the abstract has the "
-            "text unchanged"
+            "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
+            "likewise, or a placed table does; sentence: the abstract has the text unchanged"
         ),
+    )
+    sentences: tuple[str, ...] = Field(
+        default=(), description="for each key the sentence that the program adds if the paper does not report it"
     )
 
 
 class WriteInputs(StudyInputs):
     """The record as input to a paper: shared by the roles `outline`, `write` and `reflect`."""
 
-    summaries: tuple[StageSummary, ...]
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
     setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
-    decided: tuple[DecidedHypothesis, ...] = Field(
-        default=(), description="every hypothesis of the plan, use as \\verdict{key}"
-    )
-    comparisons: tuple[ExploratoryComparison, ...] = Field(description="use as \\verdict{key}")
+    decided: tuple[DecidedHypothesis, ...] = Field(default=(), description="every hypothesis of the plan")
+    comparisons: tuple[ExploratoryComparison, ...] = Field(description="use as \\result{key.form}")
+    estimates: tuple[EstimateLine, ...] = Field(default=(), description="those that the outline asked for")
     figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
@@ -129,6 +141,13 @@ class WriteInputs(StudyInputs):
     disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
     statements: tuple[RequiredStatement, ...] = Field(default=(), description="statements that the paper must contain")
 
+    @property
+    def result_keys(self) -> tuple[str, ...]:
+        """Every key of `\\result` that the paper may use."""
+        effects = (line for one in self.decided for line in one.effects)
+        lines = (*effects, *self.comparisons, *self.estimates)
+        return (*(line.key for line in self.results), *(key for line in lines for key in line.keys))
+
 
 MAX_SECTIONS = 12
 
@@ -138,9 +157,7 @@ class PlannedSection(FrozenModel):
 
     title: str
     claim: str = Field(description="one sentence: what a reader learns from the section")
-    keys: tuple[str, ...] = Field(
-        default=(), description=("keys that it prints: results with their suffix, settings, and verdicts")
-    )
+    keys: tuple[str, ...] = Field(default=(), description="keys that it prints: results with their form, and settings")
     figures: tuple[str, ...] = Field(default=(), description="figures that it places")
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
     references: tuple[str, ...] = Field(default=(), description="works that it cites")
@@ -151,15 +168,31 @@ class PlannedSection(FrozenModel):
 class PlannedAbstract(FrozenModel):
     """The plan of the abstract."""
 
-    claim: str = Field(description="one sentence: the main finding, in the words of its verdict")
+    claim: str = Field(description="one sentence: the main finding, as a colleague could repeat it")
     keys: tuple[str, ...] = ()
     tells: tuple[str, ...] = ()
+
+
+class PlannedExplanation(FrozenModel):
+    """The plan of a paragraph on why a main effect occurs."""
+
+    effect: str = Field(description="the effect, by the key of its estimate without form")
+    first: str = Field(description="the likeliest explanation, in one sentence")
+    second: str = Field(description="another explanation, in one sentence")
+    separated_by: str = Field(
+        default="", description="key, without form, of the estimate on which the two disagree; empty: none was measured"
+    )
+    section: str = Field(description="title of the section with the paragraph")
 
 
 class PaperOutline(FrozenModel):
     """The plan of a paper."""
 
     title: str
+    estimates: tuple[EstimateRequest, ...] = Field(
+        default=(), description="exploratory estimates that the argument needs and the record does not list"
+    )
+    explanations: tuple[PlannedExplanation, ...] = Field(default=(), description="one for each main effect")
     abstract: PlannedAbstract
     sections: tuple[PlannedSection, ...] = Field(min_length=1, max_length=MAX_SECTIONS)
 
@@ -191,6 +224,7 @@ class SectionInputs(FrozenModel):
     setups: tuple[ClaimLine, ...] = ()
     decided: tuple[DecidedHypothesis, ...] = ()
     comparisons: tuple[ExploratoryComparison, ...] = ()
+    estimates: tuple[EstimateLine, ...] = ()
     figures: tuple[FinalFigure, ...] = ()
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()

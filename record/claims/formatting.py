@@ -1,37 +1,53 @@
-"""Printed forms of claims, differences and settings: key with form suffix -> TeX text."""
+"""Printed forms of claims, differences, effects and settings: key with form suffix -> TeX text.
+
+  .mean .low .high .ci .n    an estimate, the ends of its interval, the interval, and the number of units
+  .sd .pm                    of a mean: standard deviation, and both together
+  .confidence                of an effect: confidence of its interval in per cent
+  .percent .percent_ci       a share (of a metric from 0 to 1), a ratio or a relative change, times 100
+  .points .points_ci         a difference of shares in percentage points
+
+`_ci` in text prints an interval in words: `2.0 to 3.5`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.caveats import compare_anchors
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
+from labwright.record.estimands import EstimandScale, classify_scale, find_effect_metric
 from labwright.record.printed_value import (
     PrintedValue,
     print_count,
     print_interval,
     print_name,
+    print_range,
     print_setting,
     print_significant,
     print_spread,
     print_value,
 )
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import DataPlan, MetricSpec, to_words
 from labwright.record.schema.frozen_model import Scalar
-from labwright.record.schema.hypotheses import EffectDecision
+from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_results import find_chosen
 
 MAX_DECIMALS = 6
 """Maximum number of decimal places."""
 
 
-def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
-    """Return every printed form of the claims: key with suffix -> printed value.
+def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict[str, PrintedValue]:
+    """Return every printed form of the claims: key with suffix -> printed value. Missing values print as n/a.
 
-    Suffixes: `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Missing values print as n/a.
+    Forms in per cent and points exist for the plan's metrics that range from 0 to 1.
     """
     values: dict[str, PrintedValue] = {}
+    shares = {one.name for one in plan.metrics if is_share(one)} if plan is not None else set[str]()
     for claim in claims:
         digits = count_claim_decimals(claim)
         values |= {
@@ -43,7 +59,62 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
             f"{claim.key}.pm": print_spread(claim.mean, claim.sd, digits),
             f"{claim.key}.ci": print_interval((claim.low, claim.high), digits),
         }
+        if claim.name in shares:
+            scale = "difference" if isinstance(claim, ClaimDifference) else "value"
+            values |= _format_share(claim.key, scale, (claim.mean, claim.low, claim.high), digits)
     return values
+
+
+def format_decisions(decisions: Iterable[HypothesisDecision], plan: DataPlan | None) -> dict[str, PrintedValue]:
+    """Return the printed forms of every effect of the hypotheses that has an estimate, by key with suffix."""
+    if plan is None:
+        return {}
+    return {
+        key: value
+        for one in decisions
+        for number, part in enumerate(one.parts, 1)
+        for key, value in _format_effect(f"{one.key}/{number}", part, one.level, plan)
+    }
+
+
+def format_estimate(key: str, part: EffectDecision, level: float, plan: DataPlan) -> dict[str, PrintedValue]:
+    """Return the printed forms of an estimate that is not registered; `level` is 1 minus its confidence."""
+    return dict(_format_effect(key, part, level, plan))
+
+
+def is_share(metric: MetricSpec) -> bool:
+    """Return whether a metric ranges from 0 to 1, so that it can be printed in per cent."""
+    return (metric.low, metric.high) == (0.0, 1.0)
+
+
+def _format_effect(key: str, part: EffectDecision, level: float, plan: DataPlan) -> Iterator[tuple[str, PrintedValue]]:
+    if part.mean is None:
+        return
+    digits = count_effect_decimals(part)
+    yield f"{key}.mean", print_value(part.mean, digits)
+    yield f"{key}.n", print_count(len(part.values))
+    if part.low is not None and part.high is not None:
+        yield f"{key}.low", print_value(part.low, digits)
+        yield f"{key}.high", print_value(part.high, digits)
+        yield f"{key}.ci", print_interval((part.low, part.high), digits)
+        yield f"{key}.confidence", print_significant(100 * (1 - level), 3)
+    scale = classify_scale(part.effect.estimand)
+    if scale == "ratio" or is_share(find_effect_metric(part.effect, plan)):
+        yield from _format_share(key, scale, (part.mean, part.low, part.high), digits).items()
+
+
+def _format_share(
+    key: str, scale: EstimandScale, numbers: tuple[float, float | None, float | None], digits: int
+) -> dict[str, PrintedValue]:
+    """Return an estimate with its interval in per cent, or in points for a difference; nothing on another scale."""
+    if scale == "other":
+        return {}
+    form, (mean, low, high) = "points" if scale == "difference" else "percent", numbers
+    digits = max(1, digits - 2)
+    found = {f"{key}.{form}": print_value(100 * mean, digits)}
+    if low is not None and high is not None:
+        found[f"{key}.{form}_ci"] = print_range((100 * low, 100 * high), digits)
+    return found
 
 
 def count_claim_decimals(claim: Claim) -> int:
@@ -98,10 +169,23 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
             f"{key}.classes": print_count(facts.classes),
             f"{key}.features": print_count(facts.features),
             f"{key}.duplicates": print_count(facts.duplicates),
-            f"{key}.title": print_name(facts.title or facts.name.replace("_", " ")),
+            f"{key}.title": print_name(facts.title or to_words(facts.name)),
+            f"{key}.examples": print_count(facts.example_count),
         }
+        if facts.shape:
+            values[f"{key}.shape"] = print_name(" x ".join(map(str, facts.shape)))
     if plan is not None:
         values["metric.title"] = print_name(plan.primary_metric.display_name)
+        values |= {f"level.{one.name}.title": print_name(plan.name_level(one.name)) for one in plan.levels}
+        values |= {f"arm.{arm}.title": print_name(plan.name_arm(arm)) for arm in _list_arms(state, plan)}
+        values |= {f"hypothesis.{one.id}.title": print_name(one.name) for one in plan.hypotheses}
+        effects = ((one.id, number, effect) for one in plan.hypotheses for number, effect in enumerate(one.effects, 1))
+        for name, number, effect in effects:
+            values[f"margin.{name}.{number}"] = print_significant(effect.smallest, 6)
+            if effect.bound is not None:
+                values[f"bound.{name}.{number}"] = print_significant(effect.bound, 6)
+            if is_share(find_effect_metric(effect, plan)) and classify_scale(effect.estimand) == "difference":
+                values[f"margin.{name}.{number}.points"] = print_significant(100 * effect.smallest, 6)
     for level in plan.levels if plan is not None else ():
         if level.value is not None:
             values[f"level.{level.name}"] = print_significant(level.value, 6)
@@ -122,3 +206,9 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         **{key: printable for key, value in known.items() if (printable := print_setting(value)) is not None},
         **values,
     }
+
+
+def _list_arms(state: RunState, plan: DataPlan) -> list[str]:
+    """Return the arms of the plan, those that ablations added, and arms at the setting of another."""
+    added = (arm for one in collect_ablation_results(state) for arm in one.arms)
+    return list(dict.fromkeys((*(one.name for one in plan.arms), *added, *find_swapped_arms(plan))))

@@ -203,7 +203,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
     has_looks = state.current_lock is not None and bool(state.current_lock.looks)
     return decide_from_runs(
         plan,
-        [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes],
+        read_deciding_runs(state),
         confirmed=tested and fresh and not has_looks,
         levels=levels or {},
         find_resampled=lambda key: (
@@ -300,6 +300,14 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
     return [*nodes.values()], bool(nodes) and state.current_lock is not None and all(
         map(state.current_lock.is_fresh_seed, nodes)
     )
+
+
+def read_deciding_runs(state: RunState) -> list[ReplicateValues]:
+    """Return the values of the executions that decide the hypotheses: on test data if they are scored, otherwise on
+    validation data."""
+    nodes, _ = find_deciding_nodes(state)
+    tested = any(node.id in state.test_measurements for node in nodes)
+    return [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
 
 
 def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None) -> ReplicateValues:

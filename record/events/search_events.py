@@ -253,6 +253,10 @@ class StageWinnerChosen(FrozenModel):
     ended: str = Field(description="reason why the stage's search ended")
 
 
+REDUCTION_AUTHOR, REVIEW_AUTHOR = "the program, for lack of time", "protocol review"
+"""Steps of the program that amend a plan; any other author of an amendment is a person."""
+
+
 class PlanAmended(FrozenModel):
     """The data plan was changed after it was fixed and before the lock; amendments are numbered from 1."""
 

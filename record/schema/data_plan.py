@@ -79,7 +79,7 @@ class Arm(FrozenModel):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` if the plan has levels."""
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
-    title: str = Field(default="", description="name in tables")
+    title: str = Field(default="", description="short name for readers, e.g. 'random erasing'")
     role: ArmRole
     description: str = ""
     untuned: str = Field(default="", description="reason, if it has no hyperparameters")
@@ -102,7 +102,7 @@ class Level(FrozenModel):
     """One level of the factor (a noise rate, a length) that the study varies in addition to the arm."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    title: str = ""
+    title: str = Field(default="", description="short name for readers, e.g. '20 % label noise'")
     value: float | None = Field(default=None, description="the level as a number, for an axis")
     parts: tuple[str, ...] = Field(
         default=(), description="filled in by the program: with crossed factors, one level of each factor"

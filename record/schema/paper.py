@@ -19,8 +19,17 @@ class Section(FrozenModel):
     body: str
 
 
+class EstimateRequest(FrozenModel):
+    """An estimate that the argument of a paper needs and that no hypothesis registered."""
+
+    name: str = Field(description="short identifier: 'cost-of-noise'")
+    estimand: str = Field(description="an expression over measured cells, as in the hypotheses of the data plan")
+    metric: str = Field(default="", description="metric of the plan; empty: the primary metric")
+    purpose: str = Field(default="", description="one phrase: what a reader learns from it")
+
+
 class PaperDraft(FrozenModel):
-    r"""A draft submitted by a writer. Values are `\\result`, `\\setup` or `\\verdict{key}`; floats are
+    r"""A draft submitted by a writer. Values are `\\result{key}` or `\\setup{key}`; floats are
     `\\paperfigure{name}`."""
 
     title: str
@@ -30,6 +39,9 @@ class PaperDraft(FrozenModel):
     placements: dict[str, FigurePlacement] = Field(
         default_factory=dict[str, FigurePlacement],
         description="moved figures by name; others stay where their script put them",
+    )
+    estimates: tuple[EstimateRequest, ...] = Field(
+        default=(), exclude_if=lambda value: not value, description="exploratory estimates that its text may print"
     )
 
     @property

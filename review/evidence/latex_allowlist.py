@@ -6,7 +6,7 @@ without typing it, and redefine its own commands.
 
 from __future__ import annotations
 
-VALUE_COMMANDS = frozenset({"result", "setup", "verdict"})
+VALUE_COMMANDS = frozenset({"result", "setup"})
 CITE_COMMANDS = frozenset({"cite", "citep", "citet", "citealp", "citealt", "citeauthor"})
 FLOAT_COMMANDS = frozenset({"paperfigure", "papertable"})
 KEYED_COMMANDS = VALUE_COMMANDS | CITE_COMMANDS | FLOAT_COMMANDS | {"ref", "rec", "begin", "end"}

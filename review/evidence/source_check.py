@@ -109,7 +109,6 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
     keys: dict[str, tuple[frozenset[str], Kind]] = {
         "result": (frozenset(evidence.results), "key"),
         "setup": (frozenset(evidence.setups), "key"),
-        "verdict": (frozenset(evidence.verdicts), "key"),
         "paperfigure": (evidence.figures, "figure"),
         "papertable": (evidence.tables, "table"),
         "ref": (frozenset(labels), "reference"),

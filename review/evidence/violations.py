@@ -64,11 +64,10 @@ class Evidence:
     r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
-    would allow any number. `verdicts` has the sentences of `\verdict`, `outcome_words` their outcomes. `plan` and
-    `facts` supply names and titles: without them, comparisons in words are not detected. `appendix` has the figures
-    that the program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the
-    generated sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys
-    of the means that a decided hypothesis ranks first.
+    would allow any number. `plan` and `facts` say what may be counted in words. `appendix` has the figures that the
+    program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the generated
+    sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys of the
+    means that a decided hypothesis ranks first.
     """
 
     results: Mapping[str, PrintedValue]
@@ -80,8 +79,6 @@ class Evidence:
     literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()
     comparisons: tuple[ExploratoryComparison, ...] = ()
-    verdicts: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
-    outcome_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
@@ -91,4 +88,4 @@ class Evidence:
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
         """Return the value that a macro prints; None if the record has no such key."""
-        return {"result": self.results, "setup": self.setups, "verdict": self.verdicts}[use.macro].get(use.key)
+        return {"result": self.results, "setup": self.setups}.get(use.macro, {}).get(use.key)

@@ -17,12 +17,14 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
+from labwright.record.claims.requested_estimates import RequestedEstimate
+from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import EvidenceGrade, to_words
-from labwright.record.schema.decisions import CompareNodes
+from labwright.record.schema.data_plan import EvidenceGrade, parse_arm, to_words
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.stages.node_summaries import trace_branch
@@ -77,6 +79,7 @@ def render_appendix(
     isolation: str = "",
     figures: Sequence[str] = (),
     used: Collection[str] = (),
+    estimates: Sequence[RequestedEstimate] = (),
     checklist: bool = False,
 ) -> str:
     """Render the appendix as TeX, bounded in length; the supplement has what it omits.
@@ -97,6 +100,8 @@ def render_appendix(
                 "origin_note": origin,
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
+                "estimates": estimates,
+                "metric_name": state.data_plan.name_metric if state.data_plan is not None else str,
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -291,6 +296,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
         ablated.setdefault(f"{result.by}: {result.outcome}", []).append(result.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in compute_all_cells(state).items() if node in behind for cell in found]
+    authors = {one.by for one in state.amendments}
     lines = render_template(
         "disclosures.txt.jinja",
         build_effort_context(state, claims)
@@ -298,6 +304,13 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             "diverged": any(one.has_diverged for one in cells),
             "unfinished": any(one.outcome in ("failed", "left out") and not one.has_diverged for one in cells),
             "state": state,
+            "untested": _list_untested(state, claims),
+            "unmeasured": _list_unmeasured_arms(state, claims),
+            "unrun": _list_unrun_experiments(state),
+            "amended": {
+                "A person": authors - {REDUCTION_AUTHOR, REVIEW_AUTHOR},
+                "The program": authors & {REDUCTION_AUTHOR, REVIEW_AUTHOR},
+            },
             "nodes": state.nodes.values(),
             "ablated": ablated,
             "decided": decide_hypotheses(state),
@@ -308,6 +321,49 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
         },
     ).split("\n")
     return tuple(line for line in lines if line)
+
+
+def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
+    """Return what the plan left untested, each once, without cells that were measured after all."""
+    plan = state.data_plan
+    if plan is None:
+        return []
+    measured = {(one.dataset, one.arm, one.level) for one in claims}
+    left_out = [
+        one
+        for one in plan.left_out
+        if not any(
+            one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in ("", level)
+            for dataset, arm, level in measured
+        )
+    ]
+    return list(
+        {
+            text.rstrip(". ").casefold(): text for text in (*plan.untested, *map(str, (*plan.omitted, *left_out)))
+        }.values()
+    )
+
+
+def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]:
+    """Return the arms of the plan that no claim measures and that the plan did not leave out."""
+    plan, measured = state.data_plan, {one.arm for one in claims}
+    if plan is None or not measured:
+        return []
+    planned = {parse_arm(one) for one in plan.conditions}
+    return [plan.name_arm(arm.name) for arm in plan.arms if arm.name in planned - measured]
+
+
+def _list_unrun_experiments(state: RunState) -> list[str]:
+    """Return the experiments of the idea that the arms of the plan do not cover and for which no node worked."""
+    done: set[str] = set()
+    for node in state.nodes.values():
+        action = state.decisions[node.decision].action if node.decision in state.decisions else None
+        exhausted = node.failure is not None and node.failure.kind == "nothing left"
+        if isinstance(action, ExpandTree) and (node.status == "good" or exhausted):
+            done.add(action.item)
+    covered = state.data_plan.covered if state.data_plan is not None else ()
+    asked = state.started.idea.experiments if state.started is not None else ()
+    return [shorten(text).rstrip(".") for n, text in enumerate(asked, 1) if n not in covered and text not in done]
 
 
 def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:

@@ -137,6 +137,7 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
         decisions=material.decisions,
         means=material.claims.means,
         differences=material.claims.differences,
+        estimates={one.request.name: one.found for one in material.estimates},
     )
 
 

@@ -154,8 +154,5 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     registered = evidence.plan.hypotheses if evidence.plan is not None else ()
     most = max(MAX_ABSTRACT_NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
     long = f"the abstract has {count} sentences: use at most {MAX_ABSTRACT_SENTENCES}, the finding first"
-    full = (
-        f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}; "
-        r"\verdict{key.short} prints only the estimate, and tables have the rest"
-    )
+    full = f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}; tables have the rest"
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))

@@ -14,6 +14,7 @@ from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, CellTotals, compute_all_cells, compute_cell_totals
 from labwright.record.claims.estimates import find_replicates, find_winner, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.reducers.event_fold import fold_events
@@ -83,6 +84,10 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
                 "locks": [one for _, one in state.locks],
                 "decided": decide_hypotheses(state),
+                "estimates": [
+                    {"request": one.request} | one.found.model_dump(include={"mean", "low", "high", "seeds", "values"})
+                    for one in compute_requested_estimates(state, list_requests(state))[0]
+                ],
                 "counts": _count_records(state),
                 "nodes": [
                     _describe_node(node, state) | _describe_cells(cells.get(node.id, ()), state.gpus_per_experiment)

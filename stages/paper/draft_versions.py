@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.schema.paper import PaperDraft
 from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
@@ -19,12 +21,13 @@ def build_paper_context(context: RunContext, decision_id: int | None = None) -> 
     use.
     """
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
-    return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state))
+    isolation, requests = context.isolation(state), list_requests(state)
+    return PaperContext(state, context.folder, context.paper, context.notice, isolation, requests)
 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
     """Assess a version of the text, built in its own folder. The result is not yet recorded."""
-    material = build_paper_context(context)
+    material = replace(build_paper_context(context), requests=draft.estimates)
     found = await assess_draft(context, material, draft, f"round{number}")
     limit, inputs = material.template.page_limit, build_write_inputs(material)
     return DraftAssessed(

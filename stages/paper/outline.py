@@ -17,8 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from labwright.models.roles.paper_writing import (
     DecidedHypothesis,
+    EstimateLine,
     ExploratoryComparison,
     PaperOutline,
+    PlannedExplanation,
     PlannedSection,
     RequiredStatement,
     SectionInputs,
@@ -26,7 +28,7 @@ from labwright.models.roles.paper_writing import (
 )
 from labwright.record.printed_value import escape_tex
 from labwright.record.result_macros import strip_form
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.page_space import divide_words
 from labwright.stages.paper.result_tables import EXPENDABLE_TABLE
@@ -44,15 +46,8 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     disclosures of the run to the last. A valid outline is returned unchanged.
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
-    verdicts = [one.key for one in (*inputs.decided, *inputs.comparisons)]
     known = {  # names that each field of a section may contain
-        "keys": frozenset(
-            (
-                *(line.key for line in (*inputs.results, *inputs.setups)),
-                *verdicts,
-                *(f"{key}.short" for key in verdicts),
-            )
-        ),
+        "keys": frozenset((*inputs.result_keys, *(line.key for line in inputs.setups))),
         "figures": frozenset(one.name for one in inputs.figures),
         "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
@@ -81,6 +76,8 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             kept[field] = tuple(name for name in dict.fromkeys(asked) if name in names)
             placed[field].update(asked)
         sections.append(section.model_copy(update=kept))
+    explanations, wrong = _repair_explanations(outline, inputs)
+    faults += wrong
     for name in ("keys", "tells"):
         faults += _find_unknown("the abstract", name, getattr(outline.abstract, name), known[name])
     for field, needed, once in (("figures", in_text, in_text), ("tables", _list_needed_tables(inputs), inputs.tables)):
@@ -110,8 +107,43 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             for field in ("keys", "tells")
         }
     )
-    repaired = outline.model_copy(update={"sections": tuple(sections), "abstract": abstract})
+    repaired = outline.model_copy(
+        update={"sections": tuple(sections), "abstract": abstract, "explanations": explanations}
+    )
     return _complete_outline(repaired, inputs), tuple(faults)
+
+
+def _repair_explanations(
+    outline: PaperOutline, inputs: WriteInputs
+) -> tuple[tuple[PlannedExplanation, ...], list[str]]:
+    """Return the explanations of known effects in planned sections, and the faults of the others."""
+    estimates = {strip_form(key) for key in inputs.result_keys}
+    titles = {section.title for section in outline.sections}
+    kept, faults = list[PlannedExplanation](), list[str]()
+    for one in outline.explanations:
+        if one.effect not in estimates or one.section not in titles:
+            unknown = one.effect if one.effect not in estimates else one.section
+            faults.append(
+                f"explanations: {unknown!r} is no estimate or no section: use a key without form, and a title"
+            )
+        elif one.separated_by and one.separated_by not in estimates:
+            faults += _find_unknown("explanations", "separated_by", (one.separated_by,), estimates)
+            kept.append(one.model_copy(update={"separated_by": ""}))
+        else:
+            kept.append(one)
+    return tuple(kept), faults
+
+
+def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tuple[str, ...]:
+    """Return the confirmatory effects of known sign for which the outline plans no explanation, one line each."""
+    explained = {one.effect for one in outline.explanations}
+    return tuple(
+        f"no paragraph is planned on why {one.title!r} turned out as it did: add an explanation of {one.effects[0].key}"
+        for one in inputs.decided
+        if one.confirmatory
+        and any(line.direction in ("positive", "negative") for line in one.effects)
+        and not explained & {line.key for line in one.effects}
+    )
 
 
 def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
@@ -141,16 +173,16 @@ def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutlin
 
 def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> PaperDraft:
     """Return a draft by the program alone, after the sections that a model wrote: tables and figures of the main text,
-    and the verdict of each hypothesis. Required statements are not added."""
+    and the estimates of each hypothesis. Required statements are not added."""
     figures = [one.name for one in inputs.figures if one.placement == "main"]
     placed = "\n".join(one.body for one in sections)
     floats = [f"\\papertable{{{name}}}" for name in _list_needed_tables(inputs)]
     floats += [f"\\paperfigure{{{name}}}" for name in figures]
-    verdicts = [f"We find that \\verdict{{{one.key}}}." for one in inputs.decided]
+    outcomes = [text for one in inputs.statements if one.required_form == "printed" for text in one.sentences]
     body = (
         "The program wrote this section from the record, without a language model. Each hypothesis was registered "
         "before it was tested.",
-        " ".join(verdicts),
+        " ".join(outcomes),
         *(one for one in floats if one not in placed),
     )
     return PaperDraft(
@@ -191,7 +223,9 @@ def build_section_inputs(
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
     items = tuple(one for one in inputs.statements if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
+    explained = [one for one in outline.explanations if one.section in titles]
     claims = {strip_form(key) for key in keys} | {key for one in items for key in one.keys}
+    claims |= {key for one in explained for key in (one.effect, one.separated_by)}
     used = {
         field: {name for section in planned for name in getattr(section, field)}
         for field in ("figures", "tables", "references")
@@ -210,8 +244,9 @@ def build_section_inputs(
         statements=items,
         results=tuple(line for line in inputs.results if strip_form(line.key) in claims),
         setups=tuple(line for line in inputs.setups if line.key in keys),
-        decided=tuple(one for one in inputs.decided if one.key in claims),
+        decided=tuple(one for one in inputs.decided if claims & {line.key for line in one.effects}),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
+        estimates=tuple(one for one in inputs.estimates if one.key in claims),
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
         references=tuple(one for one in inputs.references if one.key in used["references"]),
@@ -235,25 +270,12 @@ def list_reportable_outcomes(
     disclosures: Iterable[str],
 ) -> tuple[RequiredStatement, ...]:
     """Return the outcomes that must be reported, registered ones first."""
-    statements = [
-        RequiredStatement(
-            id=one.key.replace("/", "-"),
-            keys=(one.key,),
-            abstract=one.confirmatory,
-            required_form="verdict",
-            text=(
-                f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
-                f"\\verdict{{{one.key}}}"
-            ),
-        )
-        for one in decided
-    ]
+    statements = [_build_outcome(one) for one in decided]
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for comparison in comparisons if not decided else ():
-        if comparison.metric == plan.primary_metric.name and _is_method(plan, parse_arm(comparison.subject)):
-            places.setdefault(
-                (comparison.dataset, parse_arm(comparison.subject), parse_arm(comparison.partner)), []
-            ).append(comparison)
+        arm, other = map(parse_arm, comparison.subtracted)
+        if comparison.metric == plan.primary_metric.name and _is_method(plan, arm):
+            places.setdefault((comparison.dataset, arm, other), []).append(comparison)
     statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not statements:
         statements = [
@@ -274,19 +296,48 @@ def is_disclosure(statement: RequiredStatement) -> bool:
     return not statement.keys and not statement.abstract
 
 
+def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
+    """Return the sentences that the program may add to a paper."""
+    return tuple(
+        text
+        for one in statements
+        for text in (*one.sentences, *([one.text] if one.required_form == "sentence" else ()))
+    )
+
+
+def _build_outcome(one: DecidedHypothesis) -> RequiredStatement:
+    """Build the statement on a hypothesis: its outcome, and the estimates that a section must print."""
+    measured = [line for line in one.effects if "mean" in line.forms]
+    kind = "registered" if one.confirmatory else "exploratory"
+    name = f"\\setup{{{one.key.replace('/', '.')}.title}}"
+    preview = " (a preview)" if one.confirmatory and not one.confirmed else ""
+
+    def write(line: EstimateLine) -> str:
+        interval = (
+            f" (\\result{{{line.key}.confidence}}\\% interval \\result{{{line.key}.ci}})" if "ci" in line.forms else ""
+        )
+        return (
+            f"For the {kind} hypothesis ``{name}'', which is {one.verdict}{preview}, the estimate is "
+            f"\\result{{{line.key}.mean}}{interval}."
+        )
+
+    return RequiredStatement(
+        id=one.key.replace("/", "-"),
+        keys=tuple(line.key for line in measured),
+        abstract=one.confirmatory,
+        required_form="printed" if measured else "",
+        text=f"{one.statement} Outcome: {one.verdict}{'' if one.confirmatory else ', exploratory'}: {one.outcome}",
+        sentences=tuple(map(write, measured)),
+    )
+
+
 def _build_statement(found: Sequence[ExploratoryComparison], name: str) -> RequiredStatement:
     """Build the statement on one pair of arms on one dataset, level by level."""
-    first = found[0]
     return RequiredStatement(
         id=name,
         abstract=True,
         keys=tuple(one.key for one in found),
-        text=(
-            f"{first.metric} on {first.dataset}, {parse_arm(first.subject)} against {parse_arm(first.partner)}: "
-            + "; ".join(
-                f"{parse_level(one.subject) or 'in all'}: {one.basis_text}, \\verdict{{{one.key}}}" for one in found
-            )
-        ),
+        text="Exploratory, " + "; ".join(", ".join((one.text, *one.caveats)) for one in found),
     )
 
 

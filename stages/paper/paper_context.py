@@ -12,27 +12,30 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from labwright.literature.bibtex import BibEntry
-from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, ExploratoryComparison, WriteInputs
+from labwright.models.roles.paper_writing import (
+    ClaimLine,
+    DecidedHypothesis,
+    EstimateLine,
+    ExploratoryComparison,
+    RequiredStatement,
+    WriteInputs,
+)
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
-from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import (
-    EXPLORATORY_WORD,
-    describe_outcome,
-    format_verdict_clauses,
-    list_outcome_words,
-)
-from labwright.record.estimands import list_conditions_read
-from labwright.record.printed_value import PrintedValue
+from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
+from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
+from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
+from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import DataPlan, to_words
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.paper import PaperDraft
+from labwright.record.schema.hypotheses import Effect, HypothesisDecision
+from labwright.record.schema.paper import EstimateRequest, PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
 from labwright.review.evidence import (
@@ -48,18 +51,19 @@ from labwright.stages.paper.citations import is_novelty_unchecked, read_run_libr
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
 from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
-from labwright.stages.paper.outline import list_reportable_outcomes
+from labwright.stages.paper.outline import list_program_sentences, list_reportable_outcomes
 from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
 from labwright.stages.paper.preregistration import build_hypothesis_tables
-from labwright.stages.paper.required_statements import list_reference_statements, list_required_statements
+from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import EXPENDABLE_TABLE, build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
 
-SHOWN_FORMS = {"pm": "mean and standard deviation", "mean": "mean"}
-"""Forms of a mean offered to a writer, with their meaning; a difference has only the last one. Tables show the other
-forms: intervals and replicates."""
+SHOWN_FORMS = ("pm", "mean", "percent")
+"""Forms of a mean that prompts show. Tables show intervals and replicates."""
+ESTIMATE_FORMS = ("mean", "ci", "n", "confidence", "points", "points_ci", "percent", "percent_ci")
+"""Forms of an effect, a difference or an estimate that prompts show, if they exist."""
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
 
@@ -90,6 +94,8 @@ class PaperContext:
     settings: PaperSettings
     notice: str = ""
     isolation: str = ""
+    requests: tuple[EstimateRequest, ...] = ()
+    """The estimates that the outline asked for."""
 
     @cached_property
     def claims(self) -> PaperClaims:
@@ -158,9 +164,36 @@ class PaperContext:
         return decide_hypotheses(self.state)
 
     @cached_property
-    def verdict_clauses(self) -> dict[str, PrintedValue]:
-        """The clauses that `\\verdict` prints, by key."""
-        return format_verdict_clauses(self.state, self.decisions, self.claims.differences)
+    def estimates(self) -> tuple[RequestedEstimate, ...]:
+        """The estimates that the outline asked for and that the record has."""
+        return compute_requested_estimates(self.state, self.requests)[0]
+
+    @cached_property
+    def printed_results(self) -> dict[str, PrintedValue]:
+        """Every value that `\\result` may print, by key with form."""
+        return {
+            **format_claims(self.claims.all_claims, self.plan),
+            **format_decisions(self.decisions, self.plan),
+            **{key: value for one in self.estimates for key, value in one.printed.items()},
+        }
+
+    @cached_property
+    def estimate_lines(self) -> tuple[EstimateLine, ...]:
+        """The requested estimates as the writer sees them."""
+        return tuple(
+            EstimateLine(
+                key=one.key,
+                subject=_describe_effect(self.plan, one.found.effect),
+                forms=self.collect_forms(one.key),
+                note=f"{one.request.purpose} (over {len(one.found.values)} seeds)",
+            )
+            for one in self.estimates
+        )
+
+    def collect_forms(self, key: str) -> dict[str, str]:
+        """Return the forms of an estimate that prompts show, with the text that each prints."""
+        found = ((form, self.printed_results.get(f"{key}.{form}")) for form in ESTIMATE_FORMS)
+        return {form: to_plain_text(value) for form, value in found if value is not None and value.tex != NOT_MEASURED}
 
     @cached_property
     def primary_claims(self) -> PrimaryClaims:
@@ -168,7 +201,7 @@ class PaperContext:
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
-        """All differences, as the writer and the binder use them."""
+        """All differences as the writer sees them, in the order of the plan's metrics."""
         return tuple(
             ExploratoryComparison(
                 key=one.key,
@@ -176,24 +209,67 @@ class PaperContext:
                 metric=one.name,
                 better=one.better,
                 worse=one.other if one.better == one.condition else one.condition,
-                equal=one.mean == 0,
                 n=one.n,
                 condition=one.condition,
                 caveats=one.caveats,
-                clause=to_plain_text(self.verdict_clauses[one.key]),
+                subject=_describe_claim(self.plan, one),
+                forms=self.collect_forms(one.key),
+                note=f"over {one.n} seeds{' and the test examples' * one.examples}",
                 listed=one.key in self.primary_claims.differences,
             )
-            for one in self.claims.differences
+            for one in _select_claims(self.plan, self.claims.differences)
+        )
+
+    @cached_property
+    def decided(self) -> tuple[DecidedHypothesis, ...]:
+        """All hypotheses with their estimates, as the writer sees them."""
+        return tuple(
+            DecidedHypothesis(
+                key=one.key,
+                title=one.hypothesis.name,
+                statement=one.hypothesis.statement,
+                verdict=one.verdict,
+                effects=tuple(
+                    EstimateLine(
+                        key=(key := f"{one.key}/{number}"),
+                        subject=_describe_effect(self.plan, part.effect),
+                        forms=self.collect_forms(key),
+                        note=f"{describe_support(part)} (over {describe_units(one, part)})",
+                        direction=part.direction,
+                    )
+                    for number, part in enumerate(one.parts, 1)
+                ),
+                reason=one.hypothesis.reason,
+                confirmatory=one.hypothesis.confirmatory,
+                confirmed=one.confirmed,
+            )
+            for one in self.decisions
+        )
+
+    @cached_property
+    def disclosures(self) -> tuple[str, ...]:
+        """What readers must know about the run, one sentence each."""
+        return (self.isolation, *list_disclosures(self.state, self.claims.means))
+
+    @cached_property
+    def statements(self) -> tuple[RequiredStatement, ...]:
+        """What the paper must report."""
+        return (
+            *list_required_statements(self.state, self.claims.differences),
+            *list_reportable_outcomes(self.plan, self.decided, self.comparisons, self.disclosures),
         )
 
     @cached_property
     def evidence(self) -> Evidence:
         """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
         plan, facts = self.plan, self.state.datasets
-        names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
-        names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
+        names = [
+            text for one in (*plan.arms, *plan.levels, *plan.metrics, *plan.datasets) for text in (one.name, one.title)
+        ]
+        names += [one.title for one in plan.hypotheses]
+        names += [text for one in facts for text in (one.name, to_words(one.name), one.title)]
         return Evidence(
-            results=format_claims(self.claims.all_claims),
+            results=self.printed_results,
             setups=format_setups(self.state),
             cites=frozenset(entry.key for entry in self.library),
             figures=frozenset(one.name for one in self.figures),
@@ -202,51 +278,28 @@ class PaperContext:
             comparisons=self.comparisons,
             plan=plan,
             facts=facts,
-            verdicts=self.verdict_clauses,
-            outcome_words={
-                **{one.key: list_outcome_words(one) for one in self.decisions},
-                **dict.fromkeys((one.key for one in self.claims.differences), (EXPLORATORY_WORD,)),
-            },
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
-            statements=tuple(one.text for one in list_reference_statements(self.state)),
+            statements=list_program_sentences(self.statements),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
         )
 
 
 def build_write_inputs(material: PaperContext) -> WriteInputs:
     """Build the writer's inputs: the whole record in bounded form, with ablations and replicate statistics."""
-    state, plan = material.state, material.plan
+    state = material.state
     assert state.started is not None
     best = state.nodes[find_winner(state) or ""]
-    wanted = _select_claims(plan, material.claims.differences)
-    results = _build_claim_lines(plan, [*material.claims.means, *wanted], material.primary_claims)
-    by_key = {one.key: one for one in material.comparisons}
-    comparisons = tuple(by_key[one.key] for one in wanted)
-    decided = tuple(
-        DecidedHypothesis(
-            key=one.key,
-            statement=one.hypothesis.statement,
-            verdict=one.verdict,
-            outcome="; ".join(map(describe_outcome, one.parts)) + (f"; together {one.verdict}" * (len(one.parts) > 1)),
-            reason=one.hypothesis.reason,
-            confirmatory=one.hypothesis.confirmatory,
-            confirmed=one.confirmed,
-            clause=to_plain_text(material.verdict_clauses[one.key]),
-        )
-        for one in material.decisions
-    )
-    sentences = (material.isolation, *list_disclosures(state, material.claims.means))
     return WriteInputs(
         idea=state.started.idea,
         data_plan=build_effective_plan(state),
         facts=state.datasets,
-        results=results,
-        summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
+        results=_build_claim_lines(material),
         setups=tuple(
             ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
         ),
-        decided=decided,
-        comparisons=comparisons,
+        decided=material.decided,
+        comparisons=material.comparisons,
+        estimates=material.estimate_lines,
         figures=material.figures,
         tables=tuple(table.name for table in material.tables),
         references=tuple(map(to_reference, material.library)),
@@ -261,11 +314,8 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         context=format_statements(state.context),
         winner_plan=best.plan,
         winner_code=select_code(read_source(material.folder.get_source_path(best.id))),
-        disclosures=sentences,
-        statements=(
-            *list_required_statements(state, material.claims.differences),
-            *list_reportable_outcomes(plan, decided, comparisons, sentences),
-        ),
+        disclosures=material.disclosures,
+        statements=material.statements,
     )
 
 
@@ -314,6 +364,7 @@ def build_paper_parts(
             isolation=material.isolation,
             figures=in_appendix,
             used=used,
+            estimates=material.estimates,
             checklist=material.settings.checklist,
         ),
         supplement=render_supplement(
@@ -335,10 +386,9 @@ def format_statistics(material: PaperContext, datasets: Sequence[str], limit: in
     them."""
     primary = material.plan.primary_metric
     found = [one for one in material.claims.means if one.name == primary.name and one.dataset in datasets][:limit]
-    texts = material.evidence.results
     return tuple(
-        f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n} seeds"
+        f"{_describe_claim(material.plan, one)}: "
+        f"{to_plain_text(material.printed_results[f'{one.key}.pm'])} over {one.n} seeds"
         for one in found
     )
 
@@ -367,26 +417,15 @@ def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]
     return PrimaryClaims(frozenset(one.key for one in left), frozenset(compared.union(*read)))
 
 
-def _build_claim_lines(plan: DataPlan, claims: Sequence[Claim], wanted: PrimaryClaims) -> tuple[ClaimLine, ...]:
-    texts = format_claims(claims)
-    found: list[ClaimLine] = []
-    for claim in _select_claims(plan, claims):
-        paired = isinstance(claim, ClaimDifference)
-        forms = {"mean": SHOWN_FORMS["mean"]} if paired else SHOWN_FORMS
-        listed = (
-            claim.key in wanted.differences
-            if paired
-            else (claim.arm in REFERENCE_ARM_TITLES or (claim.dataset, claim.name, claim.condition) in wanted.means)
-        )
-        found += [
-            ClaimLine(
-                key=f"{claim.key}.{form}",
-                printed=texts[f"{claim.key}.{form}"].tex,
-                meaning=f"{meaning}: {_describe_meaning(plan, claim)}",
-                listed=listed,
-            )
-            for form, meaning in forms.items()
-        ]
+def _build_claim_lines(material: PaperContext) -> tuple[ClaimLine, ...]:
+    plan, found = material.plan, list[ClaimLine]()
+    means = material.primary_claims.means
+    for claim in _select_claims(plan, material.claims.means):
+        listed = claim.arm in REFERENCE_ARM_TITLES or (claim.dataset, claim.name, claim.condition) in means
+        subject = _describe_claim(plan, claim.model_copy(update={"condition": claim.arm}))
+        for form in SHOWN_FORMS:
+            if (value := material.printed_results.get(key := f"{claim.key}.{form}")) is not None:
+                found.append(ClaimLine(key=key, printed=value.tex, meaning=subject, listed=listed))
     return tuple(found)
 
 
@@ -401,16 +440,18 @@ def _select_claims(plan: DataPlan, claims: Sequence[ClaimT]) -> list[ClaimT]:
     return sorted(named, key=lambda claim: place.get(claim.name, len(place)))
 
 
-def _describe_meaning(plan: DataPlan, claim: Claim) -> str:
-    metric = next((one.title or one.name for one in plan.metrics if one.name == claim.name), claim.name)
-    compared = _describe_condition(plan, claim.arm, claim.level)
+def _describe_claim(plan: DataPlan, claim: Claim) -> str:
+    """Describe a mean or a paired difference with the names that readers see."""
+    subject = _name_condition(plan, claim.condition)
     if isinstance(claim, ClaimDifference):
-        other = _describe_condition(plan, parse_arm(claim.other), parse_level(claim.other))
-        compared = f"paired difference, {compared} minus {other}"
-    return f"{metric} on {claim.dataset} ({claim.split}), {compared}"
+        subject = f"{subject} minus {_name_condition(plan, claim.other)}"
+    return f"{plan.name_metric(claim.name)} on {plan.name_dataset(claim.dataset)} ({claim.split}), {subject}"
 
 
-def _describe_condition(plan: DataPlan, arm: str, level: str) -> str:
-    title = REFERENCE_ARM_TITLES.get(arm) or next((one.title or one.name for one in plan.arms if one.name == arm), arm)
-    at = next((one.title or one.name for one in plan.levels if one.name == level), "")
-    return f"{title} at {at}" if at else title
+def _name_condition(plan: DataPlan, condition: str) -> str:
+    return REFERENCE_ARM_TITLES.get(condition) or plan.name_condition(condition)
+
+
+def _describe_effect(plan: DataPlan, effect: Effect) -> str:
+    datasets = join_names([plan.name_dataset(name) for name in list_effect_datasets(plan, effect)])
+    return f"{find_effect_metric(effect, plan).display_name} on {datasets}, {describe_estimand(effect.estimand, plan)}"

@@ -19,11 +19,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
+from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
@@ -51,6 +53,7 @@ from labwright.stages.paper.figures import draw_figures
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
+    find_unexplained_effects,
     group_sections,
     match_sections,
     repair_outline,
@@ -104,7 +107,8 @@ async def _ask_for_draft(
     context: RunContext, client: ModelClient, material: PaperContext, inputs: WriteInputs, written: list[Section]
 ) -> PaperDraft:
     """Return the writer's draft; `written` receives its sections as they are written. Raises `BudgetSpent`."""
-    outline = await _write_outline(client, inputs)
+    outline, material = await _write_outline(client, material, inputs)
+    inputs = build_write_inputs(material)
     captions: dict[str, str] = {}
     abstract = ""
     for asked in group_sections(outline, context.paper.sections_per_call):
@@ -121,7 +125,9 @@ async def _ask_for_draft(
         given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
         answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
         abstract = answer.abstract if answer is not None and answer.abstract else abstract
-    draft = PaperDraft(title=outline.title, abstract=abstract, sections=tuple(written), captions=captions)
+    draft = PaperDraft(
+        title=outline.title, abstract=abstract, sections=tuple(written), captions=captions, estimates=outline.estimates
+    )
     searched_later = context.literature is not None and context.paper.citation_rounds > 0
     reviewed = any(map(is_related_work, draft.sections))
     if searched_later or not (reviewed and is_novelty_unchecked(context.state, draft)):
@@ -129,19 +135,28 @@ async def _ask_for_draft(
     return reduce_related_work(draft)
 
 
-async def _write_outline(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
-    """Return an outline in which all names exist and everything that must be reported has a place."""
+async def _write_outline(
+    client: ModelClient, material: PaperContext, inputs: WriteInputs
+) -> tuple[PaperOutline, PaperContext]:
+    """Return an outline in which all names exist and everything that must be reported has a place, and the record with
+    the estimates that it asks for."""
     outline: PaperOutline | None = None
     complaints: tuple[str, ...] = ()
     for _ in range(MAX_OUTLINE_CALLS):
         asked = OutlineInputs(inputs=inputs, complaints=complaints, previous=outline)
         outline = await client.ask_or_none(OUTLINE, asked, instead=RETRY_NOTE) or outline
-        complaints = (UNUSABLE_ANSWER,) if outline is None else repair_outline(outline, inputs)[1]
+        if outline is None:
+            complaints = (UNUSABLE_ANSWER,)
+            continue
+        estimates, faults = compute_requested_estimates(material.state, outline.estimates)
+        material = replace(material, requests=tuple(one.request for one in estimates))
+        inputs = inputs.model_copy(update={"estimates": material.estimate_lines})
+        complaints = (*faults, *repair_outline(outline, inputs)[1], *find_unexplained_effects(outline, inputs))
         if not complaints:
             break
     if outline is None:
         raise NoDraftError(OUTLINE, client)
-    return repair_outline(outline, inputs)[0]
+    return repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0], material
 
 
 async def release_paper(context: RunContext) -> None:

@@ -140,6 +140,7 @@ def build_reflect_inputs(
         over=base.over,
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
+        estimates=inputs.estimates,
         violations=violations,
         complaints=(*complaints, *(read.unreported if read else ())),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),

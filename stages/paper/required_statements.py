@@ -1,9 +1,10 @@
 r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
-Required are the outcome of every hypothesis, every measured ablation, the datasets on which the method loses, and
-reference models that beat every arm. A draft that omits one is not released. The program adds what a writer omits: as
-verdicts, or as sentences of macros and fixed words that the binder accepts (`Evidence.statements`). No page limit
-removes it: versions are ranked first by their omissions, and figures are moved instead.
+Required are the estimate of every effect of a hypothesis, every measured ablation, the datasets on which the method
+loses, and reference models that beat every arm. A draft that omits one is not released. The program adds what a writer
+omits, as sentences of macros and fixed words (`Evidence.statements`). No page limit removes it: versions are ranked
+first by their omissions, and figures are moved instead. Whether the text also says what was decided is checked by
+reading it.
 
 Limits: a reader may still give a statement too little weight.
 """
@@ -69,8 +70,10 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
                     required_form="shown",
                     text=(
                         f"{result.ablation.name}, an ablation of {result.ablation.part}"
-                        f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: \\verdict{{{clearest.key}}}"
+                        f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: "
+                        f"\\result{{{clearest.key}.mean}}"
                     ),
+                    sentences=(_format_difference(clearest),),
                 )
 
 
@@ -92,14 +95,27 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
                 required_form="shown",
                 text=(
                     f"{arm} against {other} on {dataset}, where its means are worse: "
-                    + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\verdict{{{one.key}}}" for one in lost)
+                    + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\result{{{one.key}.mean}}" for one in lost)
                 ),
+                sentences=tuple(map(_format_difference, lost)),
             )
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
     plan = state.data_plan
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
+
+
+def _format_difference(one: ClaimDifference) -> str:
+    """Write a sentence with a difference of the primary metric. Names are macros, since they may contain numbers."""
+    level = parse_level(one.condition)
+    at = f" at \\setup{{level.{level}.title}}" if level else ""
+    interval = "" if one.low is None else f"95\\% interval \\result{{{one.key}.ci}}; "
+    return (
+        f"On \\setup{{data.{one.dataset}.title}}, the \\setup{{metric.title}} of \\setup{{arm.{one.arm}.title}} minus "
+        f"that of \\setup{{arm.{parse_arm(one.other)}.title}}{at} is \\result{{{one.key}.mean}} "
+        f"({interval}{one.basis_text})."
+    )
 
 
 # --- drafts -----------------------------------------------------------------------------------------------------------
@@ -109,9 +125,17 @@ def missing_statements(
     draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
 ) -> tuple[str, ...]:
     """Return the required statements that a draft omits, one line each."""
-    return tuple(
-        line for item in statements for lines in _find_gaps(draft, item, table_claims).values() for line in lines
-    )
+    lines: list[str] = []
+    for item in statements:
+        if _lacks_sentence(draft, item):
+            lines.append(f"the abstract omits {item.id}: include this sentence unchanged: {item.text}")
+        if missing := _find_missing_keys(draft, item, table_claims):
+            macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
+            where = (
+                "place a table that contains it, or print" if item.required_form == "shown" else "in the results, print"
+            )
+            lines.append(f"no section reports {item.id}: {where} {macros} (or another form of it) with its interval")
+    return tuple(lines)
 
 
 def add_missing_statements(
@@ -120,17 +144,9 @@ def add_missing_statements(
     """Return the draft with the omitted required statements added."""
     abstract, sentences = [draft.abstract.rstrip()], list[str]()
     for item in statements:
-        lacking = _find_gaps(draft, item, table_claims)
-        if "abstract" in lacking:
-            abstract += (
-                [item.text]
-                if item.required_form == "sentence"
-                else [_format_verdict_macro(key, ".short") for key in item.keys]
-            )
-        if "section" in lacking:
-            sentences += [
-                _format_verdict_macro(key, "" if item.required_form == "verdict" else ".short") for key in item.keys
-            ]
+        abstract += [item.text] * _lacks_sentence(draft, item)
+        missing = _find_missing_keys(draft, item, table_claims)
+        sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
     found = [
         Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(sentences)}")
         if sentences and at == _find_results_section(draft)
@@ -144,31 +160,19 @@ def add_missing_statements(
     )
 
 
-def _find_gaps(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> dict[str, list[str]]:
-    """Return the places where a draft omits an item (the abstract or the sections), with instructions."""
-    found: dict[str, list[str]] = {}
-    bodies = "\n".join(section.body for section in draft.sections)
-    if item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract):
-        found["abstract"] = [f"the abstract omits {item.id}: include this sentence unchanged: {item.text}"]
-    if item.required_form == "verdict":
-        macro = f"\\verdict{{{item.keys[0]}}}"
-        if item.abstract and not _find_macro_keys(draft.abstract) & {*item.keys}:
-            found["abstract"] = [f"the abstract omits {item.id}: report it with {macro}"]
-        if not _find_macro_keys(bodies) & {*item.keys}:
-            found["section"] = [f"no section reports {item.id}: report it in the results with {macro}"]
-    if item.required_form == "shown":
-        placed = collect_used_keys([bodies], frozenset({"papertable"}))
-        means = {
-            key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))
-        }
-        if missing := [
-            key for key in item.keys if key not in _find_macro_keys(bodies) and not _is_in_table(key, means)
-        ]:
-            found["section"] = [
-                f"the main text does not show {item.id}: place a table that contains it, or report it with "
-                + ", ".join(f"\\verdict{{{key}}}" for key in missing)
-            ]
-    return found
+def _lacks_sentence(draft: PaperDraft, item: RequiredStatement) -> bool:
+    return item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract)
+
+
+def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> list[str]:
+    """Return the keys whose estimates the sections must show and do not."""
+    if item.required_form not in ("printed", "shown"):
+        return []
+    bodies = [section.body for section in draft.sections]
+    placed = collect_used_keys(bodies, frozenset({"papertable"})) if item.required_form == "shown" else ()
+    means = {key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))}
+    printed = _find_printed_keys("\n".join(bodies))
+    return [key for key in item.keys if key not in printed and not _is_in_table(key, means)]
 
 
 def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
@@ -178,17 +182,13 @@ def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
     )
 
 
-def _find_macro_keys(text: str) -> set[str]:
-    return {strip_form(use.key) for use in find_macro_uses(text) if use.macro == "verdict"}
-
-
-def _format_verdict_macro(key: str, form: str) -> str:
-    return f"We find that \\verdict{{{key}{form}}}."
+def _find_printed_keys(text: str) -> set[str]:
+    return {strip_form(use.key) for use in find_macro_uses(text) if use.macro == "result"}
 
 
 def _find_results_section(draft: PaperDraft) -> int:
-    """Return the index of the section with the most verdicts; the first one in case of a tie."""
-    counts = [len(_find_macro_keys(one.body)) for one in draft.sections]
+    """Return the index of the section that prints the most results; the first one in case of a tie."""
+    counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
     return counts.index(max(counts))
 
 

@@ -33,8 +33,8 @@ _FORBIDDEN_MACRO = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
 )
 _REDEFINED_MACRO = re.compile(
-    r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup|verdict"
-    r"|rec|resultvalue|setupvalue|verdictvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])"
+    r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup"
+    r"|rec|resultvalue|setupvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])"
 )
 _COMMENT = re.compile(r"(?<!\\)%.*")
 

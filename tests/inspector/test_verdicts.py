@@ -1,4 +1,4 @@
-r"""A `\verdict` of a paper is traced to the runs that its effect was computed from."""
+r"""The estimate of a hypothesis in a paper is traced to the runs from which it was computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.hypotheses import make_hypotheses
 from tests.paper import synthetic_paper
 
 
-def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
+def test_an_effect_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
     run = synthetic_paper.make_state()
     assert run.data_plan is not None
     run.data_plan = run.data_plan.model_copy(
@@ -18,12 +18,14 @@ def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_pat
     )
     paper = RunFolder(tmp_path).paper_folder
     paper.mkdir(parents=True)
-    (paper / "paper.tex").write_text("\\begin{document}\nWe find that \\verdict{hypothesis/gain}.\n\\end{document}\n")
+    (paper / "paper.tex").write_text(
+        "\\begin{document}\nThe gain is \\result{hypothesis/gain/1.mean}.\n\\end{document}\n"
+    )
     tracer = NumberTracer(run, RunFolder(tmp_path), run="RUN")
-    found = tracer.trace_key("hypothesis/gain")
+    found = tracer.trace_key("hypothesis/gain/1.mean")
     assert found is not None
     [one] = found.candidates
-    assert one.what == "verdict on a hypothesis, positive, supported" and one.printed.endswith(": supported")
+    assert one.what == "effect of a hypothesis, positive, supported" and one.printed == "0.055"
     assert [(place.file, place.line) for place in one.places] == [("paper/paper.tex", 2)]
     effects = [origin for origin in one.origins if origin.condition == "baseline@noise20 - method@noise20"]
     cells = [origin for origin in one.origins if origin not in effects]
@@ -32,6 +34,12 @@ def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_pat
     assert any("digits" in line for line in one.data) and one.reproduce_command.startswith(
         "scientist reproduce RUN --node "
     )
-    assert "hypothesis/gain" in {each.key for each in tracer.trace_number("0.055").candidates}
-    pair = tracer.trace_key("diff/digits/log_loss/method@noise20~baseline@noise20")
-    assert pair is not None and pair.candidates[0].what == "verdict"
+    assert "hypothesis/gain/1" in {each.key for each in tracer.trace_number("0.055").candidates}
+
+
+def test_a_comparison_that_an_older_paper_printed_in_words_is_traced_to_its_estimate(tmp_path: Path) -> None:
+    run = synthetic_paper.make_state()
+    tracer = NumberTracer(run, RunFolder(tmp_path), run="RUN")
+    pair = tracer.trace_key("diff/digits/log_loss/method@noise20~baseline@noise20.short")
+    assert pair is not None and pair.candidates[0].what.startswith("mean")
+    assert tracer.trace_key("hypothesis/none") is None

@@ -57,6 +57,8 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.models.roles.paper_writing import (
     ClaimLine,
+    DecidedHypothesis,
+    EstimateLine,
     ExploratoryComparison,
     OutlineInputs,
     PaperOutline,
@@ -358,16 +360,44 @@ CODE = CodeInputs(
     retry_seconds=180.0,
     rate=RATE,
 )
+EFFECT = EstimateLine(
+    key="hypothesis/gain/1",
+    subject="accuracy on digits, margin at n50 minus plain at n50",
+    forms={"mean": "0.012", "ci": "[0.002, 0.022]", "confidence": "97.5", "points": "1.2", "points_ci": "0.2 to 2.2"},
+    note="it is above zero; open whether it is at least 0.02 (over 5 seeds)",
+    direction="positive",
+)
 WRITE = WriteInputs(
     idea=IDEA,
     data_plan=PLAN,
     facts=FACTS,
-    summaries=(SUMMARY,),
-    results=(ClaimLine(key="acc.plain.n50", printed="0.800 ± 0.025", meaning="accuracy of plain at n50 on digits"),),
+    results=(
+        ClaimLine(
+            key="test/digits/accuracy/plain@n50.pm", printed="0.800 ± 0.025", meaning="accuracy on digits, plain"
+        ),
+    ),
     setups=(ClaimLine(key="lr", printed="0.01"),),
+    decided=(
+        DecidedHypothesis(
+            key="hypothesis/gain",
+            title="margins help",
+            statement="Margins raise the accuracy.",
+            verdict="open",
+            effects=(EFFECT,),
+        ),
+    ),
     comparisons=(
         ExploratoryComparison(
-            key="c1", dataset="digits", metric="accuracy", better="margin@n50", worse="plain@n50", n=1
+            key="diff/digits/accuracy/margin@n50~plain@n50",
+            subject="accuracy on digits (test), margin at n50 minus plain at n50",
+            forms={"mean": "0.012", "ci": "[0.002, 0.022]", "points": "1.2", "points_ci": "0.2 to 2.2"},
+            note="over 5 seeds",
+            dataset="digits",
+            metric="accuracy",
+            better="margin@n50",
+            worse="plain@n50",
+            caveats=("stale tuning",),
+            n=5,
         ),
     ),
     figures=(FIGURE,),
@@ -393,7 +423,7 @@ WRITE = WriteInputs(
         RequiredStatement(
             id="primary-digits",
             text="accuracy on digits, margin against plain: unknown n50",
-            keys=("c1",),
+            keys=("diff/digits/accuracy/margin@n50~plain@n50",),
             abstract=True,
         ),
         RequiredStatement(id="disclosure-1", text="One replicate failed."),

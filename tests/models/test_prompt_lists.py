@@ -6,13 +6,15 @@ from labwright.models.prompt_filters import (
     format_arrays,
     format_claims,
     format_drawn_data,
+    format_estimate,
     format_measurements,
     format_other_claims,
+    format_setups,
 )
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
 from labwright.models.roles.node_assessment import FEEDBACK
-from labwright.models.roles.paper_writing import ClaimLine
+from labwright.models.roles.paper_writing import ClaimLine, EstimateLine
 from labwright.record.schema.figures import AxesFacts, DrawnFacts
 from tests.models.examples import INPUTS, MEASUREMENTS
 
@@ -100,8 +102,34 @@ def test_no_claim_is_left_out_and_what_may_be_chosen_is_told_in_few_lines() -> N
         for k in range(300)
     ]
     assert format_claims(lines).count("\n") == 599
-    [line] = format_other_claims(lines).splitlines()
-    assert line.startswith("- `test/D/brier/a@L`: D of d0, d1, ") and line.endswith("; L of l0, l1")
+    [line] = format_other_claims((lines,)).splitlines()
+    assert line.startswith("- `test/D/M/a@L`: D of d0, d1, ") and line.endswith("; M of brier; L of l0, l1")
+
+
+def test_levels_of_an_arm_share_a_line_and_estimates_list_what_they_print() -> None:
+    lines = [
+        ClaimLine(key=f"test/d/accuracy/a@{level}.{form}", printed=text, meaning="accuracy on d, A")
+        for level, form, text in (
+            ("l0", "pm", "0.5"),
+            ("l0", "mean", "0.5"),
+            ("l1", "pm", "0.7"),
+            ("l1", "percent", "70"),
+        )
+    ]
+    assert (
+        format_claims(lines) == "- `test/d/accuracy/a@LEVEL`: accuracy on d, A; `.pm` l0 0.5, l1 0.7; `.percent` l1 70"
+    )
+    forms = {"mean": "0.03", "ci": "[0.02, 0.04]", "n": "5", "confidence": "97.5"}
+    line = EstimateLine(key="hypothesis/gain/1", subject="log loss", forms=forms, note="it is above zero")
+    assert format_estimate(line) == (
+        "`hypothesis/gain/1`: log loss; `.mean` 0.03, `.ci` [0.02, 0.04], `.confidence` 97.5; it is above zero"
+    )
+    share = line.model_copy(update={"forms": {**forms, "confidence": "95", "points": "3", "points_ci": "2 to 4"}})
+    assert "; `.points` 3, `.points_ci` 2 to 4; " in format_estimate(share) and ".mean" not in format_estimate(share)
+    setups = ("data.d.test", "data.d.title", "arm.a.title", "run.nodes", "run.seeds")
+    assert format_setups([ClaimLine(key=key, printed="7") for key in setups]) == (
+        "- `data.d`: `.test` 7, `.title` 7\n- `run`: `.seeds` 7"
+    )
 
 
 def test_markers_of_one_point_share_a_line_and_what_is_left_out_is_said() -> None:

@@ -53,7 +53,7 @@ from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
 from labwright.record.schema.figures import FigureReview
-from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
+from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, StageName
 from labwright.record.schema.paper import AuditFacts, CitationSearch, FoundWork, PaperDraft, Section
 from labwright.record.source_edits import WholeFile
 from tests.models import (
@@ -332,15 +332,6 @@ def huge() -> dict[str, BaseModel]:
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
     step = BranchStep(node="n1", stage="tuning", kind="tune", varies=LONG, plan=LONG)
-    summary = StageSummary(
-        stage="tuning",
-        tried=LONG,
-        found=LONG,
-        supported_by_replicates=LONG,
-        next=LONG,
-        numbers=(LONG,) * 99,
-        failures=(LONG,) * 99,
-    )
     write = WRITE.model_copy(
         update={
             "idea": idea,
@@ -348,7 +339,6 @@ def huge() -> dict[str, BaseModel]:
             "setups": claims,
             "winner_plan": LONG,
             "disclosures": (LONG,) * 500,
-            "summaries": (summary,) * 4,
             "branch": (step,) * 99,
             "statements": (RequiredStatement(id="disclosure-1", text=LONG[:600]),) * 500,
             "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
@@ -495,8 +485,8 @@ def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
 def test_the_rule_on_digits_names_its_exceptions() -> None:
     inputs = INPUTS["write"]
     bare = inputs.model_copy(update={"inputs": WRITE.model_copy(update={"literals": ()})})
-    assert "these literals:\n  95, 10." in render(roles.WRITE, inputs).system
-    assert "these literals:\n  none." in render(roles.WRITE, bare).system
+    assert "typed digits, except 95, 10, constants in formulas" in render(roles.WRITE, inputs).system
+    assert "typed digits, except none, constants in formulas" in render(roles.WRITE, bare).system
 
 
 def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:

@@ -13,7 +13,6 @@ from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_setups
-from labwright.record.claims.sentences import format_verdict_clauses
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import (
@@ -215,9 +214,8 @@ def make_claims(run: RunState) -> list[Claim]:
 
 def make_evidence(run: RunState) -> Evidence:
     found = make_claims(run)
-    paired = [one for one in found if isinstance(one, ClaimDifference)]
     return Evidence(
-        results=format_claims(found),
+        results=format_claims(found, PLAN),
         setups=format_setups(run),
         cites=frozenset(one.key for one in read_verified_entries(LIBRARY)),
         figures=frozenset({"loss", "reliability", "curves"}),
@@ -235,12 +233,10 @@ def make_evidence(run: RunState) -> Evidence:
         ),
         plan=PLAN,
         facts=FACTS,
-        verdicts=format_verdict_clauses(run, (), paired),
-        outcome_words={one.key: ("exploratory",) for one in paired},
     )
 
 
-V = r"\verdict{diff/digits/log_loss/%s~%s}"
+V = r"the log loss changes by \result{diff/digits/log_loss/%s~%s.mean}"
 R = r"\result{test/digits/log_loss/%s.%s}"
 
 DRAFT = PaperDraft(

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from labwright.models.offline.paper_writing import answer_outline
 from labwright.models.roles.paper_writing import (
     DecidedHypothesis,
+    EstimateLine,
     OutlineInputs,
     PaperOutline,
     PlannedAbstract,
+    PlannedExplanation,
     PlannedSection,
     WriteInputs,
 )
@@ -21,6 +23,7 @@ from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
+    find_unexplained_effects,
     group_sections,
     list_reportable_outcomes,
     match_sections,
@@ -43,10 +46,15 @@ def inputs_of(better: bool = True, **changes: Any) -> WriteInputs:
 
 
 INPUTS = inputs_of()
+CALMER = EstimateLine(key="hypothesis/calmer/1", forms={"mean": "0.1", "ci": "[0.05, 0.15]"}, direction="positive")
 DECIDED = (
-    DecidedHypothesis(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
+    DecidedHypothesis(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", effects=(CALMER,)),
     DecidedHypothesis(
-        key="hypothesis/grows", statement="It grows.", verdict="open", clause="it is", confirmatory=False
+        key="hypothesis/grows",
+        statement="It grows.",
+        verdict="open",
+        effects=(CALMER.model_copy(update={"key": "hypothesis/grows/1", "note": "its sign is open"}),),
+        confirmatory=False,
     ),
 )
 GOOD = answer_outline(OutlineInputs(inputs=INPUTS))
@@ -168,13 +176,13 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
     told = {one.id: one for one in INPUTS.statements}
     assert {one.partition("-")[0] for one in told} == {"primary", "disclosure"}
     one = told["primary-digits-method-baseline"]
-    assert "noise20: exploratory, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    assert one.text.startswith("Exploratory, ") and one.abstract and len(one.keys) == 3
     held = list_reportable_outcomes(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
     assert [(one.id, one.keys, one.abstract) for one in held] == [
-        ("hypothesis-calmer", ("hypothesis/calmer",), True),
-        ("hypothesis-grows", ("hypothesis/grows",), False),
+        ("hypothesis-calmer", ("hypothesis/calmer/1",), True),
+        ("hypothesis-grows", ("hypothesis/grows/1",), False),
     ]
-    assert held[1].text == "It grows. Open, exploratory: \\verdict{hypothesis/grows}"
+    assert held[1].text == "It grows. Outcome: open, exploratory: its sign is open"
 
 
 def test_without_comparisons_that_is_told() -> None:
@@ -191,10 +199,50 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
     def found(abstract: str, body: str) -> tuple[str, ...]:
         return missing_statements(draft(abstract, body), statements, {})
 
-    first, second = (rf"We find that \verdict{{{one.key}}}." for one in DECIDED)
-    assert len(found("", "")) == 3 and "\\verdict{hypothesis/calmer}" in found("", "")[0]
-    assert found(first, first + second) == () and len(found(first, second)) == 1
+    first, second = (rf"It is \result{{{one.key}/1.mean}}." for one in DECIDED)
+    assert len(found("", "")) == 2 and "print \\result{hypothesis/calmer/1.mean}" in found("", "")[0]
+    assert found("", first + second) == () and len(found(first, second)) == 1
     told = add_missing_statements(draft("It is so.", "As follows."), statements, {})
     assert missing_statements(told, statements, {}) == () and told == add_missing_statements(told, statements, {})
-    assert told.abstract == r"It is so. We find that \verdict{hypothesis/calmer.short}."
-    assert told.sections[0].body == f"As follows.\n\n{first} {second}"
+    assert told.abstract == "It is so." and told.sections[0].body.startswith(
+        "As follows.\n\nFor the registered hypothesis ``\\setup{hypothesis.calmer.title}'', which is supported, the "
+        "estimate is \\result{hypothesis/calmer/1.mean} (\\result{hypothesis/calmer/1.confidence}\\% interval "
+        "\\result{hypothesis/calmer/1.ci}). For the exploratory hypothesis"
+    )
+
+
+# --- estimates and explanations ---------------------------------------------------------------------------------------
+
+
+def test_explanations_are_of_known_effects_in_planned_sections_and_each_sure_effect_has_one() -> None:
+    inputs = INPUTS.model_copy(update={"decided": DECIDED, "statements": ()})
+    [line] = find_unexplained_effects(GOOD, inputs)
+    assert "add an explanation of hypothesis/calmer/1" in line, "an exploratory one needs none"
+    one = PlannedExplanation(
+        effect="hypothesis/calmer/1", first="It smooths.", second="It cools.", separated_by="x", section="Results"
+    )
+    outline = GOOD.model_copy(
+        update={
+            "explanations": (
+                one,
+                one.model_copy(update={"effect": "no/such"}),
+                one.model_copy(update={"section": "Nowhere", "separated_by": ""}),
+            )
+        }
+    )
+    repaired, faults = repair_outline(outline, inputs)
+    assert repaired.explanations == (one.model_copy(update={"separated_by": ""}),) and len(faults) >= 3
+    assert repair_outline(repaired, inputs) == (repaired, ()) and find_unexplained_effects(repaired, inputs) == ()
+    shown = build_section_inputs(inputs, repaired, ("Results",), ())
+    assert [each.key for each in shown.decided] == ["hypothesis/calmer"], "the writer of the paragraph sees the effect"
+
+
+def test_a_requested_estimate_may_be_printed_by_the_section_that_chose_it() -> None:
+    line = EstimateLine(key="estimate/cost", subject="log loss", forms={"mean": "0.3", "ci": "[0.2, 0.4]"})
+    chosen = changed(0, keys=("estimate/cost.mean", "estimate/cost.ci"))
+    assert any("estimate/cost.mean" in fault for fault in repair_outline(chosen, INPUTS)[1])
+    inputs = INPUTS.model_copy(update={"estimates": (line,)})
+    assert repair_outline(chosen, inputs) == (chosen, ())
+    titles = [one.title for one in chosen.sections]
+    assert build_section_inputs(inputs, chosen, (titles[0],), ()).estimates == (line,)
+    assert build_section_inputs(inputs, chosen, (titles[1],), ()).estimates == ()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import format_verdict_clauses
 from labwright.record.reducers.run_state import RunState
 from labwright.review.evidence import check_pdf
 from labwright.stages.paper.preregistration import (
@@ -77,14 +76,13 @@ async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> Non
         tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}"
     )
     evidence = paper.evidence
-    found = decide_hypotheses(run)
     parts = replace(
         paper,
         appendix=f"{render_plan_note(run)}\n\n{render_in_full(run)}",
         tables=build_hypothesis_tables(run),
-        evidence=replace(evidence, tables=frozenset({"hypotheses"}), verdicts=format_verdict_clauses(run, found, ())),
+        evidence=replace(evidence, tables=frozenset({"hypotheses"})),
     )
     built = await assess_paper(parts, load_template("conference"), tmp_path / "paper")
     assert built.pdf is not None and built.violations == () and built.findings == ()
     assert await check_pdf(tmp_path / "paper", parts.evidence) == ()
-    assert "Found: " in (tmp_path / "paper" / "appendix.tex").read_text()
+    assert "Found: supported." in (tmp_path / "paper" / "appendix.tex").read_text()

@@ -5,13 +5,14 @@ anything.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.printed_value import PrintedValue, print_clause, print_name, print_setting
+from labwright.record.printed_value import PrintedValue, print_name, print_range, print_setting
 from labwright.record.result_macros import (
     ResultMacroUse,
     find_macro_uses,
@@ -100,25 +101,22 @@ def test_nobody_else_makes_a_printed_value() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 made.setdefault(node.func.id, set()).add(str(path.relative_to(ROOT)))
     assert made["PrintedValue"] == {"record/printed_value.py"}
-    assert made["print_clause"] == {"record/claims/sentences.py"}, "TeX that is composed is composed there alone"
 
 
-@pytest.mark.parametrize(
-    "tex", [r"it is \input{x}", r"\def\a{}", "a } b", "a { b", "a % b", "a # b", "^^5c", r"\csname x\endcsname", "a~b"]
-)
-def test_a_clause_holds_no_other_tex(tex: str) -> None:
-    with pytest.raises(ValueError, match="clause"):
-        print_clause(tex)
-
-
-def test_formulas_of_a_clause_hold_everywhere_and_dollars_stay_signs() -> None:
-    assert print_clause(r"$n$ = 5 at \$3 and \$4").tex == r"\ensuremath{n} = 5 at \$3 and \$4"
+def test_an_interval_in_words_is_one_line_of_results_tex() -> None:
+    value = print_range((-1.26, 3.5), 1)
+    assert value.tex == r"\ensuremath{-}1.3 to 3.5" and to_plain_text(value) == "-1.3 to 3.5"
+    use = ResultMacroUse("result", "hypothesis/gain/1.points_ci")
+    assert parse_results(render_results({use: value})) == {use: value.tex}
 
 
 @given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=200)))
 def test_whatever_a_name_is_it_is_one_line_of_text_to_tex(text: str) -> None:
     value = print_name(text)
-    assert print_clause(value.tex) == value
+    commands = set(re.findall(r"\\([A-Za-z]+|.)", value.tex))
+    assert commands <= {"textasciitilde", "textasciicircum", *"&%#_${}"}
+    bare = re.sub(r"\\(?:[A-Za-z]+|.)", "", value.tex)
+    assert re.sub(r"\{\}", "", bare) == re.sub(r"[{}]", "", bare) and not re.search(r"[%#&~^$]", bare)
     use = ResultMacroUse("setup", "data.x.title")
     assert parse_results(render_results({use: value})) == {use: value.tex}
 

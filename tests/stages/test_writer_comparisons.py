@@ -22,21 +22,16 @@ def told(root: Path) -> dict[str, ExploratoryComparison]:
 def test_an_estimate_is_of_the_first_condition_of_the_pair(tmp_path: Path) -> None:
     found = told(tmp_path)
     worse = found["diff/digits/accuracy/method@noise20~baseline@noise20"]
-    assert (worse.basis_text, worse.subject, worse.partner, worse.better) == (
-        "exploratory",
-        "method@noise20",
-        "baseline@noise20",
-        "baseline@noise20",
-    )
+    assert worse.subtracted == ("method@noise20", "baseline@noise20") and worse.better == "baseline@noise20"
     better = found["diff/digits/log_loss/method@noise20~baseline@noise20"]
-    assert (better.subject, better.better) == ("method@noise20", "method@noise20")
+    assert (better.subtracted[0], better.better) == ("method@noise20", "method@noise20")
     old = ExploratoryComparison(key="k", dataset="d", metric="m", better="a", worse="b", n=5)
-    assert (old.subject, old.partner) == ("a", "b")
+    assert old.subtracted == ("a", "b")
 
 
-def test_a_pair_is_told_with_its_interval_and_without_a_verdict(tmp_path: Path) -> None:
+def test_a_pair_is_shown_with_the_names_of_the_plan_and_its_interval(tmp_path: Path) -> None:
     key = "diff/digits/log_loss/method@noise20~baseline@noise20"
     one = told(tmp_path)[key]
     user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
-    assert f"`{key}` (exploratory) prints: {one.clause}" in " ".join(user.split())
-    assert one.clause.endswith("test data; lower is better; exploratory)")
+    subject = "log loss on digits (test), label smoothing at 20% noise minus cross-entropy at 20% noise"
+    assert f"`{key}`: {subject}; `.mean` {one.forms['mean']}, `.ci` {one.forms['ci']}; over 5 seeds" in user

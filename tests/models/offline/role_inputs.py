@@ -108,7 +108,6 @@ def make_write_inputs(is_better: IsBetter, ablations: tuple[str, ...] = (), **ch
     """Inputs of a writer where `is_better` says which side of each comparison is better."""
     comparisons = tuple(_make_comparisons(is_better, ablations))
     keys = [f"{s.key}.{form}" for s in make_statistics(ablations) for form in ("mean", "pm", "ci", "n")]
-    keys += [f"{c.key}.{form}" for c in comparisons for form in ("mean", "ci")]
     setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH")]
     setups += [f"tuned.{arm}.{one.name}" for arm in PLAN.tuned_arms for one in PLAN.find_space(arm)]
     setups += [f"level.{level.name}" for level in PLAN.levels] + ["run.seeds"]
@@ -122,7 +121,6 @@ def make_write_inputs(is_better: IsBetter, ablations: tuple[str, ...] = (), **ch
         idea=IDEA,
         data_plan=PLAN,
         facts=make_facts(),
-        summaries=(),
         comparisons=comparisons,
         page_limit=4,
         results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),
@@ -154,6 +152,7 @@ def _make_comparisons(is_better: IsBetter, ablations: tuple[str, ...]) -> list[E
                             worse=b if better else a,
                             n=6,
                             condition=a,
+                            forms={"mean": "0.123", "ci": "[0.1, 0.2]", "n": "6"},
                         )
                     )
     return found
@@ -179,22 +178,13 @@ def make_facts() -> tuple[DatasetFacts, ...]:
 def make_evidence(inputs: WriteInputs) -> Evidence:
     """What the binder holds a draft of these inputs to."""
     return Evidence(
-        results={line.key: print_name(line.printed) for line in inputs.results},
+        results={key: print_name("0.123") for key in inputs.result_keys},
         literals=inputs.literals,
         setups={line.key: print_name(line.printed) for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references),
         figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables),
         comparisons=inputs.comparisons,
-        verdicts={
-            f"{one.key}{form}": print_name(one.clause)
-            for one in (*inputs.decided, *inputs.comparisons)
-            for form in ("", ".short")
-        },
-        outcome_words={
-            **{one.key: (one.verdict,) for one in inputs.decided},
-            **{one.key: ("exploratory",) for one in inputs.comparisons},
-        },
         names=tuple(level.title for level in inputs.data_plan.levels),
         plan=inputs.data_plan,
         facts=inputs.facts,

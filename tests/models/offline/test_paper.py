@@ -1,4 +1,4 @@
-"""The writer's words hold for any outcome: the binder finds nothing, and no sentence says more than its verdict."""
+"""The writer's words hold for any outcome: the binder finds nothing, and every comparison prints an estimate."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labwright.models.offline.paper_revision import answer_reflect
-from labwright.models.offline.paper_writing import build_outline, write_draft
+from labwright.models.offline.paper_writing import answer_outline, build_outline, write_draft
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
-from labwright.models.roles.paper_writing import DecidedHypothesis, WriteInputs
+from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, EstimateLine, OutlineInputs, WriteInputs
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence.source_check import check_draft
 from labwright.review.evidence.violations import Evidence
@@ -33,7 +33,7 @@ def text_of(draft: PaperDraft) -> str:
 
 
 def without_macros(text: str) -> str:
-    return re.sub(r"\\(?:result|setup|verdict|ref|citep|citet|paperfigure|papertable)\{[^}]*\}", "", text)
+    return re.sub(r"\\(?:result|setup|ref|citep|citet|paperfigure|papertable)\{[^}]*\}", "", text)
 
 
 @pytest.mark.parametrize("ablations", [pytest.param((), marks=pytest.mark.bench), ABLATIONS])
@@ -42,7 +42,7 @@ def test_the_binder_finds_nothing_whatever_the_outcome(better: bool, ablations: 
     inputs = make_write_inputs(always(better), ablations)
     draft = write_draft(inputs)
     assert [str(one) for one in check_draft(draft, make_evidence(inputs))] == []
-    typed = re.sub(r"K-1\b", "", without_macros(text_of(draft)))
+    typed = re.sub(r"K-1\b|95\\% interval", "", without_macros(text_of(draft)))
     assert not re.search(r"\d", typed) and "<r:" not in typed and "<s:" not in typed
     assert ("Ablations" in [section.title for section in draft.sections]) == bool(ablations)
 
@@ -57,13 +57,35 @@ def test_any_mixture_of_outcomes_holds(seed: int) -> None:
     assert check_draft(write_draft(inputs), make_evidence(inputs)) == ()
 
 
-def test_what_is_claimed_is_printed_by_verdicts_alone() -> None:
-    decided = (DecidedHypothesis(key="hypothesis/calmer", statement="s", verdict="refuted", clause="c"),)
-    asked, bare = (text_of(write_draft(make_write_inputs(always(True), decided=one))) for one in (decided, ()))
-    assert asked.count("\\verdict{hypothesis/calmer}") == 1, "in full in the results alone"
-    assert asked.count("\\verdict{hypothesis/calmer.short}") == 3, "in abstract, introduction and conclusion"
-    assert "\\verdict{diff/digits/log_loss/method@noise0~baseline@noise0.short}" in bare
-    assert text_of(write_draft(make_write_inputs(always(True)))) == bare, "whatever the outcome"
+def test_every_hypothesis_is_reported_with_its_estimate_and_verdict() -> None:
+    line = EstimateLine(
+        key="hypothesis/calmer-under-noise/1",
+        forms={"mean": "0.1", "ci": "[0.05, 0.15]", "confidence": "97.5"},
+        direction="positive",
+    )
+    one = DecidedHypothesis(key="hypothesis/calmer-under-noise", statement="s", verdict="supported", effects=(line,))
+    inputs = make_write_inputs(always(True), ABLATIONS, decided=(one,))
+    margin = ClaimLine(key="margin.calmer-under-noise.1", printed="0.05")
+    inputs = inputs.model_copy(update={"setups": (*inputs.setups, margin)})
+    asked, bare = text_of(write_draft(inputs)), text_of(write_draft(make_write_inputs(always(True))))
+    assert asked.count("\\result{hypothesis/calmer-under-noise/1.mean}") == 4, "abstract, introduction, results, end"
+    assert "the registered claim of at least \\setup{margin.calmer-under-noise.1} is supported." in asked
+    assert "either of two causes" in asked and "either of two causes" not in bare
+    assert "\\result{diff/digits/log_loss/method@noise0~baseline@noise0.mean} (95\\% interval" in bare
+    assert text_of(write_draft(make_write_inputs(always(False)))) == bare, "whatever the outcome"
+    assert check_draft(write_draft(inputs), make_evidence(inputs)) == ()
+
+
+def test_the_outline_asks_what_noise_costs_and_explains_effects_of_known_sign() -> None:
+    line = EstimateLine(key="hypothesis/calmer-under-noise/1", forms={"mean": "0.1"}, direction="positive")
+    one = DecidedHypothesis(key="hypothesis/calmer-under-noise", statement="s", verdict="open", effects=(line,))
+    outline = answer_outline(OutlineInputs(inputs=make_write_inputs(always(True), ABLATIONS, decided=(one,))))
+    [request] = outline.estimates
+    assert request.estimand == "baseline@noise40 - baseline@noise0"
+    [why] = outline.explanations
+    assert why.effect == line.key and "/without-temperature@" in why.separated_by and why.section == "Ablations"
+    without = answer_outline(OutlineInputs(inputs=make_write_inputs(always(True), results=(), comparisons=())))
+    assert without.estimates == () and without.explanations == ()
 
 
 def test_missing_keys_drop_sentences_and_not_the_paper() -> None:
