@@ -24,7 +24,7 @@ STUDY: tuple[str, ...] = (
     "arm_patch",
 )
 DRAWN: tuple[str, ...] = ("plot", "vision", "figure_review")
-FROZEN = {"idea", "data_plan", "facts", "lab_reference", "style", "inputs", "outline"}
+FROZEN = {"idea", "data_plan", "facts", "lab_reference", "style", "inputs", "outline", "words"}
 """What stays as it is while the calls of a role are asked."""
 
 
