@@ -93,7 +93,5 @@ async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:
         return case
     return replace(
         case,
-        pictures=await render_pages(
-            guarded.paper.path, guarded.pages, withheld=guarded.hidden_text_pages, max_pages=most
-        ),
+        pictures=await render_pages(guarded.paper.path, guarded.pages, withheld=guarded.withheld_pages, max_pages=most),
     )

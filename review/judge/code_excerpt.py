@@ -24,7 +24,7 @@ from labwright.review.judge.attachments import (
     list_files,
     read_text_file,
 )
-from labwright.review.judge.guards import remove_injections, strip_invisible
+from labwright.review.judge.guards import remove_encoded, strip_invisible
 from labwright.review.judge.paper_reader import PaperError
 
 MAX_CHARACTERS, MAX_NAMES = 26_000, 60
@@ -71,7 +71,7 @@ def build_code_exhibit(
         raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
     excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), frozenset(flagged_files), paper.lower())
     blocks = [excerpt.format_listing(), *excerpt.iter_blocks()]
-    shown, removed = remove_injections("\n\n".join(blocks), f"--code {folder.name}")
+    shown, removed = remove_encoded("\n\n".join(blocks), f"--code {folder.name}")
     exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=excerpt.omitted_lines)
     return GuardedExhibit(exhibit, (*excerpt.removed, *removed))
 
