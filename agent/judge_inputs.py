@@ -56,14 +56,7 @@ async def attach_evidence(
         code = (
             []
             if materials.code is None
-            else [
-                build_code_exhibit(
-                    materials.code,
-                    case.guarded.paper.text,
-                    ran_scripts=audit.ran if audit else (),
-                    flagged_files=audit.flagged if audit else (),
-                )
-            ]
+            else [build_code_exhibit(materials.code, case.guarded.paper.text, ran_scripts=audit.ran if audit else ())]
         )
         results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)

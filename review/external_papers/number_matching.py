@@ -84,11 +84,6 @@ def list_scales(number: PrintedNumber) -> tuple[float, ...]:
     return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)
 
 
-def is_rounding_of(number: PrintedNumber, value: float) -> bool:
-    """Return whether the number is a rounding of the value, unchanged or as a percentage."""
-    return bool(find_matches(np.array([value]), number))
-
-
 MAX_OPERANDS = 40
 """Maximum numbers of one row, column or paragraph that are combined."""
 

@@ -1,7 +1,8 @@
 """Group values by other values of their record, for example by patience 2 or epsilon 0.5 if rows are seeds.
 
 A record is a line, or the innermost JSON object. If another number of the records has few distinct values, each of them
-forms a group; a printed mean is often the mean of a group.
+forms a group; so do values with one key in files whose names differ in numbers. A printed mean is often the mean of a
+group.
 """
 
 from __future__ import annotations
@@ -21,9 +22,21 @@ def group_series(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
     for one in series:
         if not one.from_prose:
             files[one.file].append(one)
+    yield from _group_over_files([one for own in files.values() for one in own])
     for own in files.values():
         yield from _group_by_place(own)
         yield from _group_by_field(own)
+
+
+def _group_over_files(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
+    """Group values with the same key in files of one kind, such as one file a seed."""
+    kinds: dict[tuple[str, str], list[ValueSeries]] = defaultdict(list)
+    for one in series:
+        kinds[re.sub(r"\d+", "#", one.file), one.key].append(one)
+    for (_, key), together in kinds.items():
+        values = [(value, place) for one in together for value, place in zip(one.values, one.places, strict=True)]
+        if len(together) > 1 and len(values) <= MAX_RECORDS:
+            yield _make_group(together[0], f"{key} over {len(together)} files", values)
 
 
 def _group_by_place(series: Sequence[ValueSeries]) -> Iterator[ValueSeries]:
