@@ -12,7 +12,7 @@ import ast
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -191,15 +191,13 @@ def reconstruct_provenance(
             one.path for one in silent if sum(text.is_printed for text in one.strings) >= MIN_SILENT_STRINGS
         )
     names = {one.path: one.list_written_names() for one in scripts if not one.is_test}
-    every = {name for own in names.values() for name in own}
+    every = {name for own_names in names.values() for name in own_names}
     for file in result_files:
         base = PurePosixPath(file)
         built = f"*{base.suffix}" if base.stem in every else None  # of a name that the code has, and the suffix
-        own = {path: {one.strip().rpartition("/")[2] for one in own} for path, own in names.items()}
-        if writers := tuple(
-            path for path, lasts in own.items() if any(_names_file(one, base.name, built) for one in lasts)
-        ):
-            found.writers[file] = writers
+        writers = [path for path, own_names in names.items() if _names_any(own_names, base.name, built)]
+        if writers:
+            found.writers[file] = tuple(writers)
     return found
 
 
@@ -327,9 +325,10 @@ def _is_read_call(call: ast.Call) -> bool:
     return not any(set("wax+") & set(str(one.value)) for one in modes if isinstance(one, ast.Constant))
 
 
-def _names_file(name: str, base: str, built: str | None) -> bool:
+def _names_any(strings: Iterable[str], base: str, built: str | None) -> bool:
     """Return whether a string, with `*` for values, names a file; of the short ones, only `built` may."""
-    if name in (base, built):
-        return True
-    long = len(name.replace("*", "")) >= 6 and "*" in name and "." in name
-    return long and re.fullmatch(".*".join(map(re.escape, name.split("*"))), base) is not None
+    for name in {one.strip().rpartition("/")[2] for one in strings}:
+        long = len(name.replace("*", "")) >= 6 and "*" in name and "." in name
+        if name in (base, built) or (long and re.fullmatch(".*".join(map(re.escape, name.split("*"))), base)):
+            return True
+    return False
