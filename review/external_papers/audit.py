@@ -26,7 +26,6 @@ from labwright.review.external_papers.provenance import (
     reconstruct_provenance,
 )
 from labwright.review.external_papers.result_files import ResultFolder, ResultsError, read_results
-from labwright.review.external_papers.series_groups import group_series
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, classify_claims
 from labwright.review.judge.paper_reader import read_paper
 
@@ -87,7 +86,7 @@ async def audit_paper(
     read = ResultFolder()
     if results is not None:
         read = read_results(results, excluded=path)
-        report.verdicts = classify_claims(claims, read.series, tuple(group_series(read.series)))
+        report.verdicts = classify_claims(claims, read.series)
         report.result_files, report.result_value_count = tuple(read.files), read.value_count
         report.left_out += read.left_out
     logs = read_logs(results) if results is not None else ()
@@ -96,8 +95,7 @@ async def audit_paper(
     report.provenance = reconstruct_provenance(scripts, logs, read.files)
     finder = OriginFinder(report.provenance)
     report.origins = tuple(finder.find(one) for one in report.verdicts)
-    typed = {value for own in finder.typed_numbers.values() for value in own}
-    report.missing_results = find_missing_results(report.verdicts, typed)
+    report.missing_results = find_missing_results(report.verdicts)
     return report
 
 

@@ -8,11 +8,10 @@ of the paper.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from labwright.review.external_papers.arithmetic import gives_change
-from labwright.review.external_papers.printed_numbers import CITED
 from labwright.review.external_papers.verdicts import NumberVerdict
 
 MAX_PAIRED_VALUES = 60
@@ -30,23 +29,18 @@ _SETTING = re.compile(
     re.I,
 )
 _SCORE = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
-_SETTINGS_TABLE = re.compile(
-    r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
-    r"(?:value|setting|meaning|default|number)",
-    re.I,
-)
 _CITED = re.compile(
     r"publish|reported (?:by|in)|as reported|taken from|from the literature|quoted|copied from|et al\b|\(\d{4}\)"
-    r"|\[\d+\]|prior work|source",
+    r"|\[\d+\]|\\cite|prior work|source",
     re.I,
 )
 
 
-def find_missing_results(verdicts: Sequence[NumberVerdict], typed: Collection[float]) -> tuple[NumberVerdict, ...]:
-    """Return the numbers that are results and in no result file; `typed` are the numbers in the code."""
+def find_missing_results(verdicts: Sequence[NumberVerdict]) -> tuple[NumberVerdict, ...]:
+    """Return the numbers that are results and in no result file."""
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
-    missing = [one for one in verdicts if one.kind == "unsupported" and not any(_absence_reasons(one, typed))]
+    missing = [one for one in verdicts if one.kind == "unsupported" and not any(_absence_reasons(one))]
     return tuple(
         one
         for one in missing
@@ -54,22 +48,17 @@ def find_missing_results(verdicts: Sequence[NumberVerdict], typed: Collection[fl
     )
 
 
-def _absence_reasons(one: NumberVerdict, typed: Collection[float]) -> Iterator[bool]:
+def _absence_reasons(one: NumberVerdict) -> Iterator[bool]:
     """Yield, for each reason why a number may be in no file, whether it applies."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
     yield "." not in number.text and not number.percent  # a count
-    yield _SETTINGS_TABLE.search(one.claim.passage.text) is not None
     yield re.search(r"(?:\u00b1|\+/?-|\\pm)\W*$", before) is not None  # a deviation, which can be computed in many ways
     if cell is not None:
         row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
         yield _CITED.search(f"{cell.label} {row}") is not None
         yield _SETTING.search(cell.label) is not None and _SCORE.search(cell.label) is None
         return
-    yield (
-        number.value in typed
-        or _CITED.search(f"{before}{after}") is not None
-        or CITED.match(after.lstrip()) is not None
-    )
+    yield _CITED.search(f"{before}{after}") is not None
     yield _SETTING.search(before[-30:]) is not None
 
 
