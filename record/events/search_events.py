@@ -165,7 +165,9 @@ class CodeRead(FrozenModel):
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
     dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
     second: CodeReadingVerdict | None = Field(
-        default=None, description="verdict of a second, independent reading; None: the first one needed no confirmation"
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="verdict of a second, independent reading; None: the first one needed no confirmation",
     )
 
 
