@@ -172,12 +172,14 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
             f"{len(report.result_files)} result files: {counts} ({report.prose_only_count} found in reports only)"
         )
         yield format_line(f"of these, {', '.join(origins)}")
-    missing, wrong = len(report.missing_results), len(report.contradictions)
-    found = [f"{missing} results in no result file"] * bool(missing) + [f"{wrong} contradictions in arithmetic"] * bool(
-        wrong
+    counted = (
+        (len(report.missing_results), "result", "in no result file"),
+        (len(report.contradictions), "contradiction", "in arithmetic"),
     )
+    found = [f"{count} {what}{'s' * (count != 1)} {where}" for count, what, where in counted if count]
     yield format_line(f"findings: {'; '.join(found) or 'none'}", "red" if found else "green")
-    yield format_line("numbers were looked up and recalculated; whether they were measured is for a judge to decide")
+    done = "numbers were looked up and recalculated" if report.verdicts else "only the arithmetic was checked"
+    yield format_line(f"{done}; whether the results are real is for a judge to decide")
 
 
 def _format_evidence(one: NumberVerdict) -> str:

@@ -216,7 +216,7 @@ def format_provenance(found: PaperProvenance) -> Iterator[str]:
         if paths:
             yield f"{what}: {_join(paths)}"
     for name, writers in found.writers.items():
-        yield f"result file {name} is named, not only for reading, in {_join(writers)}"
+        yield f"result file {name} is named in {_join(writers)}, and not only to be read"
     total = sum(bool(re.search(r"[A-Za-z]{2}", line)) for log in found.logs for line in log.lines)
     if found.scripts and total:
         yield (

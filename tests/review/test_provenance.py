@@ -71,8 +71,8 @@ def test_the_script_whose_lines_are_in_the_log_ran_and_another_did_not_print(tmp
         "run.py (log.txt:1, 2026-01-02 03:04:05 to log.txt:3)",
         "imported by these: net.py",
         "prints text, none of which is in the logs: mock_results.py",
-        "result file scores.json is named, not only for reading, in run.py",
-        "result file table.json is named, not only for reading, in mock_results.py",
+        "result file scores.json is named in run.py, and not only to be read",
+        "result file table.json is named in mock_results.py, and not only to be read",
         "3 of 3 log lines match strings of the code; others may come from libraries or be built at run time",
     ]
 
