@@ -6,6 +6,7 @@ whatever it asks for.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from pydantic import Field
@@ -50,8 +51,8 @@ def _check_named_passages(inputs: InfluenceInputs, found: Influence) -> None:
             raise ValueError(
                 f"passages: there is no passage {one.number}; they are numbered from {min(texts)} to {max(texts)}"
             )
-        quoted = _letters_and_digits(one.quote)
-        if not quoted or quoted not in texts[one.number]:
+        pieces = [_letters_and_digits(piece) for piece in re.split(r"\.{3}|\u2026", one.quote)]
+        if not any(pieces) or not all(piece in texts[one.number] for piece in pieces):
             raise ValueError(f"passages: {one.quote!r} is not in passage {one.number}; copy a few words of it")
 
 

@@ -163,7 +163,8 @@ def test_a_number_of_no_passage_is_asked_for_again() -> None:
     INFLUENCE.check_answer(inputs, name_passages(one, two))
     with pytest.raises(ValueError, match="there is no passage 3; they are numbered from 1 to 2"):
         INFLUENCE.check_answer(inputs, name_passages(two, three))
-    INFLUENCE.check_answer(inputs, Influence(passages=(NamedPassage(number=1, quote="Be  kind"),)))
+    for quote in ("Be  kind", "Passage ... kind."):
+        INFLUENCE.check_answer(inputs, Influence(passages=(NamedPassage(number=1, quote=quote),)))
     for quote in ("be cruel", "?!"):
         with pytest.raises(ValueError, match="is not in passage 1; copy a few words of it"):
             INFLUENCE.check_answer(inputs, Influence(passages=(NamedPassage(number=1, quote=quote),)))
