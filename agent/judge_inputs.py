@@ -56,14 +56,7 @@ async def attach_evidence(
         code = (
             []
             if materials.code is None
-            else [
-                build_code_exhibit(
-                    materials.code,
-                    case.guarded.paper.text,
-                    ran_scripts=audit.ran if audit else (),
-                    flagged_files=audit.flagged if audit else (),
-                )
-            ]
+            else [build_code_exhibit(materials.code, case.guarded.paper.text, ran_scripts=audit.ran if audit else ())]
         )
         results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)
@@ -93,7 +86,5 @@ async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:
         return case
     return replace(
         case,
-        pictures=await render_pages(
-            guarded.paper.path, guarded.pages, withheld=guarded.hidden_text_pages, max_pages=most
-        ),
+        pictures=await render_pages(guarded.paper.path, guarded.pages, withheld=guarded.withheld_pages, max_pages=most),
     )

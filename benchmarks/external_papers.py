@@ -1,7 +1,8 @@
-"""`python -m benchmarks.external_papers DATA`: audit the public agent papers of MLR-Bench, and draw a sample to read.
+"""`python -m benchmarks.external_papers DATA`: audit papers with results, and draw a sample of numbers to read.
 
-DATA has `papers/AGENT/TASK/results/paper.md` next to the result files of each paper (public data, never copied
-here). Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers classified as found and N as
+DATA has `papers/AGENT/TASK/results/paper.md` next to the result files of each paper, as the public agent papers of
+MLR-Bench have (never copied here), or `NAME/paper.md`, `NAME/results` and `NAME/code`. Prints the table of
+docs/audit.md; with `--sample N --seed S` also N numbers classified as found and N as
 unsupported, each with its sentence and the matched line, for a human to judge.
 """
 
@@ -19,29 +20,33 @@ from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, Ve
 
 def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
     """Audit every paper, by agent and task."""
-    papers = sorted((data / "papers").glob("*/*/results/paper.md"))
-    return {
-        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": asyncio.run(
-            audit_paper(path, results=path.parent)
-        )
-        for path in papers
+    public = {
+        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": audit_paper(path, results=path.parent)
+        for path in sorted((data / "papers").glob("*/*/results/paper.md"))
     }
+    own = {path.parent.name: audit_paper(path, **_find_inputs(path.parent)) for path in sorted(data.glob("*/paper.md"))}
+    return {name: asyncio.run(audit) for name, audit in (public | own).items()}
+
+
+def _find_inputs(folder: Path) -> dict[str, Path | None]:
+    return {name: part if (part := folder / name).is_dir() else None for name in ("results", "code")}
 
 
 def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
     """Format the counts by class, one row per paper."""
     lines = [
-        "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
-        "|---|" + "---:|" * (len(CLASSES) + 4),
+        "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | reports only | missing | contradictions |",
+        "|---|" + "---:|" * (len(CLASSES) + 5),
     ]
-    total = [0] * (len(CLASSES) + 4)
+    total = [0] * (len(CLASSES) + 5)
     for name, audit in audited.items():
         row = [
             audit.result_value_count,
             audit.number_count,
             *audit.class_counts.values(),
             audit.prose_only_count,
-            len(audit.inconsistencies),
+            len(audit.missing_results),
+            len(audit.contradictions),
         ]
         total = [a + b for a, b in zip(total, row, strict=True)]
         lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
@@ -56,7 +61,8 @@ def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:
             "numbers": one.number_count,
             **one.class_counts,
             "in reports only": one.prose_only_count,
-            "inconsistencies": len(one.inconsistencies),
+            "missing": len(one.missing_results),
+            "contradictions": [str(found) for found in one.contradictions],
         }
         for name, one in audited.items()
     }

@@ -1,27 +1,33 @@
-"""Accuracy of the honesty checks: recall on planted programs, false alarms on their honest twins.
+"""Accuracy of each honesty rule alone: recall on planted programs, false alarms on their honest twins.
 
-python -m benchmarks.honesty [--sets blind3] [--out FILE]
+python -m benchmarks.honesty [--sets blind3] [--model M --base-url URL] [--out FILE]
 
-Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with knowledge of the checks, `blind3`
-without (it was blind at its first run only). A program counts as caught if a finding is `suspect`; notes are
-counted separately. Intervals are 95 % Wilson.
+Prints one JSON object, by set of `benchmarks.planted`. For each rule: recall and false alarms with 95 % Wilson
+intervals, and the programs that no other deciding rule catches, which are lost without it. `equal arms` and
+`too short` are notes and do not decide. With `--model`, a model also reads each program: `reader, once` counts what
+the first request calls dishonest with a quote that stands in the code, `reader` what a second request confirms.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
+from labwright.agent.budget import open_model
 from labwright.evals.proportions import wilson_interval
+from labwright.models.client import Models
+from labwright.models.roles.code_audit import CodeReaderInputs
+from labwright.models.settings import ModelSettings
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
-from labwright.review.honesty import check_program
-from labwright.review.honesty.verdict import apply_corroboration
+from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
+from labwright.review.honesty.withheld_labels import FINDING_KIND, find_impossible_scores, list_withheld_metrics
 
 PLAN = DataPlan(
     task="classify tables",
@@ -49,49 +55,69 @@ WAVE = DatasetFacts(
     seed=0,
     task="none",
 )
-METHODS = ("form", "run", "signs of the run", "together")
-"""`form`: static checks and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
-the same including notes; `together`: the full rule (`review.honesty.verdict`), without a reader.
-"""
+DECIDING_RULES = (FINDING_KIND, "labels", "rows", "arms")
+NOTES = ("equal arms", "too short")
+READER, READER_ONCE = "reader", "reader, once"
 
 
-def find_caught(planted: Program, facts: PlantedFacts | None) -> dict[str, list[str]]:
-    """Return the findings that would make the program suspect, by method."""
+def find_rules(planted: Program, facts: PlantedFacts) -> frozenset[str]:
+    """Return the names of the rules that find something in the program and its executions."""
     plan, known = (SIMULATED, (WAVE,)) if '"wave"' in planted.source else (PLAN, None)
-    sources = {"experiment.py": planted.source}
-    seen = check_program(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
-    of_run = facts.findings if facts is not None else ()
+    withheld = find_impossible_scores(facts.measurements, list_withheld_metrics(plan, known))
+    return frozenset(one.kind for one in (*withheld, *facts.findings))
+
+
+async def read_program(planted: Program, facts: PlantedFacts, models: Models) -> frozenset[str]:
+    """Return what a model that reads the program says of it, as names of rules. Raises `ModelError`."""
+    plan, code = SIMULATED if '"wave"' in planted.source else PLAN, {"experiment.py": strip_comments(planted.source)}
+    inputs = CodeReaderInputs(
+        task=plan.task,
+        arms=plan.arms,
+        metrics=plan.metrics,
+        datasets=tuple(use.name for use in plan.datasets),
+        kind="draft",
+        files={name: number_lines(text) for name, text in code.items()},
+        facts=tuple(one.why for one in facts.findings if not one.suspect),
+    )
+    found = await read_code(models.make_client(0, 0), inputs, code)
+    return frozenset({READER_ONCE} if found.verdict == "dishonest" else ()) | {READER for _ in found.confirmed}
+
+
+def build_report(planted: Iterable[Program], runs: PlantedRunner, models: Models | None = None) -> dict[str, Any]:
+    """Return recall, false alarms and what is lost without it for each rule, and the errors."""
+    began, caught, errors = time.monotonic(), dict[Program, frozenset[str]](), dict[str, str]()
+    for program in planted:
+        facts = find_facts(runs, program, PLAN)
+        if facts.error:
+            errors[program.name] = facts.error.strip().splitlines()[-1][:200]
+        caught[program] = find_rules(program, facts)
+        if models is not None:
+            caught[program] |= asyncio.run(read_program(program, facts, models))
+    deciding = (*DECIDING_RULES, *((READER,) if models is not None else ()))
+    rules = (*deciding, *NOTES, *((READER_ONCE,) if models is not None else ()))
     return {
-        "form": [str(one) for one in seen if one.suspect],
-        "run": [str(one) for one in apply_corroboration(of_run) if one.suspect],
-        "signs of the run": [str(one) for one in of_run if one.suspect or one.sign],
-        "together": [str(one) for one in apply_corroboration((*seen, *of_run)) if one.suspect],
+        **{rule: summarize_rule(caught, [rule], deciding) for rule in rules},
+        "all that decide": summarize_rule(caught, deciding, deciding),
+        "not run": errors,
+        "seconds": round(time.monotonic() - began, 1),
     }
 
 
-def build_report(planted: Iterable[Program], runs: PlantedRunner | None = None) -> dict[str, Any]:
-    """Return recall, false alarms and errors by method. Without `runs`, nothing is executed."""
-    began, lines, errors = time.monotonic(), list[tuple[Program, dict[str, list[str]]]](), dict[str, str]()
-    for program in planted:
-        facts = find_facts(runs, program, PLAN) if runs is not None else None
-        if facts is not None and facts.error:
-            errors[program.name] = facts.error.strip().splitlines()[-1][:200]
-        lines.append((program, find_caught(program, facts)))
-    ways = {way: _list_findings([(program, found[way]) for program, found in lines]) for way in METHODS}
-    return {**ways, "not run": errors, "seconds": round(time.monotonic() - began, 1)}
-
-
-def _list_findings(lines: Sequence[tuple[Program, list[str]]]) -> dict[str, Any]:
-    planted = [(program, found) for program, found in lines if not program.honest]
-    twins = [(program, found) for program, found in lines if program.honest]
-    hits, alarms = (sum(bool(found) for _, found in part) for part in (planted, twins))
+def summarize_rule(
+    caught: Mapping[Program, frozenset[str]], rules: Sequence[str], deciding: Sequence[str]
+) -> dict[str, Any]:
+    """Return recall and false alarms of some rules, and what the other deciding rules do not find."""
+    planted = [program for program in caught if not program.honest]
+    twins = [program for program in caught if program.honest]
+    hits = [one for one in planted if caught[one] & {*rules}]
+    alarms = [one for one in twins if caught[one] & {*rules}]
     return {
-        "recall": f"{hits}/{len(planted)}",
-        "recall_interval": wilson_interval(hits, len(planted)),
-        "false_alarms": f"{alarms}/{len(twins)}",
-        "false_alarm_interval": wilson_interval(alarms, len(twins)),
-        "missed": sorted({program.kind for program, found in planted if not found}),
-        "alarmed": {program.name: found for program, found in twins if found},
+        "recall": f"{len(hits)}/{len(planted)}",
+        "recall_interval": wilson_interval(len(hits), len(planted)),
+        "false_alarms": f"{len(alarms)}/{len(twins)}",
+        "false_alarm_interval": wilson_interval(len(alarms), len(twins)),
+        "only here": sorted(one.kind for one in hits if not caught[one] & ({*deciding} - {*rules})),
+        "alarmed": sorted(one.name for one in alarms),
     }
 
 
@@ -99,17 +125,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sets", default=",".join(SETS), help="of benchmarks.planted, separated by commas")
-    parser.add_argument("--still", action="store_true", help="only read the programs, run nothing")
     parser.add_argument("--each", type=int, default=1, help="use only one program and its twin in so many")
+    parser.add_argument("--model", help="reads the programs")
+    parser.add_argument("--base-url")
     arguments = parser.parse_args()
+    models = open_model(ModelSettings(name=arguments.model, base_url=arguments.base_url)) if arguments.model else None
     found: dict[str, Any] = {}
     with PlantedRunner() as runs:
         for name in arguments.sets.split(","):
             chosen = programs(name)
             pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[:: arguments.each]
-            found[name] = build_report(
-                [one for one in chosen if one.name.rpartition("_")[0] in pairs], None if arguments.still else runs
-            )
+            found[name] = build_report([one for one in chosen if one.name.rpartition("_")[0] in pairs], runs, models)
     text = json.dumps(found, indent=1)
     print(text)
     if arguments.out is not None:

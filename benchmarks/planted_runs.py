@@ -30,15 +30,12 @@ from labwright.review.honesty.label_probe import (
     build_probe_script,
     find_arms_ignoring_labels,
     judge_label_permutation,
-    judge_seed_change,
 )
 from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
-from labwright.review.honesty.run_facts import RunArtifacts, check_run, find_ignored_seed
+from labwright.review.honesty.run_facts import RunArtifacts, check_run
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
-from labwright.sandbox.job import LoggedPoint
-from labwright.sandbox.monitor import read_curves
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 
@@ -54,7 +51,6 @@ class PlantedExecution:
     error: str = ""
     measurements: tuple[Measurement, ...] = ()
     predicted: tuple[SubmittedPredictions, ...] = ()
-    points: tuple[LoggedPoint, ...] = ()
     trained: dict[Cell, TrainingCounts | None] = field(default_factory=dict[Cell, TrainingCounts | None])
 
 
@@ -127,7 +123,6 @@ class PlantedRunner:
             whole.error = whole.error or one.error
             whole.measurements += one.measurements
             whole.predicted += one.predicted
-            whole.points += one.points
             whole.trained |= one.trained
         return whole
 
@@ -161,7 +156,6 @@ class PlantedRunner:
         found = PlantedExecution(error=reply["error"])
         if cell is not None:
             found.trained = {cell: TrainingCounts(**reply["training"]) if reply["training"] else None}
-        found.points = read_curves(folder)
         try:
             found.measurements = measure_attempt(folder, self._labels, seed=seed).final
             found.predicted = read_final_predictions(folder, self._labels)
@@ -187,7 +181,7 @@ def find_facts(runs: PlantedRunner, planted: Program, plan: DataPlan) -> Planted
             for seed in SEEDS[1:]
         ]
         found = [
-            *check_run(RunArtifacts(files, first.predicted, first.points, first.trained), plan),
+            *check_run(RunArtifacts(files, first.predicted, first.trained)),
             *_probe(runs, files, plan, cells, first, others),
         ]
         return PlantedFacts(tuple(found), first.measurements, "", time.monotonic() - began)
@@ -210,8 +204,6 @@ def _probe(
     others: Sequence[PlantedExecution],
 ) -> Iterator[HonestyFinding]:
     replicates = [one.measurements for one in others]
-    if judge_seed_change(first.measurements, replicates, plan.primary_metric).outcome == "still":
-        yield from find_ignored_seed(files)
     kept = _probe_labels(runs, files, plan, cells, first)
     if kept is not None:
         yield HonestyFinding(kind="labels", why=kept)

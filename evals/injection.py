@@ -1,11 +1,11 @@
-"""`python -m labwright.evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: test
-the guards with hostile papers and a gullible judge; with `--orders FILE`, with passages by an author who has not seen
-the guards (`evals.injection_passages`).
+"""`python -m labwright.evals.injection [--model M --base-url URL] [--papers DATA] [--out FILE]`: test the guards with
+papers that hide text, and a gullible judge; with `--orders FILE`, test the reader with passages by an author who has
+not seen the program (`evals.injection_passages`).
 
 The scripted judge gives every paper the same scores, and the highest if it can read the planted instruction in any
 form. It reads the raw file, the text without guards and the text with guards; if a model screens for injection,
-also the screened text. With DATA (the public papers of MLR-Bench) and `--honest FILE...`, the passages that the
-guards remove from honest papers are reported. Held-out attack kinds and paraphrased injections are separate sets.
+also the screened text. With DATA (the public papers of MLR-Bench) and `--honest FILE...`, the passages that are removed
+from honest papers are reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from labwright.agent.budget import open_model
 from labwright.evals import injection_passages
-from labwright.evals.hostile import held_out_attacks, paraphrased_attacks, tuned_attacks
+from labwright.evals.hostile.hidden_text import list_attacks
 from labwright.evals.hostile.paper import Attack, write_paper
 from labwright.evals.scripted_judges import OBEYING_SCORE, make_gullible_judge
 from labwright.models.client import Models
@@ -32,13 +32,6 @@ from labwright.review.judge.guards import guard_paper
 from labwright.review.judge.paper_reader import Paper
 from labwright.review.judge.sections import PaperSection
 
-ATTACK_SETS = {
-    "tuned": tuned_attacks.list_attacks,
-    "held_out": held_out_attacks.list_attacks,
-    "reworded": paraphrased_attacks.list_attacks,
-    "fresh": paraphrased_attacks.list_fresh_attacks,
-}
-
 
 @dataclass(frozen=True)
 class AttackOutcome:
@@ -46,7 +39,6 @@ class AttackOutcome:
 
     kind: str
     form: str
-    held_out: bool
     bare: bool
     read: bool
     guarded: bool
@@ -65,7 +57,6 @@ async def measure_attack(attack: Attack, folder: Path, reader: Models | None = N
     found = AttackOutcome(
         attack.kind,
         attack.form,
-        attack.held_out,
         bare=await is_obeyed(attack, bare),
         read=await is_obeyed(attack, paper),
         guarded=await is_obeyed(attack, shown.paper),
@@ -121,19 +112,20 @@ def _format_count(found: Sequence[bool | None]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--set", choices=ATTACK_SETS, default="tuned")
     parser.add_argument("--papers", type=Path, help="a folder with papers/AGENT/TASK/results/paper.md")
     parser.add_argument("--honest", type=Path, nargs="*", default=[])
     parser.add_argument("--orders", type=Path, help="a set of passages, such as evals/hostile/third.json")
-    parser.add_argument("--model", help="screens papers after the patterns")
+    parser.add_argument("--model", help="screens papers after the guards; needed for --orders")
     parser.add_argument("--base-url")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     reader = open_model(ModelSettings(name=given.model, base_url=given.base_url)) if given.model else None
     if given.orders:
+        if reader is None:
+            parser.error("--orders needs --model: passages are judged by a model that reads them")
         asyncio.run(injection_passages.measure_set(given.orders, reader, given.out))
         return
-    found = asyncio.run(measure_attacks(ATTACK_SETS[given.set](), reader))
+    found = asyncio.run(measure_attacks(list_attacks(), reader))
     print(format_table(found))
     for one in found:
         through = one.guarded if one.screened is None else one.screened

@@ -1,9 +1,8 @@
-"""Measure the guards on passages, injections and honest ones, by an author who has not seen the guards.
+"""Measure the reader on passages, injections and honest ones, by an author who has not seen the program.
 
 A set is JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and inserted,
 twenty per paper, as paragraphs between the sentences of a small honest paper, so that one call shows the reader
-several. A passage is caught if any part of it is removed, and gone if nothing of it is left. Patterns and reader
-are measured separately; `both` counts what either catches, as in a run, where the reader follows the patterns. The
+several. A passage is caught if any part of it is removed after both readings, and gone if nothing of it is left. The
 reader's decision on a passage may depend on its neighbours.
 """
 
@@ -13,7 +12,7 @@ import json
 import random
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +22,8 @@ from labwright.evals.proportions import Proportion, compute_proportion
 from labwright.models.client import Models
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import RemovedPassage
-from labwright.review.judge import GuardedPaper, JudgeCase, guard_paper, read_paper, read_rubric, screen_case
+from labwright.review.judge import GuardedPaper, JudgeCase, read_paper, read_rubric, screen_case
+from labwright.review.judge.injection_screening import NOT_SCREENED_NOTE
 
 PASSAGES_PER_PAPER = 20
 """Passages per paper."""
@@ -31,22 +31,16 @@ PASSAGES_PER_PAPER = 20
 
 @dataclass(frozen=True)
 class PassageOutcome:
-    """A passage and its outcome. None: not screened, or the reader gave no answer."""
+    """A passage and its outcome; `caught` is None if the reader gave no answer."""
 
     text: str
     manner: str
     hostile: bool
-    by_patterns: bool = False
-    by_reader: bool | None = None
+    caught: bool | None = None
     gone: bool = False
 
-    @property
-    def by_both(self) -> bool:
-        """Return whether patterns or reader caught it."""
-        return self.by_patterns or bool(self.by_reader)
 
-
-async def measure_set(path: Path, reader: Models | None, out: Path | None = None) -> list[PassageOutcome]:
+async def measure_set(path: Path, reader: Models, out: Path | None = None) -> list[PassageOutcome]:
     """Return the outcomes of a set of passages; print them, and write them to a file."""
     rng, found = random.Random(0), list[PassageOutcome]()
     passages = read_set(path)
@@ -80,32 +74,23 @@ def _parse_entry(given: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {"text": given}
 
 
-async def place_passages(passages: Sequence[PassageOutcome], reader: Models | None) -> list[PassageOutcome]:
+async def place_passages(passages: Sequence[PassageOutcome], reader: Models) -> list[PassageOutcome]:
     """Return the outcomes of some passages placed in one paper."""
     with tempfile.TemporaryDirectory(prefix="orders-") as name:
         path = Path(name) / "paper.md"
         path.write_text(interleave([one.text for one in passages]), encoding="utf-8")
         paper = await read_paper(path)
-        patterns = await guard_paper(paper)
-    seen: GuardedPaper | None = None
-    if reader is not None:
-        case = JudgeCase(GuardedPaper(paper), read_rubric(), path.name)
-        seen = (await screen_case(case, reader.make_client(0, 0))).guarded
-        seen = None if seen.unchecked else seen
-    return [_measure_passage(one, patterns, seen) for one in passages]
+    case = JudgeCase(GuardedPaper(paper), read_rubric(), path.name)
+    seen = (await screen_case(case, reader.make_client(0, 0))).guarded
+    if any(note.startswith(NOT_SCREENED_NOTE) for note in seen.unchecked):
+        return [*passages]
+    return [_measure_passage(one, seen) for one in passages]
 
 
-def _measure_passage(one: PassageOutcome, patterns: GuardedPaper, reader: GuardedPaper | None) -> PassageOutcome:
-    ways = (patterns,) if reader is None else (patterns, reader)
-    gone = any(
-        not any(piece in _normalize_words(way.paper.text) for piece in _split_five_grams(one.text)) for way in ways
-    )
-    return replace(
-        one,
-        by_patterns=_is_in_removed(one.text, patterns.removed),
-        gone=gone,
-        by_reader=None if reader is None else _is_in_removed(one.text, reader.removed),
-    )
+def _measure_passage(one: PassageOutcome, seen: GuardedPaper) -> PassageOutcome:
+    left = _normalize_words(seen.paper.text)
+    gone = not any(piece in left for piece in _split_five_grams(one.text))
+    return replace(one, caught=_is_in_removed(one.text, seen.removed), gone=gone)
 
 
 def _is_in_removed(text: str, removed: Sequence[RemovedPassage]) -> bool:
@@ -127,48 +112,33 @@ def _split_five_grams(text: str, least: int = 5) -> list[str]:
 
 
 def summarize(found: Sequence[PassageOutcome]) -> dict[str, Any]:
-    """Return recall and false alarms with intervals, for patterns, reader and both, and recall by manner."""
-    read = [one for one in found if one.by_reader is not None]
-    ways = {"patterns": (found, "by_patterns"), "reader": (read, "by_reader"), "both": (found, "by_both")}
+    """Return recall and false alarms with intervals, and how many were caught by manner."""
+    read = [one for one in found if one.caught is not None]
     manners: dict[str, list[PassageOutcome]] = defaultdict(list)
     for one in found:
         manners[f"{'order' if one.hostile else 'honest'}: {one.manner}"].append(one)
     return {
-        **{
-            way: {
-                "recall": _count_caught(some, of, hostile=True).model_dump(),
-                "false_alarms": _count_caught(some, of, hostile=False).model_dump(),
-            }
-            for way, (some, of) in ways.items()
-        },
-        "gone": compute_proportion(
-            sum(one.gone for one in found if one.hostile), sum(one.hostile for one in found)
-        ).model_dump(),
+        "recall": _count([bool(one.caught) for one in read if one.hostile]).model_dump(),
+        "false_alarms": _count([bool(one.caught) for one in read if not one.hostile]).model_dump(),
+        "gone": _count([one.gone for one in read if one.hostile]).model_dump(),
         "unread": len(found) - len(read),
         "manners": {
-            name: f"{sum(one.by_both for one in some)} of {len(some)}" for name, some in sorted(manners.items())
+            name: f"{sum(bool(one.caught) for one in some)} of {len(some)}" for name, some in sorted(manners.items())
         },
     }
 
 
-def _count_caught(found: Iterable[PassageOutcome], way: str, *, hostile: bool) -> Proportion:
-    some = [bool(getattr(one, way)) for one in found if one.hostile == hostile]
-    return compute_proportion(sum(some), len(some))
+def _count(found: Sequence[bool]) -> Proportion:
+    return compute_proportion(sum(found), len(found))
 
 
 def format_summary(found: Sequence[PassageOutcome]) -> list[str]:
-    """Format the summary as a table, then missed injections and false alarms."""
+    """Format the summary, then missed injections and false alarms."""
     summary = summarize(found)
-    made = ["| guard | injections caught | honest passages caught |", "|---|---|---|"]
-    made += [
-        f"| {way} | {Proportion(**summary[way]['recall'])} | {Proportion(**summary[way]['false_alarms'])} |"
-        for way in ("patterns", "reader", "both")
-    ]
-    made.append(
-        f"injections removed completely: {Proportion(**summary['gone'])}; "
-        f"passages not screened by a model: {summary['unread']}"
-    )
-    made += [f"- missed ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.by_both]
-    return made + [
-        f"- false alarm ({one.manner}): {one.text[:200]}" for one in found if not one.hostile and one.by_both
+    return [
+        f"injections caught: {Proportion(**summary['recall'])}",
+        f"honest passages caught: {Proportion(**summary['false_alarms'])}",
+        f"injections removed completely: {Proportion(**summary['gone'])}; passages not read: {summary['unread']}",
+        *(f"- missed ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.caught),
+        *(f"- false alarm ({one.manner}): {one.text[:200]}" for one in found if not one.hostile and one.caught),
     ]

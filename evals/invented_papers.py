@@ -1,5 +1,5 @@
-"""`python -m labwright.evals.invented_papers PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N]
-[--out FILE]`: test the judge, or without a model the audit, on papers known to be fabricated or honest.
+"""`python -m labwright.evals.invented_papers PAPERS --model M [--base-url URL] [--view all|paper] [--limit N]
+[--out FILE]`: test the judge on papers known to be fabricated or honest.
 
 PAPERS has one folder per paper (`paper.md`, `code/`, `results/`, optionally `*.log`), and `truth.json`: a list of
 `{name, honest, kind, ...}`. The report has AUROC, recall and false alarms for the judge's statement on the results,
@@ -28,8 +28,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import Judgement, JudgeView
-from labwright.review.external_papers import ExternalPaperAudit, audit_paper, collect_audit_facts
-from labwright.review.external_papers.signs import FINDING
+from labwright.review.external_papers import collect_audit_facts
 from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
 
 OVERALL_FIGURE, TEXT_ALONE_FIGURE = "overall", "text alone"
@@ -132,53 +131,16 @@ def _save_rows(out: Path | None, rows: Mapping[str, Judgement], **more: Any) -> 
         write_file(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
-async def audit_papers(folder: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, ExternalPaperAudit]:
-    """Audit each paper, by name. Raises `PaperError`, `ResultsError`."""
-    papers = {str(one["name"]): folder / str(one["name"]) for one in entries}
-    return {name: await audit_paper(path / "paper.md", **_find_inputs(path)) for name, path in papers.items()}
-
-
-def _find_inputs(folder: Path) -> dict[str, Path | None]:
-    return {name: part if (part := folder / name).is_dir() else None for name in ("results", "code")}
-
-
-def measure_audit(
-    found: Mapping[str, ExternalPaperAudit], entries: Sequence[Mapping[str, Any]]
-) -> tuple[Detection, list[str]]:
-    """Return how well the audit detects fabrication, and one line per misclassified paper."""
-    labels = {str(one["name"]): not one["honest"] for one in entries}
-    telling = compute_detection(
-        AUDIT_FIGURE, {name: one.suspicion for name, one in found.items()}, labels, (("speaks against", FINDING),)
-    )
-    named = {str(one["name"]): f"{'honest' if one['honest'] else 'invented'}, {one.get('kind')}" for one in entries}
-    wrong = [
-        f"{name} ({named[name]}): {one.outcome}; {'; '.join(map(str, one.counted_signs[:2]))}"
-        for name, one in found.items()
-        if (one.outcome == "against") != labels[name]
-    ]
-    return telling, wrong
-
-
-AUDIT_FIGURE = "audit alone"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("papers", type=Path)
-    parser.add_argument("--model", help="the judge; without it only the audit is measured")
+    parser.add_argument("--model", required=True, help="the judge")
     parser.add_argument("--base-url")
     parser.add_argument("--view", choices=get_args(JudgeView), default="all")
     parser.add_argument("--limit", type=int, help="judge only the first N papers of truth.json")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[: given.limit]
-    if given.model is None:
-        telling, wrong = measure_audit(asyncio.run(audit_papers(given.papers, entries)), entries)
-        print(*format_report([telling]), *wrong, sep="\n")
-        if given.out is not None:
-            found = {"report": telling.model_dump(mode="json"), "wrong": wrong}
-            write_file(given.out, json.dumps(found, indent=1) + "\n")
-        return
     names = [str(one["name"]) for one in entries]
     labels = {name: one for name, one in read_truth(given.papers / "truth.json").items() if name in names}
     models = open_model(ModelSettings(name=given.model, base_url=given.base_url))

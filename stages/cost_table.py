@@ -263,7 +263,7 @@ class CostTable:
         yield "tuning", None, Rank.SEARCH, trials * attempts * attempts
         plannings = MAX_ABLATION_PLAN_CALLS if most else 1
         yield "ablation", roles.ABLATION_PLAN, Rank.EXTRA, plannings * bool(planned)
-        yield "score", roles.CODE_READER, Rank.CHECKS, 1 + ablated
+        yield "score", roles.CODE_READER, Rank.CHECKS, (1 + ablated) * (2 if most else 1)
         yield "score", None, Rank.CHECKS, 1  # the first label permutation
         yield "figures", roles.FIGURES, Rank.CHECKS, tries
         yield "figures", roles.VISION, Rank.FIGURE_REVIEW, tries
@@ -284,7 +284,7 @@ class CostTable:
         yield "reflect", roles.SECOND_CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 1 + versions
         yield "reflect", roles.COPY_EDIT, Rank.CHECKS, 1
         yield "missing", roles.MISSING_ABLATIONS, Rank.MISSING, plannings * bool(missing)
-        yield "missing", roles.CODE_READER, Rank.MISSING, missing
+        yield "missing", roles.CODE_READER, Rank.MISSING, missing * (2 if most else 1)
         yield "missing", roles.REFLECT, Rank.MISSING, revisions
         yield "judge", roles.INFLUENCE, Rank.JUDGE, (MAX_CALLS if most else 2) * paper.judge
         yield "judge", roles.JUDGE, Rank.JUDGE, paper.judge

@@ -13,7 +13,7 @@ from benchmarks.planted import FOLDER, SETS, programs, scripts
 from benchmarks.sets import read_set
 from labwright.review.figures import Kind
 
-KINDS = {"tuned": 29, "blind3": 40}
+KINDS = {"blind3": 40}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -24,7 +24,7 @@ def test_every_program_is_python_and_every_kind_has_both_sides(name: str) -> Non
     assert len(sides) == 2 * len({kind for kind, _ in sides}) == 2 * KINDS[name]
     for one in planted:
         assert one.kind and one.why and "import lab" in one.source and one.honest == one.name.endswith("_honest")
-        assert name == "tuned" or unknown_names(one.source) == set(), one.name
+        assert unknown_names(one.source) == set(), one.name
 
 
 def test_every_figure_is_python_and_good_or_of_a_kind_of_finding() -> None:

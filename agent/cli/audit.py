@@ -1,7 +1,7 @@
 """`scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
 record.
 
-An external paper is checked against its result files and its code, and for internal consistency.
+The numbers of an external paper are looked up in its result files, logs and code, and its arithmetic is checked.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from labwright.record.errors import UsageError
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
+from labwright.review.external_papers.origins import ORIGIN_TEXTS
 from labwright.review.external_papers.provenance import format_provenance
 from labwright.review.external_papers.verdicts import NumberVerdict
 
 KIND_STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
-GRADE_STYLES = {"measured": "green", "reported": "yellow", "neither": "red"}
 
 
 def audit(args: Audit) -> int:
@@ -39,7 +39,7 @@ def audit(args: Audit) -> int:
         except TexError as error:
             raise UsageError(str(error)) from None
         print_result(paper_audit_to_json(paper), format_paper_audit(paper), json=args.json)
-        return FINDINGS if paper.finding_count or paper.missing_results else DONE
+        return FINDINGS if paper.finding_count else DONE
     if results is not None or code is not None:
         raise UsageError(
             f"{args.path} is not a paper: --results and --code go with a paper (.md, .tex, .pdf), not with a run"
@@ -92,21 +92,20 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
     return {
         "paper": report.paper,
         "sha256": report.sha256,
-        "findings": report.finding_count + len(report.missing_results),
-        "standing": report.outcome,
-        "suspicion": round(report.suspicion, 3),
+        "findings": report.finding_count,
         "numbers": report.number_count,
         "counts": report.class_counts if report.verdicts else {},
-        "grades": report.grade_counts if report.verdicts else {},
+        "origins": report.origin_counts if report.verdicts else {},
         "in_reports_only": report.prose_only_count,
         "missing": [
             {"number": one.claim.number.text, "where": one.claim.where, "context": one.claim.context}
             for one in report.missing_results
         ],
-        "signs": [asdict(one) | {"finding": one.is_finding} for one in report.signs],
+        "contradictions": [asdict(one) for one in report.contradictions],
         "provenance": {
-            "ran": report.provenance.run_status,
-            "shown_by": report.provenance.shown_by,
+            "ran": report.provenance.ran,
+            "loaded": report.provenance.loaded,
+            "absent": report.provenance.absent,
             "writers": report.provenance.writers,
         },
         "results": {"files": list(report.result_files), "numbers": report.result_value_count},
@@ -118,53 +117,39 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
                 "context": one.claim.context,
                 "evidence": one.evidence,
                 "chance": round(one.chance, 4),
-                "grade": grade,
+                "origin": origin.kind,
+                "origin_place": origin.place,
                 "in_reports_only": one.from_prose,
             }
-            for one, grade in zip(report.verdicts, report.grades, strict=True)
+            for one, origin in zip(report.verdicts, report.origins, strict=True)
         ],
-        "inconsistencies": [
-            {"kind": one.kind, "where": one.where, "what": one.description} for one in report.inconsistencies
-        ],
-        "code": {"files": report.code_file_count, "findings": [one.model_dump() for one in report.code_findings]},
         "left_out": report.left_out,
     }
 
 
 def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
-    """Format every number in a table, then provenance, evidence against the paper, counts and conclusion."""
+    """Format every number in a table, then what is known of the programs, findings, and counts."""
     if report.verdicts:
         yield build_table(
             "number",
             "class",
-            "grade",
+            "origin",
             "where",
             "evidence",
             rows=(
                 (
                     one.claim.number.text,
                     Text(one.kind, style=KIND_STYLES[one.kind]),
-                    Text(grade, style=GRADE_STYLES[grade]),
+                    str(origin),
                     one.claim.where,
                     _format_evidence(one),
                 )
-                for one, grade in zip(report.verdicts, report.grades, strict=True)
+                for one, origin in zip(report.verdicts, report.origins, strict=True)
             ),
         )
     yield from (format_line(text, "dim") for text in format_provenance(report.provenance))
     yield from (
-        format_line(str(one), "red" if one in report.counted_signs else "yellow", label=f"{one.kind}: ")
-        for one in report.signs
-    )
-    yield from (
-        format_line(
-            f"{one.where}: {one.description}", "red" if report.counted_signs else "yellow", label=f"{one.kind}: "
-        )
-        for one in report.inconsistencies
-    )
-    yield from (
-        format_line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
-        for finding in report.code_findings
+        format_line(f"{one.where}: {one.description}", "red", label=f"{one.kind}: ") for one in report.contradictions
     )
     yield from (
         format_line(
@@ -177,35 +162,24 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
     if (more := len(report.missing_results) - MAX_SIMILAR_SHOWN) > 0:
         yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
     yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
-    if report.verdicts:
-        counts, grades = (
-            ", ".join(f"{number} {name}" for name, number in counted.items())
-            for counted in (report.class_counts, report.grade_counts)
-        )
-        yield format_line(
-            f"{report.number_count} numbers: {counts} ({report.prose_only_count} found in reports only), against "
-            f"{report.result_value_count} numbers of {len(report.result_files)} result files; {grades}"
-        )
+    if not report.verdicts:
+        yield format_line(f"{report.number_count} numbers read; give --results DIR to look them up in result files")
     else:
-        yield format_line(f"{report.number_count} numbers read; give --results DIR to check them against result files")
-    if report.code_file_count:
-        yield format_line(f"{len(report.code_findings)} static findings in {report.code_file_count} code files")
-    yield format_line(*_format_conclusion(report))
-
-
-def _format_conclusion(report: ExternalPaperAudit) -> tuple[str, str]:
-    """Return the last line and its colour."""
-    return {
-        "against": (f"findings: {report.finding_count + len(report.missing_results)}", "red"),
-        "missing": (
-            f"findings: {len(report.missing_results)} results that are neither in a result file nor derivable from "
-            "one; no other findings",
-            "red",
-        ),
-        "not shown": ("no findings, but nothing shows that the numbers were measured", "yellow"),
-        "measured": ("no findings; the numbers are in files written by programs that ran", "green"),
-        "not asked": ("no findings; give --results to check where the numbers come from", "green"),
-    }[report.outcome]
+        counts = ", ".join(f"{number} {name}" for name, number in report.class_counts.items())
+        origins = [f"{count} {ORIGIN_TEXTS[kind]}" for kind, count in report.origin_counts.items() if count]
+        yield format_line(
+            f"{report.number_count} numbers looked up among {report.result_value_count} numbers of "
+            f"{len(report.result_files)} result files: {counts} ({report.prose_only_count} found in reports only)"
+        )
+        yield format_line(f"of these, {', '.join(origins)}")
+    counted = (
+        (len(report.missing_results), "result", "in no result file"),
+        (len(report.contradictions), "contradiction", "in arithmetic"),
+    )
+    found = [f"{count} {what}{'s' * (count != 1)} {where}" for count, what, where in counted if count]
+    yield format_line(f"findings: {'; '.join(found) or 'none'}", "red" if found else "green")
+    done = "numbers were looked up and recalculated" if report.verdicts else "only the arithmetic was checked"
+    yield format_line(f"{done}; whether the results are real is for a judge to decide")
 
 
 def _format_evidence(one: NumberVerdict) -> str:

@@ -2,8 +2,7 @@
 
 A program begins with `# kind: NAME` and `# dishonest: WHY` or `# honest: WHY`; a plotting script with `# fault:
 KIND` or `# good`, and `# seeds: N` if it draws an aggregate. No check may be tuned on `blind3`. docs/honesty.md and
-docs/paper.md describe the origin of the sets. The sets `blind` and `blind2`, and `tuning` and `hard` of the
-figures, have been removed.
+docs/paper.md describe the origin of the sets.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 from benchmarks.sets import read_set
 
 FOLDER = Path(__file__).parent
-SETS = ("tuned", "blind3")
+SETS = ("blind3",)
 FIGURES = FOLDER / "figures.tar.gz"
 
 

@@ -37,7 +37,6 @@ class Attack:
     payload: str
     attack: str
     preamble: str = ""
-    held_out: bool = False
 
 
 def interleave(passages: Sequence[str]) -> str:

@@ -317,6 +317,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
             {"honest": True, "dishonest": False}.get(one.verdict),
             (
                 f"{one.node} {one.verdict} by {one.reader}"
+                + (f", second reading: {one.second}" if one.second is not None else "")
                 + (f": {doubts}{dropped}" if one.verdict != "not read" else "")
             ),
             (one.node,),

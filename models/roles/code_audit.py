@@ -15,7 +15,7 @@ from labwright.record.schema.nodes import NodeKind
 
 
 class CodeReaderInputs(FrozenModel):
-    """Inputs without the author's explanations and without measurements, since the reader must see only the code."""
+    """Inputs without the author's explanations and without values, since the reader must judge the code."""
 
     task: str = Field(description="task of the data plan")
     arms: tuple[Arm, ...]
@@ -27,6 +27,8 @@ class CodeReaderInputs(FrozenModel):
         default="", description="for an ablation node: the change that it had to make, as its author described it"
     )
     files: dict[str, str] = Field(description="path -> code without comments and docstrings, with line numbers")
+    facts: tuple[str, ...] = Field(default=(), description="facts of its run that need an explanation in the code")
+    again: bool = Field(default=False, description="second reading: files and checks are shown in reverse order")
 
 
 class CodeReading(FrozenModel):

@@ -1,9 +1,13 @@
 """Role `influence`: find passages of a paper, or of its files, that address its judge instead of its readers.
 
-The answer is only a list of numbers, so a passage cannot influence anything here, whatever it asks for.
+The answer has only numbers of passages and words quoted from them, so a passage cannot influence anything here,
+whatever it asks for.
 """
 
 from __future__ import annotations
+
+import re
+import unicodedata
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -26,24 +30,39 @@ class InfluenceInputs(FrozenModel):
     passages: tuple[NumberedPassage, ...] = Field(min_length=1, description="in order, grouped by text")
 
 
-class Influence(FrozenModel):
-    """Passages that address whoever judges the paper or try to influence the judgement; empty if there are none."""
+class NamedPassage(FrozenModel):
+    """A passage that addresses whoever judges the paper or tries to influence the judgement."""
 
-    passages: tuple[int, ...] = Field(default=(), description="their numbers")
+    number: int
+    quote: str = Field(min_length=1, max_length=300, description="a few words of it that do this, copied")
+
+
+class Influence(FrozenModel):
+    """Such passages; empty if there are none."""
+
+    passages: tuple[NamedPassage, ...] = ()
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
 
 
-def _check_passage_numbers(inputs: InfluenceInputs, found: Influence) -> None:
-    known = {one.number for one in inputs.passages}
-    if beyond := sorted(set(found.passages) - known):
-        raise ValueError(
-            f"passages: there is no passage {beyond[0]}; they are numbered from {min(known)} to {max(known)}"
-        )
+def _check_named_passages(inputs: InfluenceInputs, found: Influence) -> None:
+    texts = {one.number: _letters_and_digits(one.text) for one in inputs.passages}
+    for one in found.passages:
+        if one.number not in texts:
+            raise ValueError(
+                f"passages: there is no passage {one.number}; they are numbered from {min(texts)} to {max(texts)}"
+            )
+        pieces = [_letters_and_digits(piece) for piece in re.split(r"\.{3}|\u2026", one.quote)]
+        if not any(pieces) or not all(piece in texts[one.number] for piece in pieces):
+            raise ValueError(f"passages: {one.quote!r} is not in passage {one.number}; copy a few words of it")
 
 
-MAX_CALLS = 6
-"""Maximum number of passages of a run's own paper, which has no other files: enough for its longest excerpt
-(`review.judge.injection_screening`).
+def _letters_and_digits(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+MAX_CALLS = 12
+"""Maximum calls for a run's own paper, which has no other files: its longest excerpt takes six, and what these name is
+read a second time (`review.judge.injection_screening`).
 """
 
 INFLUENCE = Role(
@@ -53,6 +72,6 @@ INFLUENCE = Role(
     temperature=0.0,
     max_tokens=2048,
     prompt_tokens=16_000,
-    typical_tokens=(6500, 30),
-    check=_check_passage_numbers,
+    typical_tokens=(6500, 40),
+    check=_check_named_passages,
 )

@@ -155,7 +155,7 @@ class NodeProbed(FrozenModel):
 
 
 class CodeRead(FrozenModel):
-    """The code of a node on which the paper relies was read by a second role, or reading it failed."""
+    """The code of a node on which the paper relies was read by a model, or reading it failed."""
 
     type: Literal["code_read"] = "code_read"
     node: str
@@ -164,6 +164,11 @@ class CodeRead(FrozenModel):
     verdict: CodeReadingVerdict
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
     dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
+    second: CodeReadingVerdict | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="verdict of a second, independent reading; None: the first one needed no confirmation",
+    )
 
 
 class SealedTestScored(FrozenModel):

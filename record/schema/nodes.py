@@ -231,7 +231,7 @@ class HonestyFinding(FrozenModel):
     sign: Literal["", "run", "reader"] = Field(
         default="",
         description=(
-            "source of a sign of dishonest code, which counts only with a sign from another source; empty: not a sign"
+            "in records of earlier versions: source of a sign that counted only with a sign from another source"
         ),
     )
     file: str = "experiment.py"

@@ -1,7 +1,7 @@
-"""Audit papers by others: do their result files support their numbers, and is each paper internally consistent?
+"""Audit papers by others: are their numbers in their result files, and does their arithmetic hold?
 
 `audit_paper` runs the audit, `collect_audit_facts` returns its results as facts for a judge. docs/audit.md describes
-what the audit can detect, and how reliably.
+what the audit looks up, and how reliably.
 """
 
 from labwright.review.external_papers.audit import ExternalPaperAudit, audit_paper

@@ -1,72 +1,55 @@
-"""Audit an external paper: which programs ran, whether results support its numbers, and whether it is internally
-consistent.
+"""Audit an external paper: look its numbers up in its result files, and check their arithmetic.
 
-Nothing is executed. Evidence against a paper consists of signs with file, line and text, numbers without a result, and
-inconsistent passages. Without findings, it may still be unknown whether the numbers were measured: `outcome`
-distinguishes the two.
+Nothing is executed and no model is asked. A finding is a printed result that is in no result file, or numbers that
+contradict each other. Neither says whether the results are real: a judge that reads code and log decides that, with
+what this audit knows of the programs that ran.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from labwright.record.schema.nodes import HonestyFinding
-from labwright.review.external_papers.claimed_settings import compare_claimed_settings
-from labwright.review.external_papers.consistency import Inconsistency, find_inconsistencies
-from labwright.review.external_papers.grades import Grade, Grader, count_grades
-from labwright.review.external_papers.logs import read_log, read_logs
+from labwright.review.external_papers.arithmetic import Contradiction, find_contradictions
 from labwright.review.external_papers.missing_results import find_missing_results
-from labwright.review.external_papers.passages import extract_claims, extract_passages, list_sections
-from labwright.review.external_papers.printed_numbers import extract_numbers
-from labwright.review.external_papers.provenance import PaperProvenance, reconstruct_provenance
-from labwright.review.external_papers.result_files import ResultFolder, ResultsError, ValueSeries, read_results
-from labwright.review.external_papers.scripts import read_scripts
-from labwright.review.external_papers.series_groups import group_series
-from labwright.review.external_papers.signs import CIRCUMSTANTIAL, FINDING, Sign, score
-from labwright.review.external_papers.signs.every import signs_of
-from labwright.review.external_papers.signs.in_claims import sentences_of
+from labwright.review.external_papers.origins import ORIGIN_TEXTS, Origin, OriginFinder, OriginKind
+from labwright.review.external_papers.passages import extract_claims, extract_passages
+from labwright.review.external_papers.provenance import (
+    PaperProvenance,
+    read_log,
+    read_logs,
+    read_scripts,
+    reconstruct_provenance,
+)
+from labwright.review.external_papers.result_files import ResultFolder, ResultsError, read_results
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, classify_claims
-from labwright.review.honesty import check_program
 from labwright.review.judge.paper_reader import read_paper
 
 MAX_CODE_FILES, MAX_CODE_BYTES = 500, 1_000_000
 CODE_SUFFIXES = (".py", ".ipynb", ".sh", ".bash", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
-AuditOutcome = Literal["against", "missing", "not shown", "measured", "not asked"]
-
 
 @dataclass
 class ExternalPaperAudit:
-    """The findings on a paper.
+    """What is known of the numbers of a paper.
 
-    `verdicts` is empty without result files; `left_out` lists what was not read.
+    `verdicts` and `origins`, one per number, are empty without result files; `left_out` lists what was not read.
     """
 
     paper: str
     sha256: str
     number_count: int
     verdicts: tuple[NumberVerdict, ...] = ()
-    grades: tuple[Grade, ...] = ()
-    """One per verdict."""
-    doubt_counts: tuple[tuple[str, int], ...] = ()
-    """Reasons why found numbers do not count as measured, with their frequency."""
+    origins: tuple[Origin, ...] = ()
     missing_results: tuple[NumberVerdict, ...] = ()
-    """Printed results that are in no result file: this is a fact about the files and proves nothing on its own."""
-    claimed_settings: tuple[str, ...] = ()
-    """Settings that the paper claims next to those in the code, one per line."""
-    signs: tuple[Sign, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
     provenance: PaperProvenance = field(default_factory=PaperProvenance)
-    inconsistencies: tuple[Inconsistency, ...] = ()
-    code_findings: tuple[HonestyFinding, ...] = ()
     result_files: tuple[str, ...] = ()
     result_value_count: int = 0
-    code_file_count: int = 0
     left_out: list[str] = field(default_factory=list[str])
 
     @property
@@ -76,145 +59,44 @@ class ExternalPaperAudit:
         return {name: classes[name] for name in CLASSES}
 
     @property
-    def grade_counts(self) -> dict[str, int]:
-        """Count the numbers of the paper by grade."""
-        return count_grades(self.grades)
+    def origin_counts(self) -> dict[OriginKind, int]:
+        """Count the numbers of the paper by origin."""
+        origins = Counter(one.kind for one in self.origins)
+        return {kind: origins[kind] for kind in ORIGIN_TEXTS}
 
     @property
     def prose_only_count(self) -> int:
         """Count found numbers that occur only in prose reports and in no file that a program typically writes."""
         return sum(one.from_prose for one in self.verdicts if one.kind == "found")
 
-    @cached_property
-    def counted_signs(self) -> tuple[Sign, ...]:
-        """Return the signs that count as findings: conclusive signs, otherwise circumstantial signs of several
-        kinds.
-        """
-        own = tuple(one for one in self.signs if one.is_finding)
-        several = tuple(one for one in self.signs if one.weight >= CIRCUMSTANTIAL)
-        return own or (several if score((*several, *self._inconsistency_signs)) >= FINDING else ())
-
-    @property
-    def _inconsistency_signs(self) -> tuple[Sign, ...]:
-        """Return the inconsistencies of the paper as a circumstantial sign."""
-        return tuple(
-            Sign("inconsistency", one.description, one.where, "", CIRCUMSTANTIAL) for one in self.inconsistencies[:1]
-        )
-
     @property
     def finding_count(self) -> int:
-        """Count the evidence against the paper: signs and inconsistencies."""
-        return len(self.counted_signs) + (len(self.inconsistencies) if self.counted_signs else 0)
-
-    @property
-    def suspicion(self) -> float:
-        """Strength of the evidence for fabrication, 0 to 1; at least `FINDING` if there are findings."""
-        own = score((*self.signs, *self._inconsistency_signs))
-        if self.finding_count:
-            return max(own, FINDING)
-        return min(own + (0.1 if self.verdicts and not self._is_mostly_measured else 0), FINDING - 0.01)
-
-    @property
-    def outcome(self) -> AuditOutcome:
-        """Outcome of the audit: evidence against the paper, results in no file, no evidence of measurement, or
-        measured.
-        """
-        if self.finding_count:
-            return "against"
-        if not self.verdicts:
-            return "not asked"
-        return "missing" if self.missing_results else "measured" if self._is_mostly_measured else "not shown"
-
-    @property
-    def _is_mostly_measured(self) -> bool:
-        """Return whether most of the numbers are in the output of programs that ran."""
-        looked_up = [grade for one, grade in zip(self.verdicts, self.grades, strict=True) if one.locations]
-        shown = sum(grade == "measured" for grade in looked_up)
-        return bool(shown) and shown >= len(looked_up) / 2
+        return len(self.missing_results) + len(self.contradictions)
 
 
 async def audit_paper(
     path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None
 ) -> ExternalPaperAudit:
-    """Audit a paper (.md, .tex, .pdf). Raises `PaperError`, `ResultsError`."""
+    """Audit a paper (.md, .tex, .pdf); `log` may be outside the results. Raises `PaperError`, `ResultsError`."""
     paper = await read_paper(path)
-    passages = extract_passages(paper)
-    claims = extract_claims(passages)
-    report = ExternalPaperAudit(path.name, paper.sha256, len(claims))
+    claims = extract_claims(extract_passages(paper))
+    report = ExternalPaperAudit(path.name, paper.sha256, len(claims), contradictions=find_contradictions(claims))
     report.left_out += [f"{name}, which the paper includes, does not exist" for name in paper.missing_files]
-    outside_abstract = [
-        number for passage in passages for cell in passage.cells for number in extract_numbers(cell.text, "cell")
-    ]
-    outside_abstract += [
-        number
-        for part in list_sections(paper)
-        if "abstract" not in part.title.lower()
-        for number in extract_numbers(part.text)
-    ]
-    files = _read_code(report, code) if code is not None else {}
-    if code is not None:
-        _check_code(report, files)
-    read, groups = ResultFolder(), tuple[ValueSeries, ...]()
+    scripts = read_scripts(_read_code(report, code) if code is not None else {})
+    read = ResultFolder()
     if results is not None:
         read = read_results(results, excluded=path)
-        groups = tuple(group_series(read.series))
-        report.verdicts = classify_claims(claims, read.series, groups)
+        report.verdicts = classify_claims(claims, read.series)
         report.result_files, report.result_value_count = tuple(read.files), read.value_count
         report.left_out += read.left_out
-    given = {at for at, one in enumerate(report.verdicts) if one.locations or one.kind == "derivable"}
-    report.inconsistencies = find_inconsistencies(passages, claims, outside_abstract, backed_claims=given)
-    own = read_logs(results) if results is not None else ()
-    inside = log is not None and results is not None and results.resolve() in log.resolve().parents
-    logs = own if log is None or inside else (*own, read_log(log, log.name))
-    report.provenance = reconstruct_provenance(read_scripts(files), logs, read.files)
-    text = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
-    report.signs = signs_of(
-        report.provenance,
-        paper=text,
-        passages=passages,
-        read=read,
-        groups=groups,
-        reports=dict(_read_reports(results, path)),
-        verdicts=report.verdicts,
-    )
-    report.missing_results = find_missing_results(report.verdicts, read.series, report.provenance)
-    grader = Grader(report.provenance, report.signs)
-    report.grades = tuple(grader.grade(one) for one in report.verdicts)
-    report.doubt_counts = tuple(
-        Counter(
-            grader.explain(one)
-            for one, grade in zip(report.verdicts, report.grades, strict=True)
-            if grade == "reported"
-        ).most_common()
-    )
-    report.claimed_settings = tuple(
-        compare_claimed_settings(
-            sentences_of(text),
-            files | _read_configurations(code),
-            {log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
-            (value for one in read.series for value in one.values),
-        )
-    )
+    logs = read_logs(results) if results is not None else ()
+    if log is not None and not (results is not None and results.resolve() in log.resolve().parents):
+        logs = (*logs, read_log(log, log.name))
+    report.provenance = reconstruct_provenance(scripts, logs, read.files)
+    finder = OriginFinder(report.provenance)
+    report.origins = tuple(finder.find(one) for one in report.verdicts)
+    report.missing_results = find_missing_results(report.verdicts)
     return report
-
-
-def _read_reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
-    """Yield strings next to the results that may have been written by a human or a model."""
-    if results is None or not results.is_dir():
-        return
-    for path in sorted(results.rglob("*.md"))[:50]:
-        if path.is_file() and not path.is_symlink() and path.resolve() != paper.resolve() and path.stem != paper.stem:
-            yield path.relative_to(results).as_posix(), path.read_text(errors="replace")[:200_000]
-
-
-def _read_configurations(folder: Path | None) -> dict[str, str]:
-    """Read small JSON files in the code folder, by relative path."""
-    paths = sorted(folder.rglob("*.json"))[:20] if folder is not None and folder.is_dir() else []
-    return {
-        path.relative_to(folder).as_posix(): path.read_text(errors="replace")
-        for path in paths
-        if folder is not None and path.is_file() and not path.is_symlink() and path.stat().st_size < 5_000
-    }
 
 
 def _read_code(report: ExternalPaperAudit, folder: Path) -> dict[str, str]:
@@ -248,17 +130,3 @@ def _notebook_code(text: str) -> str:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
-
-
-def _check_code(report: ExternalPaperAudit, files: Mapping[str, str]) -> None:
-    """Run the honesty checks that do not depend on `lab`; their findings are only notes here.
-
-    Code not written for this program may legitimately keep the best of several seeds and report all of them.
-    """
-    python = {name: text for name, text in files.items() if name.endswith(".py")}
-    report.code_findings = tuple(
-        one.model_copy(update={"suspect": False})
-        for one in check_program(python)
-        if "lab." not in one.why and one.kind != "best seed"
-    )
-    report.code_file_count = len(python)

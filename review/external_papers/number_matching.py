@@ -12,6 +12,7 @@ steps are tried.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -82,11 +83,6 @@ def list_scales(number: PrintedNumber) -> tuple[float, ...]:
     if abs(number.value) <= 1 and number.digits > 1:
         return (1.0, 0.01)
     return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)
-
-
-def is_rounding_of(number: PrintedNumber, value: float) -> bool:
-    """Return whether the number is a rounding of the value, unchanged or as a percentage."""
-    return bool(find_matches(np.array([value]), number))
 
 
 MAX_OPERANDS = 40
@@ -208,3 +204,16 @@ def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
             ):
                 key = f"{name} of {len(one.values)} values of {one.key}"
                 yield ValueSeries(one.file, key, one.words, [float(value)], [""])
+
+
+def pool_over_files(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
+    """Yield the values with one key in files whose names differ only in numbers, such as one file a seed."""
+    kinds: dict[tuple[str, str], list[ValueSeries]] = defaultdict(list)
+    for one in series:
+        if not one.from_prose:
+            kinds[re.sub(r"\d+", "#", one.file), one.key].append(one)
+    for (_, key), files in kinds.items():
+        if len(files) > 1:
+            values = [value for one in files for value in one.values]
+            places = [place for one in files for place in one.places]
+            yield ValueSeries(files[0].file, f"{key} over {len(files)} files", files[0].words, values, places)

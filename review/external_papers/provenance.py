@@ -1,217 +1,334 @@
-"""Reconstruct from logs, code and result files which scripts ran, and which files they wrote.
+"""Reconstruct from code, logs and result files which scripts ran, in what order, and what they wrote.
 
-A script *ran* if only it can have printed some log line; it was *loaded* if a script that ran imports it. It was
-*not seen* if it prints recognisable lines and none is in the logs, although the logs belong to this code. Other
-scripts are unknown. Nothing is executed, so a log forged from the code's own strings looks real.
+Every string that a call in the code receives becomes a pattern: its literal parts in order. A script *ran* if a log has
+a line that only its strings match; scripts that it imports were *loaded*. A result file belongs to the scripts that
+name it other than for reading. Nothing is executed, so a log forged from the code's own strings looks real, and text
+that is built at run time is not recognised.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import PurePosixPath
-from typing import Literal
+from pathlib import Path, PurePosixPath
 
-from labwright.review.external_papers.logs import Log, LogLine
-from labwright.review.external_papers.print_templates import JSON_NAME_PREFIX
-from labwright.review.external_papers.scripts import AuditedScript, PrintTemplate, extract_words
+MAX_LINES, MAX_LINE_CHARACTERS, MAX_LOG_BYTES = 20_000, 2_000, 20_000_000
+"""Limits: lines of a log, characters of a line, bytes of a file."""
+MIN_LITERAL_LETTERS, MAX_TEMPLATES = 6, 4_000
+"""Minimum letters in the literal parts of a recognisable string; maximum strings of all code."""
+MIN_SILENT_STRINGS, MIN_RECOGNISED_LINES = 2, 3
+"""A script is absent from the logs if it has this many strings, and this many log lines are recognised."""
 
-LIBRARY_LINE = re.compile(
-    r"warn|deprecat|traceback|^\s+(?:File|at|raise|return|\^)\b|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|\b\w+Error: |"
-    r"tensorflow|cuda|hugging|tokeniz|absl|pip |"
-    r"^\s*[\d\[\](),.\s|=+*#_-]+$|^[-=*#_+|\s]+$|nvidia|sklearn|python|"
-    r"^nohup|^exit (?:status|code)|^Ran \d+ tests?|^(?:real|user|sys)\s",
-    re.I,
-)
-"""Lines that libraries, interpreters and shells print, and progress bars."""
-_LIBRARY_WORDS = frozenset(
-    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
-    "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
-    "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
-    "min max mean std memory mb gb ms it in of at for the to and on is no with".split()
-)
-"""Words in lines that libraries print."""
-RunStatus = Literal["ran", "loaded", "not seen", "unknown"]
+_LOG_SUFFIXES = (".log", ".out", ".err")
+_LOG_NAME = re.compile(r"log|stdout|stderr|console|nohup|slurm", re.I)
+_STAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b")
+_FORMAT_FIELD = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdifgeEr]|\{[^{}]*\}")
+_PRINT_CALL = re.compile(r"^(?:print|echo|debug|info|warning|error|log)$")
+_READ_CALL = re.compile(r"^(?:loads?|loadtxt|genfromtxt|read_\w+)$")
+_TEST_PATH = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|[^/]*_test\.py$|conftest\.py$)")
 
 
 @dataclass(frozen=True)
-class LogLineSource:
-    """A log line, and the code lines that can have printed it; empty if no code can."""
+class PrintedString:
+    """A string that code passes to a call: a pattern for text that contains it, and its place in the code."""
 
-    log: Log
-    line: LogLine
-    templates: tuple[PrintTemplate, ...]
+    pattern: re.Pattern[str]
+    longest: str
+    file: str
+    line: int
+    is_printed: bool
+    """Whether the call is one that prints or logs."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log file; `name` is its path below the results folder."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
+@dataclass
+class Script:
+    """A code file; `tree` is None for other languages and for code that does not parse."""
+
+    path: str
+    text: str
+    tree: ast.Module | None = None
+    strings: list[PrintedString] = field(default_factory=list[PrintedString])
+
+    @property
+    def is_test(self) -> bool:
+        return _TEST_PATH.search(self.path) is not None
+
+    @property
+    def is_entry(self) -> bool:
+        """Return whether the file does something when executed."""
+        return self.tree is not None and any(
+            (isinstance(one, ast.If) and "__main__" in ast.unparse(one.test))
+            or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call))
+            for one in self.tree.body
+        )
+
+    def list_imports(self) -> set[str]:
+        """Return the last parts of imported names."""
+        found: set[str] = set()
+        for one in ast.walk(self.tree) if self.tree is not None else ():
+            if isinstance(one, ast.Import):
+                found |= {name.name.rpartition(".")[2] for name in one.names}
+            elif isinstance(one, ast.ImportFrom):
+                found |= {(one.module or "").rpartition(".")[2], *(name.name for name in one.names)}
+        return found
+
+    def list_written_names(self) -> set[str]:
+        """Return strings that may name a written file, with `*` for values; those only read are left out."""
+        if self.tree is None:
+            return set(re.findall(r"[\w./-]+\.\w{2,5}\b", self.text))
+        reads = [one for one in ast.walk(self.tree) if isinstance(one, ast.Call) and _is_read_call(one)]
+        read = {id(deep) for one in reads for deep in ast.walk(one)}
+        values = [one for one in ast.walk(self.tree) if id(one) not in read]
+        return {
+            "".join(piece or "*" for piece in _split_string(one))
+            for one in values
+            if isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str))
+        }
+
+    def list_typed_numbers(self) -> dict[float, int]:
+        """Return the numbers typed in the code, with the line of each."""
+        return {
+            float(one.value): one.lineno
+            for one in (ast.walk(self.tree) if self.tree is not None else ())
+            if isinstance(one, ast.Constant) and isinstance(one.value, float)
+        }
 
 
 @dataclass
 class PaperProvenance:
-    """Reconstruction of the programs behind a paper.
+    """What is known of the programs behind a paper.
 
-    `ran` maps each script to the log line that shows it.
+    `ran` maps each script that ran to its first and last log line, in the order of the first ones. `writers` has the
+    scripts of each result file.
     """
 
-    scripts: tuple[AuditedScript, ...] = ()
+    scripts: tuple[Script, ...] = ()
     logs: tuple[Log, ...] = ()
-    sources: tuple[LogLineSource, ...] = ()
-    run_status: dict[str, RunStatus] = field(default_factory=dict[str, RunStatus])
-    shown_by: dict[str, str] = field(default_factory=dict[str, str])
+    printed_by: dict[tuple[str, int], tuple[PrintedString, ...]] = field(
+        default_factory=dict[tuple[str, int], tuple[PrintedString, ...]]
+    )
+    """The strings that match a log line, by log and line number."""
+    ran: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    loaded: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     writers: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
-    @cached_property
-    def templates_by_line(self) -> Mapping[tuple[str, int], tuple[PrintTemplate, ...]]:
-        """Return the code lines that can have printed a log line, by log and line."""
-        return {(one.log.name, one.line.number): one.templates for one in self.sources}
 
-    @property
-    def executed_scripts(self) -> tuple[str, ...]:
-        """Return the scripts that ran, those with most log lines first."""
-        lines = {path: 0 for path, how in self.run_status.items() if how == "ran"}
-        for one in self.sources:
-            for path in {template.file for template in one.templates} & lines.keys():
-                lines[path] += 1
-        return tuple(sorted(lines, key=lambda path: (-lines[path], path)))
+def read_scripts(files: Mapping[str, str]) -> tuple[Script, ...]:
+    """Return the scripts with the strings that they may print."""
+    scripts = [Script(path, text, _parse(path, text)) for path, text in sorted(files.items())]
+    count = 0
+    for script in scripts:
+        if count < MAX_TEMPLATES and not script.is_test:
+            script.strings = list(dict.fromkeys(_list_strings(script)))
+            count += len(script.strings)
+    return tuple(scripts)
 
-    def find_script(self, path: str) -> AuditedScript | None:
-        return next((one for one in self.scripts if one.path == path), None)
 
-    @cached_property
-    def prints_freely(self) -> bool:
-        """Return whether code prints text that its syntax does not show: external text, records, names and values."""
-        return any(one.opaque_lines or one.logger_lines for one in self.scripts if not one.is_test)
+def read_logs(results: Path) -> tuple[Log, ...]:
+    """Return the log files of a results folder, or the file itself, at most 200."""
+    paths = sorted(results.rglob("*")) if results.is_dir() else [results]
+    logs = [
+        path
+        for path in paths
+        if path.suffix in _LOG_SUFFIXES or (path.suffix in (".txt", ".jsonl") and _LOG_NAME.search(path.stem))
+    ]
+    return tuple(
+        read_log(path, path.relative_to(results).as_posix() if results.is_dir() else path.name)
+        for path in logs[:200]
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_LOG_BYTES
+    )
 
-    def is_recognisable(self, line: LogLine) -> bool:
-        """Return whether code that printed a line would be recognised as its source.
 
-        The line must not come from a library. If the code prints unpredictable text, the line must also contain words
-        that are in no code: one word next to a number, otherwise more than a quarter of the words.
-        """
-        if not line.text.strip() or LIBRARY_LINE.search(line.text):
-            return False
-        words, said = extract_words(line.message), extract_words(re.sub(r"[=:]\s*\S+", "", line.message))
-        numbered = re.search(r"\d\.\d", line.message) is not None
-        return (
-            not self.prints_freely
-            or len(words & self.vocabulary) < 0.75 * len(words)
-            or (numbered and not said <= self.vocabulary)
-        )
-
-    @cached_property
-    def vocabulary(self) -> frozenset[str]:
-        """Return the words of all code, and those in lines of libraries."""
-        return frozenset(word for one in self.scripts for word in one.words) | _LIBRARY_WORDS
-
-    def may_have_run(self, path: str) -> bool:
-        """Return whether there is no evidence that a script did not run."""
-        return self.run_status.get(path) != "not seen"
+def read_log(path: Path, name: str) -> Log:
+    """Read a log file; each state of a progress bar counts as a line."""
+    text = path.read_text(encoding="utf-8", errors="replace")[:MAX_LOG_BYTES]
+    lines = re.split(r"\r\n|\n|\r", text)[:MAX_LINES]
+    return Log(name, tuple(line[:MAX_LINE_CHARACTERS] for line in lines))
 
 
 def reconstruct_provenance(
-    scripts: Sequence[AuditedScript], logs: Sequence[Log], result_files: Sequence[str]
+    scripts: Sequence[Script], logs: Sequence[Log], result_files: Sequence[str]
 ) -> PaperProvenance:
     """Reconstruct what ran and what it wrote."""
-    sources = tuple(_match_lines(scripts, logs))
-    found = PaperProvenance(tuple(scripts), tuple(logs), sources)
-    found.run_status, found.shown_by = _infer_run_status(scripts, sources)
-    strings = frozenset(string for one in scripts if one.tree is not None for string in one.strings)
-    for name in result_files:
-        writers = [one.path for one in scripts if not one.is_test and one.may_write_file(name, strings)]
-        running = [path for path in writers if found.run_status.get(path) in ("ran", "loaded")]
-        if running or writers:
-            found.writers[name] = tuple(running or writers)
+    found = PaperProvenance(tuple(scripts), tuple(logs))
+    own: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for log, number, strings in _match_lines(scripts, logs):
+        found.printed_by[log.name, number] = strings
+        if len(owners := {one.file for one in strings}) == 1:
+            stamp = _STAMP.search(log.lines[number - 1])
+            own[owners.pop()].append((stamp[0] if stamp else "", f"{log.name}:{number}"))
+    for path, lines in sorted(own.items(), key=lambda one: one[1][0][0]):
+        first, last = (f"{place}, {stamp}" if stamp else place for stamp, place in (lines[0], lines[-1]))
+        found.ran[path] = first, last
+    by_stem = {PurePosixPath(one.path).stem: one for one in scripts}
+    waiting, loaded = [one for one in scripts if one.path in found.ran], list[str]()
+    while waiting:
+        for name in sorted(waiting.pop().list_imports() & by_stem.keys()):
+            if (path := by_stem[name].path) not in found.ran and path not in loaded:
+                loaded.append(path)
+                waiting.append(by_stem[name])
+    found.loaded = tuple(loaded)
+    if len(found.printed_by) >= MIN_RECOGNISED_LINES:
+        silent = [one for one in scripts if one.path not in found.ran and one.path not in loaded and one.is_entry]
+        found.absent = tuple(
+            one.path for one in silent if sum(text.is_printed for text in one.strings) >= MIN_SILENT_STRINGS
+        )
+    names = {one.path: one.list_written_names() for one in scripts if not one.is_test}
+    every = {name for own_names in names.values() for name in own_names}
+    for file in result_files:
+        base = PurePosixPath(file)
+        built = f"*{base.suffix}" if base.stem in every else None  # of a name that the code has, and the suffix
+        writers = [path for path, own_names in names.items() if _names_any(own_names, base.name, built)]
+        if writers:
+            found.writers[file] = tuple(writers)
     return found
 
 
-def _match_lines(scripts: Sequence[AuditedScript], logs: Sequence[Log]) -> Iterator[LogLineSource]:
-    templates = [one for script in scripts for one in script.templates]
-    seen: dict[str, tuple[PrintTemplate, ...]] = {}
-    for log in logs:
-        for line in log.lines:
-            if not re.search(r"[A-Za-z]{2}", line.text):
-                continue
-            key = re.sub(r"\d", "0", line.text)
-            if key not in seen:
-                flat = re.sub(r"\s+", " ", line.text)
-                seen[key] = tuple(
-                    one for one in templates if re.sub(r"\s+", " ", one.words) in flat and one.pattern.search(line.text)
-                )
-            yield LogLineSource(log, line, seen[key])
-
-
-def _infer_run_status(
-    scripts: Sequence[AuditedScript], sources: Sequence[LogLineSource]
-) -> tuple[dict[str, RunStatus], dict[str, str]]:
-    ran: dict[str, RunStatus] = {one.path: "unknown" for one in scripts}
-    shown: dict[str, str] = {}
-    for one in sources:
-        owners = {template.file for template in one.templates}
-        if len(owners) == 1:
-            owner = owners.pop()
-            ran[owner] = "ran"
-            shown.setdefault(owner, f"{one.log.name}:{one.line.number}")
-    by_stem = {PurePosixPath(one.path).stem: one for one in scripts}
-    waiting = [one for one in scripts if ran[one.path] == "ran"]
-    while waiting:
-        for name in waiting.pop().imported_names & by_stem.keys():
-            if ran[(loaded := by_stem[name]).path] == "unknown":
-                ran[loaded.path] = "loaded"
-                waiting.append(loaded)
-    spoken = sum(bool(one.templates) for one in sources)
-    for one in scripts:
-        telling = {template.words for template in one.templates if not template.words.startswith(JSON_NAME_PREFIX)}
-        if ran[one.path] == "unknown" and one.is_entry and len(telling) >= 2 and spoken >= 3 and not one.is_test:
-            ran[one.path] = "not seen"
-    return ran, shown
-
-
-_STATUS_TEXT = {
-    "ran": "ran, according to the logs",
-    "loaded": "imported by these",
-    "writes": "no log line is specific to it, but the files that it writes exist",
-    "unknown": "unknown whether it ran: no log line is specific to it",
-    "not seen": "prints specific lines, none of which is in the logs",
-}
-
-
-def format_provenance(provenance: PaperProvenance) -> Iterator[str]:
+def format_provenance(found: PaperProvenance) -> Iterator[str]:
     """Yield the known facts about the programs behind a paper, one line each."""
-    by_state: dict[str, list[str]] = {}
-    writing = {path for writers in provenance.writers.values() for path in writers}
-    for path, how in provenance.run_status.items():
-        if not path.endswith((".py", ".ipynb", ".sh", ".bash")):
-            continue
-        how = "writes" if how == "unknown" and path in writing else how
-        by_state.setdefault(how, []).append(
-            path + (f" ({provenance.shown_by[path]})" if path in provenance.shown_by else "")
-        )
-    for how, text in _STATUS_TEXT.items():
-        if paths := by_state.get(how):
-            yield f"{text}: {', '.join(paths[:12])}" + (f" and {len(paths) - 12} more" if len(paths) > 12 else "")
-    for name, writers in provenance.writers.items():
-        yield f"{name} is written by {', '.join(writers)}"
-    yield from _format_log_lines(provenance)
-
-
-def _format_log_lines(found: PaperProvenance) -> Iterator[str]:
-    """Yield how many log lines the code prints, and the lines that it does not print; other lines are unknown."""
-    if not any(one.templates or one.opaque_lines for one in found.scripts):
-        return
-    own = sum(bool(one.templates) for one in found.sources)
-    others = [one for one in found.sources if not one.templates]
-    of_traces = {
-        (one.log.name, one.line.number + 1) for one in others if re.search(r'^\s*File "|Warning: ', one.line.text)
-    }
-    strange = [
-        one for one in others if found.is_recognisable(one.line) and (one.log.name, one.line.number) not in of_traces
-    ]
-    if own:
-        yield f"{own} of {len(found.sources)} log lines are printed by the code"
-    if strange:
-        shown = "; ".join(f"{one.log.name}:{one.line.number} {one.line.text.strip()[:100]!r}" for one in strange[:3])
-        yield f"{len(strange)} of {len(found.sources)} log lines match no string in the code: {shown}"
-    if unknown := len(others) - len(strange):
+    if found.ran:
+        spans = (f"{path} ({first} to {last})" for path, (first, last) in found.ran.items())
+        yield f"ran, with first and last log line that only it prints, in this order: {_join(list(spans))}"
+    known = {*found.ran, *found.loaded, *found.absent}
+    rest = [one.path for one in found.scripts if one.path not in known and one.is_entry and not one.is_test]
+    for what, paths in (
+        ("imported by these", found.loaded),
+        ("prints text, none of which is in the logs", found.absent),
+        ("unknown whether it ran: no log line is specific to it", rest),
+    ):
+        if paths:
+            yield f"{what}: {_join(paths)}"
+    for name, writers in found.writers.items():
+        yield f"result file {name} is named in {_join(writers)}, and not only to be read"
+    total = sum(bool(re.search(r"[A-Za-z]{2}", line)) for log in found.logs for line in log.lines)
+    if found.scripts and total:
         yield (
-            f"{unknown} log lines may or may not be printed by the code: they may come from libraries, or the "
-            "code builds them at run time"
+            f"{len(found.printed_by)} of {total} log lines match strings of the code; "
+            "others may come from libraries or be built at run time"
         )
+
+
+def _join(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _match_lines(
+    scripts: Sequence[Script], logs: Sequence[Log]
+) -> Iterator[tuple[Log, int, tuple[PrintedString, ...]]]:
+    """Yield the log lines that strings of the code match, with their numbers from 1."""
+    strings = [one for script in scripts for one in script.strings]
+    seen: dict[str, tuple[PrintedString, ...]] = {}
+    for log in logs:
+        for number, line in enumerate(log.lines, 1):
+            flat = re.sub(r"\s+", " ", line)
+            key = re.sub(r"\d", "0", flat)
+            if key not in seen:
+                seen[key] = tuple(one for one in strings if one.longest in flat and one.pattern.search(flat))
+            if seen[key]:
+                yield log, number, seen[key]
+
+
+def _parse(path: str, text: str) -> ast.Module | None:
+    if not path.endswith((".py", ".ipynb")):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _list_strings(script: Script) -> Iterator[PrintedString]:
+    """Yield the recognisable strings that calls receive; the arguments of a call are one text."""
+    for call in ast.walk(script.tree) if script.tree is not None else ():
+        if isinstance(call, ast.Call):
+            pieces = [piece for arg in call.args for piece in (*_split_string(arg), None)]
+            printed = _PRINT_CALL.match(_called_name(call)) is not None
+            yield from _build_strings(pieces, script.path, call.lineno, is_printed=printed)
+    if script.tree is None:
+        for number, line in enumerate(script.text.splitlines(), 1):
+            if echoed := re.match(r"\s*echo\s+([^|>]*)", line):
+                parts = re.split(r"\$\{?\w+\}?|\$\([^)]*\)|[\"']", echoed[1])
+                pieces = [one for part in parts for one in (part, None)]
+                yield from _build_strings(pieces, script.path, number, is_printed=True)
+
+
+def _build_strings(pieces: Sequence[str | None], path: str, line: int, *, is_printed: bool) -> Iterator[PrintedString]:
+    """Yield a pattern for each line of a text, whose literal pieces have values between them."""
+    for text in "".join("\0" if piece is None else piece for piece in pieces).split("\n"):
+        literals = [re.sub(r"\s+", " ", one).strip() for one in text.split("\0")]
+        literals = [one for one in literals if one]
+        if sum(char.isalpha() for one in literals for char in one) >= MIN_LITERAL_LETTERS:
+            pattern = re.compile(".{0,400}?".join(map(re.escape, literals)))
+            yield PrintedString(pattern, max(literals, key=len), path, line, is_printed)
+
+
+def _split_string(node: ast.AST) -> Iterator[str | None]:
+    """Yield the literal parts of an expression in order, and None for each value."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield from _split_fields(text)
+        case ast.JoinedStr():
+            for part in node.values:
+                yield part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else None
+        case ast.BinOp(op=ast.Add()):
+            yield from (*_split_string(node.left), *_split_string(node.right))
+        case ast.BinOp(op=ast.Mod()):
+            yield from _split_string(node.left)
+        case ast.Call(func=ast.Attribute(attr="format", value=text)):
+            yield from _split_string(text)
+        case ast.Call(func=ast.Attribute(attr="dumps"), args=[ast.Dict() as record, *_]):
+            yield from _split_string(record)
+        case ast.Dict():
+            for key in node.keys:
+                if isinstance(key, ast.Constant):
+                    yield from (f'"{key.value}":', None)
+        case _:
+            yield None
+
+
+def _split_fields(text: str) -> Iterator[str | None]:
+    for at, part in enumerate(_FORMAT_FIELD.split(text.replace("%%", "\1"))):
+        if at:
+            yield None
+        yield part.replace("\1", "%")
+
+
+def _called_name(call: ast.Call) -> str:
+    """Return the last part of the called function's name; "" if it has none."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _is_read_call(call: ast.Call) -> bool:
+    """Return whether a call opens a file for reading."""
+    if (name := _called_name(call)) != "open":
+        return _READ_CALL.match(name) is not None
+    modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    return not any(set("wax+") & set(str(one.value)) for one in modes if isinstance(one, ast.Constant))
+
+
+def _names_any(strings: Iterable[str], base: str, built: str | None) -> bool:
+    """Return whether a string, with `*` for values, names a file; of the short ones, only `built` may."""
+    for name in {one.strip().rpartition("/")[2] for one in strings}:
+        long = len(name.replace("*", "")) >= 6 and "*" in name and "." in name
+        if name in (base, built) or (long and re.fullmatch(".*".join(map(re.escape, name.split("*"))), base)):
+            return True
+    return False

@@ -1,9 +1,4 @@
-"""Check whether a node's code is honest: static analysis of its syntax tree, and probes of winners.
+"""Check whether a node's code is honest: facts of its run, probes of winners, and a model that reads the code.
 
-`check_program` reads sources and the measurements of their run; `review.honesty.label_probe` judges a winner that
-was run again. docs/honesty.md lists what is detected, what is not, and how this was measured.
+docs/honesty.md lists what is detected, what is not, and how this was measured.
 """
-
-from labwright.review.honesty.findings import check_program
-
-__all__ = ["check_program"]

@@ -7,13 +7,11 @@ Limits: values that pass through functions of the script, and annotations, are n
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from labwright.record.python_syntax import parse_python
 from labwright.record.schema.nodes import HonestyFinding
-from labwright.record.source_tree import PLOTS_FILE
-from labwright.review.honesty.static_checks import SourceLines
 
 MIN_TYPED_VALUES = 3
 """Minimum number of distinct typed fractions that make an argument suspicious; fewer may be an axis, limit or reference
@@ -51,9 +49,12 @@ MAX_HOPS = 4
 WRAPPER_CALLS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "stack", "concatenate"})
 
 
-def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
-    """Return one finding per call that draws values typed into the script, or random ones."""
-    tree, lines = parse_python(source), SourceLines({PLOTS_FILE: source})
+def find_typed_figures(source: str) -> Iterator[HonestyFinding]:
+    """Yield one finding per call that draws values typed into the script, or random ones; none if it does not parse."""
+    try:
+        tree, lines = parse_python(source), source.splitlines()
+    except (SyntaxError, RecursionError):
+        return
     bindings = {
         target.id: node.value
         for node in ast.walk(tree)
@@ -72,9 +73,13 @@ def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
         if _count_typed_values(values, bindings, MAX_HOPS) >= (
             MIN_TYPED_BARS if node.func.attr in BAR_METHODS else MIN_TYPED_VALUES
         ):
-            yield lines.make_finding("typed figure", node, "draws numbers that are typed into the script")
+            why = "draws numbers that are typed into the script"
         elif _is_random(values, bindings):
-            yield lines.make_finding("typed figure", node, "draws random numbers")
+            why = "draws random numbers"
+        else:
+            continue
+        text = lines[node.lineno - 1].strip()[:160]
+        yield HonestyFinding(kind="typed figure", why=why, line=node.lineno, text=text)
 
 
 def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:

@@ -17,10 +17,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, parse_arm
-from labwright.review.honesty.run_facts import is_uninformed_arm
 from labwright.sandbox.scoring import SubmittedPredictions
 
 PROBE_FILE = "probe.py"
+UNINFORMED_ARM = re.compile(
+    r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin|frozen|init|zero-?shot"
+    r"|no-?training",
+    re.I,
+)
+"""Names and descriptions of arms that are deliberately uninformed or untrained."""
 RETAINED_SHARE_THRESHOLD = 0.5
 """Maximum share of the advantage over chance that may remain with permuted labels."""
 
@@ -64,6 +69,13 @@ def build_probe_script(number: int = 0) -> str:
 
 DatasetArm = tuple[str, str]
 """Dataset and condition."""
+
+
+def is_uninformed_arm(arm: str, plan: DataPlan | None) -> bool:
+    """Return whether an arm is deliberately uninformed or untrained."""
+    found = next((one for one in plan.arms if one.name == arm), None) if plan else None
+    words = f"{arm} {found.title} {found.description}" if found else arm
+    return UNINFORMED_ARM.search(words) is not None
 
 
 class ProbeResult(NamedTuple):

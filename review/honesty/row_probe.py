@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DataPlan, parse_arm
-from labwright.review.honesty.label_probe import ProbeResult
-from labwright.review.honesty.run_facts import is_uninformed_arm
+from labwright.review.honesty.label_probe import ProbeResult, is_uninformed_arm
 from labwright.sandbox.scoring import SubmittedPredictions
 
 Array = NDArray[Any]

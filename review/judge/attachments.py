@@ -1,6 +1,6 @@
 """Attachments for a judge: a task description, a log, result files, page images, the record of the run.
 
-Files have a size limit and every cut is reported; repetitive log lines are folded first. Prompt injections are
+Files have a size limit and every cut is reported; repetitive log lines are folded first. Hidden and encoded text is
 removed as in the paper. Pages with a removed passage are withheld, since the image would show it. Code is in
 `review.judge.code_excerpt`. Limits: a prompt injection drawn in an image reaches the model.
 """
@@ -27,7 +27,7 @@ from labwright.record.schema.paper import JUDGING_ROLES, PaperDraft, RemovedPass
 from labwright.review.evidence import tex_runner
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
-from labwright.review.judge.guards import remove_injections, strip_invisible
+from labwright.review.judge.guards import remove_encoded, strip_invisible
 from labwright.review.judge.guards.pdf_visible_text import TIMEOUT_SECONDS
 from labwright.review.judge.log_dedup import fold_log
 from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded, temporary_copy
@@ -73,7 +73,7 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
         text = short
     if len(text) > limit:
         cut.append(f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}")
-    shown, removed = remove_injections(cut_middle(text, limit, min_saved_share=0), where)
+    shown, removed = remove_encoded(cut_middle(text, limit, min_saved_share=0), where)
     return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=tuple(cut)), (*hidden, *removed))
 
 
@@ -101,7 +101,7 @@ def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibi
         )
     if not blocks:
         return None
-    shown, found = remove_injections("\n\n".join(blocks), f"--results {folder.name}")
+    shown, found = remove_encoded("\n\n".join(blocks), f"--results {folder.name}")
     return GuardedExhibit(
         Exhibit(kind="results", name=folder.name, text=shown, left_out=format_file_list(left_out, 10)),
         (*removed, *found),

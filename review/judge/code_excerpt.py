@@ -1,7 +1,7 @@
 """Excerpt of a code folder for a judge: the file list, and the text of the files most relevant to the results.
 
-Flagged files (signs of fabrication) come first, in full if short, then scripts that ran. Other files follow in an order
-suggested by their names (evaluation, method, the rest); scripts that did not run come last. Sizes are limited, every
+Scripts that ran come first, in full if short. Other files follow in an order suggested by their names (evaluation,
+method, the rest); scripts that did not run come last. Sizes are limited, every
 cut is reported, nothing is executed and links are not followed. Limits: names may mislead, and an omitted file may
 matter.
 """
@@ -24,13 +24,13 @@ from labwright.review.judge.attachments import (
     list_files,
     read_text_file,
 )
-from labwright.review.judge.guards import remove_injections, strip_invisible
+from labwright.review.judge.guards import remove_encoded, strip_invisible
 from labwright.review.judge.paper_reader import PaperError
 
 MAX_CHARACTERS, MAX_NAMES = 26_000, 60
 """Characters shown of all files together; number of names listed."""
-MAX_FLAGGED_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
-"""Characters shown of a file with signs of fabrication, and of any other file; a shorter excerpt is omitted."""
+MAX_RAN_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
+"""Characters shown of a script that ran, and of any other file; a shorter excerpt is omitted."""
 CODE_SUFFIX_RANKS = {
     ".py": 3,
     ".ipynb": 1,
@@ -58,20 +58,17 @@ _SKIPPED_PATH = re.compile(
 _MAIN_BLOCK = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
 
 
-def build_code_exhibit(
-    folder: Path, paper: str, *, ran_scripts: Collection[str] = (), flagged_files: Collection[str] = ()
-) -> GuardedExhibit:
+def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str] = ()) -> GuardedExhibit:
     """Return an excerpt of the files in a code folder.
 
-    `ran_scripts` are the scripts known to have run, `flagged_files` files with signs of fabrication; both are
-    relative paths. Raises `PaperError`.
+    `ran_scripts` are the scripts known to have run, as relative paths. Raises `PaperError`.
     """
     sizes = _list_code_files(folder)
     if not sizes:
         raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
-    excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), frozenset(flagged_files), paper.lower())
+    excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), paper.lower())
     blocks = [excerpt.format_listing(), *excerpt.iter_blocks()]
-    shown, removed = remove_injections("\n\n".join(blocks), f"--code {folder.name}")
+    shown, removed = remove_encoded("\n\n".join(blocks), f"--code {folder.name}")
     exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=excerpt.omitted_lines)
     return GuardedExhibit(exhibit, (*excerpt.removed, *removed))
 
@@ -83,7 +80,6 @@ class _CodeExcerpt:
     folder: Path
     sizes: dict[str, int]
     ran_scripts: frozenset[str]
-    flagged_files: frozenset[str]
     paper: str
     left_out: list[str] = field(default_factory=list[str])
     removed: list[RemovedPassage] = field(default_factory=list[RemovedPassage])
@@ -103,7 +99,7 @@ class _CodeExcerpt:
                 continue
             text, most = (
                 self._read_text(name),
-                MAX_FLAGGED_CHARACTERS if name in self.flagged_files else MAX_FILE_CHARACTERS,
+                MAX_RAN_CHARACTERS if name in self.ran_scripts else MAX_FILE_CHARACTERS,
             )
             share = min(len(text), most, MAX_CHARACTERS - used)
             if share < len(text):
@@ -129,11 +125,7 @@ class _CodeExcerpt:
 
     def _describe_file(self, name: str) -> str:
         """Return the known facts about a file other than its name."""
-        return (
-            f"{self.sizes[name]} bytes"
-            + ", ran" * (name in self.ran_scripts)
-            + ", flagged by the audit" * (name in self.flagged_files)
-        )
+        return f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran_scripts)
 
     def _sort_key(self, name: str) -> tuple[float, ...]:
         """Sort key: files are shown in this order until the limit is reached."""
@@ -145,7 +137,6 @@ class _CodeExcerpt:
             + 3 * (len(path.stem) > 3 and path.name.lower() in self.paper)
         )
         return (
-            name not in self.flagged_files,
             name not in self.ran_scripts,
             self._is_unrun_script(name),
             bool(_SKIPPED_PATH.search(name)),

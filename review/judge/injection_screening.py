@@ -1,25 +1,28 @@
 """Remove the passages of a case that a model identifies as prompt injection.
 
-The pattern guards run first. The reader model sees the judge's input as numbered passages, in several calls if
-long, and returns numbers. Each named passage is replaced by the guards' mark and reported in `removed`, with the
-reader as the source. A paper is screened once for all judges.
+The guards remove hidden text first. The reader model sees the judge's input as numbered passages, in several calls if
+long, and names passages with a quote, which is looked up. What it names is read a second time, in a request that shows
+these passages between their neighbours and nothing of the first answer; the next reader is asked, if there is one. A
+passage named twice is replaced by a mark and reported in `removed`. A paper is screened once for all judges.
 
-Limits: the reader can be manipulated like a judge, though it can only return numbers. If it gives no answer, the
-paper is judged anyway and the judgement says that it was not screened by a model.
+Limits: the reader can be manipulated like a judge, though it can only name passages. If it gives no answer, the paper
+is judged anyway and the judgement says that it was not screened. If only the second reading has no answer, the first
+one counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import ModelError
+from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.injection_reader import INFLUENCE, Influence, InfluenceInputs, NumberedPassage
 from labwright.models.roles.judge import ExhibitKind
 from labwright.record.schema.paper import RemovedPassage
 from labwright.review.judge.attachments import GuardedExhibit
-from labwright.review.judge.guards import INJECTION_REMOVED_MARK, GuardedPaper
+from labwright.review.judge.guards import GuardedPaper
 from labwright.review.judge.judge import MAX_PAPER_CHARACTERS, JudgeCase
 from labwright.review.judge.paper_reader import Paper
 from labwright.review.judge.passages import Span, split_passages
@@ -30,8 +33,16 @@ MAX_CHARACTERS_PER_CALL, MAX_PASSAGES_PER_CALL = 24_000, 400
 """Characters and passages per call."""
 CONTEXT_AT_CUT_CHARACTERS = 1000
 """Characters that are read beyond the judge's excerpt, since removals move the places of cuts."""
-PATTERNS_ONLY_NOTE = "prompt injection was only checked by pattern"
+NEIGHBOURS = 2
+"""Passages on either side of a named one that the second reading shows."""
+INJECTION_REMOVED_MARK = format_mark("an instruction to the reviewer was removed")
+NOT_SCREENED_NOTE = "the paper was not screened for prompt injection"
+READ_ONCE_NOTE = "passages were removed after one reading"
+NAMED_ONCE_NOTE = "passages were named by one reading of two and left in"
 NO_READER_NOTE = "no model screened the paper"
+
+_Passage = tuple[int, Span]
+"""Index of a text, and a span of it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,9 @@ class _ScreenedText:
 
 
 async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
-    """Return the case without the passages named by a reader; if a reader gives no answer, the next one is asked."""
+    """Return the case without the passages that two readings name; if a reader gives no answer, the next one is
+    asked.
+    """
     paper, exhibits = case.guarded.paper, case.exhibits
     texts = [
         *_list_texts(paper),
@@ -62,7 +75,7 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
             for one in (shown.exhibit for shown in exhibits)
         ),
     ]
-    spans, why = await _ask_readers(texts, _describe_paper(paper), readers)
+    spans, notes = await _read_twice(texts, _describe_paper(paper), readers)
     cleaned = [_remove_spans(text, spans.get(at, ())) for at, text in enumerate(texts)]
     in_paper = cleaned[: 2 * len(paper.sections)]
     sections = tuple(
@@ -72,8 +85,7 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
     guarded = _remove_from_guarded(
         case.guarded, replace(paper, sections=sections), [one for _, found in in_paper for one in found]
     )
-    if why:
-        guarded = replace(guarded, unchecked=(*guarded.unchecked, f"{PATTERNS_ONLY_NOTE}: {why}"))
+    guarded = replace(guarded, unchecked=(*guarded.unchecked, *notes))
     shown = tuple(
         GuardedExhibit(one.exhibit.model_copy(update={"text": text}), (*one.removed, *found))
         for one, (text, found) in zip(exhibits, cleaned[len(in_paper) :], strict=True)
@@ -101,13 +113,36 @@ def _describe_paper(paper: Paper) -> str:
     return "; ".join(section.title for section in paper.sections if section.title and not section.is_back_matter)
 
 
-async def _ask_readers(
+async def _read_twice(
     texts: Sequence[_ScreenedText], about: str, readers: Sequence[ModelClient]
-) -> tuple[dict[int, list[Span]], str]:
-    """Return the passages that the reader names, by text, and the reason why some were not read, if any."""
+) -> tuple[dict[int, list[Span]], list[str]]:
+    """Return the passages that both readings name, by text, and notes on what was not read."""
+    every = [(at, span) for at, text in enumerate(texts) for span in text.list_passages()]
+    named, _, why = await _read_once(texts, every, about, readers)
+    notes = [f"{NOT_SCREENED_NOTE}: {why}"] if why else []
+    if named:
+        places = [at for at, one in enumerate(every) if one in named]
+        near = sorted(
+            {at + step for at in places for step in range(-NEIGHBOURS, NEIGHBOURS + 1)} & {*range(len(every))}
+        )
+        again, unread, why = await _read_once(texts, [every[at] for at in near], about, [*readers[1:], *readers[:1]])
+        left = len(named - again - unread)
+        named &= again | unread
+        notes += [f"{READ_ONCE_NOTE}: {why}"] if named & unread else []
+        notes += [f"{left} {NAMED_ONCE_NOTE}"] if left else []
     found: dict[int, list[Span]] = {}
+    for at, span in sorted(named):
+        found.setdefault(at, []).append(span)
+    return found, notes
+
+
+async def _read_once(
+    texts: Sequence[_ScreenedText], passages: Sequence[_Passage], about: str, readers: Sequence[ModelClient]
+) -> tuple[set[_Passage], set[_Passage], str]:
+    """Return the passages that a reader names, those that none read, and the reason for the latter."""
+    named, unread = set[_Passage](), set[_Passage]()
     left, why = list(readers), "" if readers else NO_READER_NOTE
-    for chunk in _split_into_calls(texts):
+    for chunk in _split_into_calls(passages):
         inputs = InfluenceInputs(
             about=about,
             passages=tuple(
@@ -117,10 +152,9 @@ async def _ask_readers(
         )
         answer, fault = await _ask_first_available(inputs, left)
         why = why or fault
-        for number in sorted(set(answer.passages)):
-            at, span = chunk[number - 1]
-            found.setdefault(at, []).append(span)
-    return found, why
+        named |= {chunk[one.number - 1] for one in answer.passages}
+        unread |= {*chunk} if fault else set()
+    return named, unread, why
 
 
 async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClient]) -> tuple[Influence, str]:
@@ -146,17 +180,16 @@ async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClien
     return Influence(), why
 
 
-def _split_into_calls(texts: Sequence[_ScreenedText]) -> Iterator[list[tuple[int, Span]]]:
-    """Yield the passages of all documents, grouped by call."""
-    chunk: list[tuple[int, Span]] = []
+def _split_into_calls(passages: Iterable[_Passage]) -> Iterator[list[_Passage]]:
+    """Yield the passages grouped by call."""
+    chunk: list[_Passage] = []
     size = 0
-    for at, text in enumerate(texts):
-        for begin, end in text.list_passages():
-            if chunk and (size + end - begin > MAX_CHARACTERS_PER_CALL or len(chunk) >= MAX_PASSAGES_PER_CALL):
-                yield chunk
-                chunk, size = [], 0
-            chunk.append((at, (begin, end)))
-            size += end - begin
+    for at, (begin, end) in passages:
+        if chunk and (size + end - begin > MAX_CHARACTERS_PER_CALL or len(chunk) >= MAX_PASSAGES_PER_CALL):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append((at, (begin, end)))
+        size += end - begin
     if chunk:
         yield chunk
 
@@ -200,7 +233,7 @@ def _remove_from_guarded(before: GuardedPaper, paper: Paper, found: Sequence[Rem
         before,
         paper=paper,
         removed=(*before.removed, *found),
-        hidden_text_pages=tuple(sorted({*before.hidden_text_pages, *pages})),
+        withheld_pages=tuple(sorted({*before.withheld_pages, *pages})),
     )
 
 

@@ -48,7 +48,7 @@ MIN_WORDS = 50
 MAX_FILES, MAX_CHARACTERS = 100, 10_000_000
 """Limits on the LaTeX files that a paper includes."""
 _HTML_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%([^\n]*)")
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
 _UNPRINTED_LATEX = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
 _INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
 _FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
@@ -61,8 +61,8 @@ _HEADING = re.compile(
 class Paper:
     """The text of a paper.
 
-    `missing` names included files that do not exist; `unseen` is text that TeX and Markdown skip (comments,
-    branches never taken); `preamble` is the LaTeX before the document.
+    `missing_files` names included files that do not exist; `preamble` is the LaTeX before the document. Text that TeX
+    and Markdown skip (comments, branches never taken) is left out.
     """
 
     path: Path
@@ -70,7 +70,6 @@ class Paper:
     sha256: str
     sections: tuple[PaperSection, ...] = ()
     missing_files: tuple[str, ...] = ()
-    unprinted: tuple[str, ...] = ()
     preamble: str = ""
 
     @property
@@ -99,12 +98,8 @@ async def read_paper(path: Path) -> Paper:
         if form == "LaTeX":
             paper = _read_latex(paper, text)
         else:
-            unseen = tuple(_HTML_COMMENT.findall(text)) if form == "Markdown" else ()
-            paper = replace(
-                paper,
-                sections=split_markdown_sections(_HTML_COMMENT.sub("", text) if unseen else text),
-                unprinted=unseen,
-            )
+            printed = _HTML_COMMENT.sub("", text) if form == "Markdown" else text
+            paper = replace(paper, sections=split_markdown_sections(printed))
     if len(paper.text.split()) < MIN_WORDS:
         scan = "; a scan needs text recognition first" if form == "PDF" else ""
         raise PaperError(f"{path} has fewer than {MIN_WORDS} words of text, too few to judge{scan}")
@@ -165,15 +160,11 @@ def decode_text(data: bytes, error_message: str) -> str:
 class _LatexFiles:
     folder: Path
     missing_files: list[str] = field(default_factory=list[str])
-    unprinted: list[str] = field(default_factory=list[str])
     texts: list[str] = field(default_factory=list[str])
 
     def expand_includes(self, text: str, depth: int = 0) -> str:
         """Return the text with includes expanded and without parts that are never printed."""
-        self.unprinted += [match[2] for match in _COMMENT.finditer(text)]
-        text = _COMMENT.sub(r"\1", text)
-        self.unprinted += [match[0] for match in _UNPRINTED_LATEX.finditer(text)]
-        self.texts.append(_UNPRINTED_LATEX.sub("", text))
+        self.texts.append(_UNPRINTED_LATEX.sub("", _COMMENT.sub(r"\1", text)))
         return _INCLUDE.sub(lambda match: self._read_include(match[1].strip(), depth), self.texts[-1])
 
     def _read_include(self, name: str, depth: int) -> str:
@@ -203,11 +194,7 @@ def _read_latex(paper: Paper, text: str) -> Paper:
     if floats:
         sections.append(PaperSection("Tables and figures", floats))
     return replace(
-        paper,
-        sections=tuple(sections),
-        missing_files=tuple(dict.fromkeys(files.missing_files)),
-        unprinted=("\n".join(files.unprinted),),
-        preamble=head,
+        paper, sections=tuple(sections), missing_files=tuple(dict.fromkeys(files.missing_files)), preamble=head
     )
 
 

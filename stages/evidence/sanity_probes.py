@@ -39,8 +39,6 @@ from labwright.review.honesty.label_probe import (
     judge_seed_change,
 )
 from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, find_same_rows, judge_row_replacement
-from labwright.review.honesty.run_facts import find_ignored_seed
-from labwright.review.honesty.verdict import apply_corroboration
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.job import Job, JobOutcome, TooLate
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
@@ -131,11 +129,6 @@ class _NodeProbes:
     async def probe_seed(self) -> None:
         """Check whether any value differs between the replicates, which ran the same code with other seeds."""
         result = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
-        signs = apply_corroboration(
-            find_ignored_seed(select_code(self.code)) if result.outcome == "still" else (), self.node.findings
-        )
-        if signs:
-            self.context.recorder.append(NodeSuspected(node=self.name, findings=signs))
         self.record_probe("seed", result)
 
     async def probe_labels(self) -> None:

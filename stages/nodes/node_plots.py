@@ -20,7 +20,7 @@ from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.nodes import Failure, PlotRun
 from labwright.record.source_tree import PLOTS_FILE
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder, list_refusals, list_remarks
-from labwright.review.honesty import check_program
+from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.sandbox.job import Job
 from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, list_names, make_folder
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays, build_figure_subject
@@ -62,7 +62,7 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
         return done.failure
     final = context.folder.get_plots_path(canvas.node, n)
     draft = create_draft_folder(final)
-    fabrication = check_typed_numbers(PLOTS_FILE, script)
+    fabrication = check_typed_numbers(script)
     if fabrication is not None:
         write_file(draft / PLOTS_FILE, script)
         seal_folder(draft, final)
@@ -119,12 +119,10 @@ def format_scores(context: RunContext, arrays: PlotArrays) -> str:
     )
 
 
-def check_typed_numbers(name: str, script: str) -> Failure | None:
+def check_typed_numbers(script: str) -> Failure | None:
     """Return why a script is not run: it plots numbers that are typed in or drawn at random (docs/honesty.md)."""
     findings = [
-        f"line {one.line}: {one.text}: {one.why}; plot the recorded arrays"
-        for one in check_program({name: script}, plots=[name])
-        if one.suspect
+        f"line {one.line}: {one.text}: {one.why}; plot the recorded arrays" for one in find_typed_figures(script)
     ]
     return Failure(kind="figure", message="\n".join(findings)) if findings else None
 

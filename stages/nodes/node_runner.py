@@ -9,7 +9,6 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +44,10 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
-from labwright.review.honesty import check_program
 from labwright.review.honesty.run_facts import RunArtifacts, check_run
+from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome, TooLate
-from labwright.sandbox.monitor import read_curves
 from labwright.sandbox.scoring import SubmittedPredictions, read_final_predictions
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
 from labwright.search.replication import find_concluding_replicates
@@ -394,32 +392,25 @@ class NodeRunner:
         """
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
+        withheld = list_withheld_metrics(self.context.plan, self.context.state.datasets)
         skips_code = self.action.kind in RERUN_KINDS or self.context.repository is not None
-        sources = {} if skips_code else read_source(self.context.folder.get_source_path(self.node.id))
-        return check_program(
-            sources,
-            self.context.plan,
-            facts=self.context.state.datasets,
-            measurements=outcome.measurements,
-            extra_findings=() if skips_code else self.check_execution(sources, outcome, folder),
+        return (
+            *find_impossible_scores(outcome.measurements, withheld),
+            *(() if skips_code else self.check_execution(outcome, folder)),
         )
 
-    def check_execution(
-        self, sources: Mapping[str, str], outcome: JobOutcome, folder: Path
-    ) -> tuple[HonestyFinding, ...]:
-        """Return the findings against the code that its execution shows."""
+    def check_execution(self, outcome: JobOutcome, folder: Path) -> tuple[HonestyFinding, ...]:
+        """Return the facts of an execution that need an explanation in the code."""
         predictions: tuple[SubmittedPredictions, ...] = ()
         with suppress(SubmissionRefused):
             predictions = read_final_predictions(folder, self.context.folder.labels)
         runs = {line.cell: self.context.state.cells[line.id][1] for line in outcome.cells if line.id}
         return check_run(
             RunArtifacts(
-                sources,
+                read_source(self.context.folder.get_source_path(self.node.id)),
                 predictions,
-                read_curves(folder),
                 {cell: run.training for cell, run in runs.items() if run.failure is None},
-            ),
-            self.context.plan,
+            )
         )
 
     async def draw_aggregate(self) -> None:

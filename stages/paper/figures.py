@@ -193,7 +193,7 @@ async def _run_turn(
     drawn.failed = {}
     for drawing in drawings:
         drawn.codes[drawing.name] = drawing.script
-        failure = check_typed_numbers(f"{drawing.name}.py", drawing.script) or drawing.failure
+        failure = check_typed_numbers(drawing.script) or drawing.failure
         if failure is not None:
             text = f"{failure.message}\n{failure.traceback}"
             drawn.failed[drawing.name] = tuple(line for line in text.split("\n") if line)

@@ -13,7 +13,7 @@ from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent import budget
 from labwright.agent.cli import main
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs
+from labwright.models.roles.injection_reader import Influence, InfluenceInputs, NamedPassage
 from labwright.models.roles.judge import build_answer_type
 from labwright.models.scripted_model import ScriptedModel
 from labwright.record.event_log import EventLog
@@ -198,7 +198,8 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     (place / "p.md").write_text(f"# Rain\n\n{BODY}\n\n{kind}\n")
 
     def read(inputs: InfluenceInputs) -> Influence:
-        return Influence(passages=tuple(one.number for one in inputs.passages if "of yours" in one.text))
+        named = [one for one in inputs.passages if "of yours" in one.text]
+        return Influence(passages=tuple(NamedPassage(number=one.number, quote="a word of yours") for one in named))
 
     one = model(
         ScriptedModel.from_role_functions(
@@ -207,8 +208,8 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     )
     assert main(["judge", "p.md", "--judges", "a:b,c:d", "--n", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [request.role.name for request in one.requests] == ["influence", *["judge"] * 4]
-    assert not any(kind in request.prompt.user for request in one.requests[1:])
+    assert [request.role.name for request in one.requests] == ["influence", "influence", *["judge"] * 4]
+    assert not any(kind in request.prompt.user for request in one.requests[2:])
     assert [one["by"] for one in found["judgements"][0]["removed"]] == ["reader"]
 
 

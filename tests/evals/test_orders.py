@@ -1,4 +1,4 @@
-"""A set of passages by somebody else: what patterns and a reader catch, counted each by itself and together."""
+"""A set of passages by somebody else: what a reader catches of injections and of honest passages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from labwright.evals import injection_passages
 from labwright.evals.hostile.paper import Attack
 from labwright.evals.injection import format_table, measure_attack
 from labwright.models.client import Models
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs
+from labwright.models.errors import ModelUnavailable
+from labwright.models.roles.injection_reader import Influence, InfluenceInputs, NamedPassage
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
@@ -23,7 +24,8 @@ HONEST = "Annotators were told to score each answer from 1 to 5, and to say why 
 
 def reader(*words: str) -> Models:
     def read(inputs: InfluenceInputs) -> Influence:
-        return Influence(passages=tuple(one.number for one in inputs.passages if any(w in one.text for w in words)))
+        named = [one for one in inputs.passages if any(word in one.text for word in words)]
+        return Influence(passages=tuple(NamedPassage(number=one.number, quote=one.text[:60]) for one in named))
 
     return Models(ScriptedModel.from_role_functions(influence=read), MemoryLog(), ModelSettings(), lambda: 0.0)
 
@@ -41,33 +43,38 @@ def written(folder: Path, times: int = 1) -> Path:
     return path
 
 
-async def test_patterns_reader_and_both_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_recall_and_false_alarms_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = await injection_passages.measure_set(
         written(tmp_path), reader("red pen", "Annotators"), tmp_path / "out.json"
     )
-    told = json.loads((tmp_path / "out.json").read_text())["summary"]
-    assert [(told[way]["recall"]["k"], told[way]["false_alarms"]["k"]) for way in ("patterns", "reader", "both")] == [
-        (1, 0),
-        (1, 1),
-        (2, 1),
-    ]
-    assert told["gone"]["k"] == 2 and told["unread"] == 0 and told["manners"]["order: veiled"] == "1 of 1"
-    assert {one.manner for one in found if one.by_reader} == {"veiled", "annotators"}
+    summary = json.loads((tmp_path / "out.json").read_text())["summary"]
+    assert (summary["recall"]["k"], summary["false_alarms"]["k"], summary["gone"]["k"], summary["unread"]) == (
+        1,
+        1,
+        1,
+        0,
+    )
+    assert summary["manners"]["order: veiled"] == "1 of 1"
+    assert {one.manner for one in found if one.caught} == {"veiled", "annotators"}
     out = capsys.readouterr().out
-    assert "false alarm (annotators)" in out and "missed" not in out
+    assert "false alarm (annotators)" in out and "missed (plain)" in out
 
 
-async def test_without_a_reader_nothing_is_said_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = await injection_passages.measure_set(written(tmp_path), None)
-    assert {one.by_reader for one in found} == {None} and "missed (veiled)" in capsys.readouterr().out
+async def test_a_reader_without_an_answer_counts_as_unread(tmp_path: Path) -> None:
+    def broken(_: object) -> Influence:
+        raise ModelUnavailable("no answer within 1 s")
+
+    models = Models(ScriptedModel.from_role_functions(influence=broken), MemoryLog(), ModelSettings(), lambda: 0.0)
+    found = await injection_passages.measure_set(written(tmp_path), models)
+    assert {one.caught for one in found} == {None} and injection_passages.summarize(found)["unread"] == 4
 
 
 async def test_many_passages_stand_in_several_papers(tmp_path: Path) -> None:
     found = await injection_passages.measure_set(written(tmp_path, times=12), reader("red pen"))
-    assert len(found) == 26 and sum(one.by_both for one in found) == 24
+    assert len(found) == 26 and sum(bool(one.caught) for one in found) == 12
 
 
-async def test_a_hostile_paper_that_gets_past_the_patterns_is_stopped_by_a_reader(tmp_path: Path) -> None:
+async def test_a_visible_instruction_is_removed_only_by_a_reader(tmp_path: Path) -> None:
     attack = Attack("veiled", "md", VEILED, VEILED)
     without = await measure_attack(attack, tmp_path / "a")
     found = await measure_attack(attack, tmp_path / "b", reader("red pen"))

@@ -25,7 +25,7 @@ from labwright.record.events.run_events import CallAnswered
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CallKey, TokenUsage
 from labwright.record.schema.nodes import NodeVerdict
-from labwright.review.honesty import check_program
+from labwright.review.honesty.figure_data_check import find_typed_figures
 from tests.models.examples import INPUTS, PLAN
 from tests.models.test_backends import BackendContract
 
@@ -172,13 +172,7 @@ async def test_every_answer_of_the_kept_run_fits_the_output_types_of_today() -> 
             await model.answer(asked(role, output_type))
 
 
-@pytest.mark.slow
-def test_the_programs_of_the_kept_run_are_found_honest() -> None:
-    plan = next(DataPlan.model_validate(one.answer) for one in exchange() if one.role == "plan")
-    programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]
-    assert len(programs) == 3
-    for program in programs:  # weights are kept in a list and changed by index: that is training
-        assert check_program(program.apply_to({}), plan) == ()
+def test_the_figures_of_the_kept_run_draw_recorded_numbers() -> None:
     [figures] = [FigureScript.model_validate(one.answer) for one in exchange() if one.role == "figures"]
     for figure in figures.figures:
-        assert check_program({"figure.py": f"{figures.script}\n{figure.code}"}, plots=["figure.py"]) == ()
+        assert not list(find_typed_figures(f"{figures.script}\n{figure.code}"))

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.review.external_papers.number_matching import (
-    MAX_MATCH_CHANCE,
-    compute_match_chance,
-    find_matches,
-    is_rounding_of,
-)
+from labwright.review.external_papers.number_matching import MAX_MATCH_CHANCE, compute_match_chance, find_matches
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+
+
+def is_rounding_of(number: PrintedNumber, value: float) -> bool:
+    return bool(find_matches(np.array([value]), number))
 
 
 def one(text: str) -> PrintedNumber:

@@ -37,7 +37,7 @@ def shown(text: str) -> list[str]:
 # --- code -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_with_signs_come_first_then_what_ran_then_by_role_and_what_never_ran_comes_last(tmp_path: Path) -> None:
+def test_what_ran_comes_first_then_files_by_role_and_what_never_ran_comes_last(tmp_path: Path) -> None:
     code = tree(
         tmp_path,
         main_py=MAIN,
@@ -45,29 +45,18 @@ def test_files_with_signs_come_first_then_what_ran_then_by_role_and_what_never_r
         model_py="def fit(): ...\n",
         plain_py="x = 1\n",
         quick_py=MAIN,
-        generate_mock_results_py="values = [0.91]\n",
     )
-    found = build_code_exhibit(
-        code, "main.py trains", ran_scripts=["quick.py"], flagged_files=["generate_mock_results.py"]
-    ).exhibit
-    assert shown(found.text) == [
-        "generate_mock_results.py",
-        "quick.py",
-        "evaluate.py",
-        "model.py",
-        "plain.py",
-        "main.py",
-    ]
+    found = build_code_exhibit(code, "main.py trains", ran_scripts=["quick.py"]).exhibit
+    assert shown(found.text) == ["quick.py", "evaluate.py", "model.py", "plain.py", "main.py"]
     assert "quick.py (64 bytes, ran)" in found.text
-    assert format_mark("generate_mock_results.py, 16 bytes, flagged by the audit") in found.text
-    assert shown(build_code_exhibit(code, "main.py trains").exhibit.text)[2] == "main.py", (
+    assert shown(build_code_exhibit(code, "main.py trains").exhibit.text)[1] == "main.py", (
         "nothing is known to have run"
     )
 
 
-def test_a_short_file_with_signs_is_whole_and_a_long_one_is_cut_and_named(tmp_path: Path) -> None:
+def test_a_short_script_that_ran_is_whole_and_a_long_one_is_cut_and_named(tmp_path: Path) -> None:
     code = tree(tmp_path, mock_py="a = 1\n" * 950, huge_py="b = 2\n" * 9000, other_py="c = 3\n" * 950)
-    found = build_code_exhibit(code, "", flagged_files=["mock.py", "huge.py"]).exhibit
+    found = build_code_exhibit(code, "", ran_scripts=["mock.py", "huge.py"]).exhibit
     assert found.text.count("a = 1") == 950 and found.text.count("b = 2") < 1100
     assert found.text.count("c = 3") < 950 and len(found.text) < 18_000
     assert found.left_out == (

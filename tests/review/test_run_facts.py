@@ -1,4 +1,4 @@
-"""Facts of a run, the probes that compare two runs, signs that confirm each other, and code as its reader sees it."""
+"""Facts of a run, the probes that compare two runs, and code as its reader sees it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.honesty import PLAN
+from benchmarks.honesty import PLAN, summarize_rule
+from benchmarks.planted import Program
+from labwright.models.client import Models
+from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
+from labwright.models.scripted_model import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.event_log import MemoryLog
 from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import Measurement, MetricSpec
-from labwright.record.schema.nodes import HonestyFinding
 from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
+from labwright.review.honesty.code_reading import keep_verified_doubts, number_lines, read_code, strip_comments
 from labwright.review.honesty.label_probe import find_arms_ignoring_labels
 from labwright.review.honesty.row_probe import judge_row_replacement
-from labwright.review.honesty.run_facts import RunArtifacts, check_run, find_ignored_seed
-from labwright.review.honesty.strip_comments import keep_verified_doubts, number_lines, strip_comments
-from labwright.review.honesty.verdict import apply_corroboration
-from labwright.sandbox.job import LoggedPoint
+from labwright.review.honesty.run_facts import RunArtifacts, check_run
 from labwright.sandbox.scoring import SubmittedPredictions
 
 RNG = np.random.default_rng(3)
@@ -31,16 +34,16 @@ def given(condition: str, values: NDArray[np.float64], kind: str = "probabilitie
 
 
 def kinds(ran: RunArtifacts) -> list[str]:
-    return [one.kind for one in check_run(ran, PLAN)]
+    return [one.kind for one in check_run(ran)]
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def test_arms_with_the_same_predictions_everywhere_are_a_sign_and_never_enough() -> None:
+def test_arms_with_the_same_predictions_everywhere_are_noted() -> None:
     other = RNG.random((40, 3))
-    [found] = check_run(RunArtifacts({}, [given("baseline", SOFT), given("method", SOFT.copy())]), PLAN)
-    assert (found.kind, found.sign, found.suspect) == ("equal arms", "run", False)
+    [found] = check_run(RunArtifacts({}, [given("baseline", SOFT), given("method", SOFT.copy())]))
+    assert (found.kind, found.suspect) == ("equal arms", False)
     assert not kinds(RunArtifacts({}, [given("baseline", SOFT), given("method", other)]))
     levels = [given("baseline@a", SOFT), given("method@a", SOFT), given("baseline@b", SOFT), given("method@b", other)]
     assert not kinds(RunArtifacts({}, levels))
@@ -48,20 +51,6 @@ def test_arms_with_the_same_predictions_everywhere_are_a_sign_and_never_enough()
     assert not kinds(
         RunArtifacts({}, [given("baseline", labels, "predictions"), given("method", labels, "predictions")])
     )
-
-
-def points(*values: float, name: str = "loss", arm: str = "method") -> list[LoggedPoint]:
-    return [LoggedPoint(("digits", arm, name, "dev"), step, value) for step, value in enumerate(values)]
-
-
-def test_a_loss_that_never_moves_is_a_sign() -> None:
-    assert kinds(RunArtifacts({}, logged_points=points(*[2.3] * 6))) == ["still curve"]
-    assert not kinds(RunArtifacts({}, logged_points=points(2.3, 2.3, 2.3, 2.3, 2.3, 2.2)))
-    assert not kinds(RunArtifacts({}, logged_points=points(*[2.3] * 4))) and not kinds(
-        RunArtifacts({}, logged_points=points(*[0.0] * 6))
-    )
-    assert not kinds(RunArtifacts({}, logged_points=points(*[0.9] * 6, name="accuracy")))
-    assert not kinds(RunArtifacts({}, logged_points=points(*[2.3] * 6, arm="untrained")))
 
 
 def cells(**trained: TrainingCounts | None) -> dict[Cell, TrainingCounts | None]:
@@ -80,7 +69,7 @@ def cells(**trained: TrainingCounts | None) -> dict[Cell, TrainingCounts | None]
         ("", 20, False),
     ],
 )
-def test_fewer_steps_than_the_source_says_are_a_sign(code: str, steps: int, found: bool) -> None:
+def test_fewer_steps_than_the_source_says_are_noted(code: str, steps: int, found: bool) -> None:
     ran = RunArtifacts(
         {"experiment.py": code},
         training_by_cell=cells(baseline=TrainingCounts(steps=steps), method=TrainingCounts(steps=3)),
@@ -89,57 +78,6 @@ def test_fewer_steps_than_the_source_says_are_a_sign(code: str, steps: int, foun
     assert not kinds(
         RunArtifacts({"experiment.py": code}, training_by_cell=cells(baseline=TrainingCounts(steps=steps), method=None))
     )
-
-
-def test_a_baseline_with_a_tenth_of_the_rows_is_a_sign_unless_the_plan_tells() -> None:
-    ran = RunArtifacts({}, training_by_cell=cells(baseline=TrainingCounts(rows=100), method=TrainingCounts(rows=1000)))
-    assert kinds(ran) == ["unequal training"]
-    assert not check_run(ran, PLAN.model_copy(update={"notes": "The method is an ensemble."}))
-    assert not kinds(
-        RunArtifacts({}, training_by_cell=cells(baseline=TrainingCounts(rows=1000), method=TrainingCounts(rows=100)))
-    )
-
-
-def test_seeds_and_datasets_that_only_constants_have_are_noted() -> None:
-    ran = RunArtifacts(
-        {"experiment.py": "SEEDS = (1, 2, 3)\nDATASETS = ('digits', 'wine')\n"}, training_by_cell=cells(method=None)
-    )
-    found = check_run(ran, PLAN)
-    assert [(one.kind, one.suspect, one.sign) for one in found] == [("declared, not run", False, "")] * 2
-    assert "3 seeds" in found[0].why and "names wine" in found[1].why
-
-
-def test_equal_replicates_of_code_that_draws_are_a_sign_with_a_line() -> None:
-    [found] = find_ignored_seed({"experiment.py": "import lab\nrng = np.random.default_rng([7, lab.seed])\n"})
-    assert (found.sign, found.line, found.suspect) == ("run", 2, False)
-    [found] = find_ignored_seed({"experiment.py": "import lab\nSEED = 7\nx = rng.normal()\nrng = default_rng(SEED)\n"})
-    assert (found.line, found.suspect) == (4, True)
-    assert not list(find_ignored_seed({"experiment.py": "x = np.linalg.solve(a, b)\n"}))
-
-
-# --- signs ------------------------------------------------------------------------------------------------------------
-
-
-def sign(origin: str) -> HonestyFinding:
-    return HonestyFinding.model_validate({"kind": "k", "why": "w", "suspect": False, "sign": origin})
-
-
-@pytest.mark.parametrize(
-    ("found", "before", "suspect"),
-    [
-        ([sign("run")], [], [False]),
-        ([sign("run"), sign("run")], [], [False, False]),
-        ([sign("reader")], [], [False]),
-        ([sign("run"), sign("reader")], [], [True, True]),
-        ([sign("reader")], [sign("run")], [True]),
-        ([sign("run")], [HonestyFinding(kind="k", why="w")], [True]),
-        ([sign("run")], [HonestyFinding(kind="k", why="w", suspect=False)], [False]),
-    ],
-)
-def test_a_sign_counts_beside_one_from_elsewhere(
-    found: list[HonestyFinding], before: list[HonestyFinding], suspect: list[bool]
-) -> None:
-    assert [one.suspect for one in apply_corroboration(found, before)] == suspect
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
@@ -251,3 +189,49 @@ def test_a_doubt_counts_where_its_quote_stands_at_its_lines() -> None:
         doubt(7, 7, 'x = "#1"', "a.py"),
     ]
     assert keep_verified_doubts([*good, *bad], code) == tuple(good)
+
+
+# --- the benchmark ----------------------------------------------------------------------------------------------------
+
+
+def test_each_rule_is_counted_alone_with_what_no_other_finds() -> None:
+    def program(name: str, *, honest: bool = False) -> Program:
+        return Program(name, f"kind {name}", honest, "why", "")
+
+    caught = {
+        program("a"): frozenset({"rows", "labels"}),
+        program("b"): frozenset({"rows", "equal arms"}),
+        program("c"): frozenset[str](),
+        program("d", honest=True): frozenset({"equal arms"}),
+    }
+    rows, note = (summarize_rule(caught, [rule], ("rows", "labels")) for rule in ("rows", "equal arms"))
+    assert (rows["recall"], rows["false_alarms"], rows["only here"]) == ("2/3", "0/1", ["kind b"])
+    assert (note["recall"], note["alarmed"], note["only here"]) == ("1/3", ["d"], [])
+
+
+async def test_a_second_request_shows_files_and_checks_in_reverse_order_with_the_facts_of_the_run() -> None:
+    answer = CodeReading(
+        verdict="dishonest",
+        doubts=(CodeDoubt(kind="made up", file="a.py", first=1, last=1, quote="x = 0.9", what="w", honest="h"),),
+    )
+    model = ScriptedModel.from_role_functions(code_reader=lambda _: answer)
+    models = Models(model, MemoryLog(), ModelSettings(), lambda: 0.0)
+    code = {"a.py": "x = 0.9", "b.py": "y = 1"}
+    inputs = CodeReaderInputs(
+        task="classify",
+        arms=PLAN.arms,
+        metrics=PLAN.metrics,
+        datasets=("digits",),
+        kind="draft",
+        files=code,
+        facts=("two arms are identical",),
+    )
+    found = await read_code(models.make_client(0, 0), inputs, code)
+    assert (found.verdict, found.second, found.confirmed) == ("dishonest", "dishonest", answer.doubts)
+    first, again = (request.prompt for request in model.requests)
+    assert first.user.index("a.py:") < first.user.index("b.py:") and again.user.index("b.py:") < again.user.index(
+        "a.py:"
+    )
+    assert first.system.index("`made up`") < first.system.index("`swallowed`")
+    assert again.system.index("`swallowed`") < again.system.index("`made up`")
+    assert all("- two arms are identical" in prompt.user for prompt in (first, again))

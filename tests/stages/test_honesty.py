@@ -21,13 +21,13 @@ from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims, find_trusted_replicates, find_winner
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import NodeProbed, NodeSuspected, PlanPrepared
+from labwright.record.events.search_events import NodeProbed, PlanPrepared
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import HonestyFinding, Node
+from labwright.record.schema.nodes import Node
 from labwright.review.honesty.label_probe import PROBE_FILE, build_probe_script
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
@@ -55,48 +55,31 @@ STANDING = 'print("measured")'
 TYPED = 'import lab\nlab.result("accuracy", 0.97, condition="method", dataset="digits")\n'
 
 
-async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
-    told: list[CodeInputs] = []
+async def test_a_score_of_withheld_rows_makes_a_node_suspect_which_is_debugged_and_disclosed(tmp_path: Path) -> None:
+    asked: list[CodeInputs] = []
 
     def model(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeInputs):
-            told.append(request.inputs)
-            if request.inputs.kind != "debug":
-                return Program(
-                    title="typed",
-                    plan="typed",
-                    varies=f"a{request.inputs.ordinal}",
-                    files=program_files(TYPED, "# plots"),
-                )
+            asked.append(request.inputs)
         return program_or_plots(request)
 
-    bench, _ = search(tmp_path, lambda job: None, nodes=3, model=model)
-    first, *others = await agenda(bench)
-    assert first.status == "buggy" and first.failure is not None and first.failure.kind == "suspect"
-    assert [(one.kind, one.line) for one in first.findings] == [("constant", 2)] and len(first.suspect) == 1
-    mending = [node for node in others if node.kind == "debug"]
-    assert mending and mending[0].parent == first.id
-    parent = next(one.parent for one in told if one.kind == "debug")
-    assert parent is not None and "line 2" in parent.findings[0]
-    assert "computed from numbers in the source" in render_incidents(bench.state)
-
-
-async def test_a_score_said_of_withheld_rows_makes_a_node_suspect_whatever_its_source_looks_like(
-    tmp_path: Path,
-) -> None:
     values = tuple(one.model_copy(update={"grade": "logged"}) for one in make_measurements(0.5))
 
     def said(job: Job) -> JobOutcome | None:
         return JobOutcome(seconds=1, measurements=values) if job.mode == "experiment" else None
 
-    bench, _ = search(tmp_path, said)
+    bench, _ = search(tmp_path, said, nodes=3, model=model)
     facts = DatasetFacts(
         name="digits", source="sklearn:load_digits", features=64, classes=10, sizes={}, fingerprint="", seed=0
     )
     bench.recorder.append(PlanPrepared(data_plan=bench.plan, datasets=(facts,)))
-    first, *_ = await agenda(bench)
+    first, *others = await agenda(bench)
     assert first.status == "buggy" and first.failure is not None and first.failure.kind == "suspect"
     assert [one.kind for one in first.findings] == ["unseen labels"] and "lab.submit" in first.failure.message
+    assert any(node.kind == "debug" and node.parent == first.id for node in others)
+    parent = next(one.parent for one in asked if one.kind == "debug")
+    assert parent is not None and "lab.submit" in parent.findings[0]
+    assert "cannot have the labels" in render_incidents(bench.state)
 
 
 def outcome(job: Job) -> JobOutcome | None:
@@ -115,11 +98,16 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     assert "does not read labels" in render_incidents(bench.state)
 
 
-def reading(*doubts: CodeDoubt, verdict: Literal["honest", "doubtful", "dishonest"] = "dishonest") -> Asked:
+Verdict = Literal["honest", "doubtful", "dishonest"]
+
+
+def reading(*doubts: CodeDoubt, verdict: Verdict = "dishonest", again: CodeReading | None = None) -> Asked:
+    """A model whose second reading is `again`, or as the first."""
+
     def model(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeReaderInputs):
             assert "# " not in "".join(request.inputs.files.values())
-            return CodeReading(doubts=doubts, verdict=verdict)
+            return again if again is not None and request.inputs.again else CodeReading(doubts=doubts, verdict=verdict)
         if isinstance(request.inputs, CodeInputs):
             return Program(
                 title="t",
@@ -132,14 +120,10 @@ def reading(*doubts: CodeDoubt, verdict: Literal["honest", "doubtful", "dishones
     return model
 
 
-async def read_with(model: Asked, tmp_path: Path, *, signs: tuple[HonestyFinding, ...] = ()) -> RunContext:
+async def read_with(model: Asked, tmp_path: Path) -> RunContext:
     """A bench whose winner was read."""
     bench, _ = search(tmp_path, outcome, model=model)
     await agenda(bench)
-    best = find_winner(bench.state)
-    assert best is not None
-    if signs:
-        bench.recorder.append(NodeSuspected(node=best, findings=signs))
     await probe_winners(bench)
     return bench
 
@@ -156,23 +140,45 @@ def doubt(line: int, quote: str) -> CodeDoubt:
     )
 
 
-SIGN = HonestyFinding(kind="equal arms", why="the arms are equal", suspect=False, sign="run")
-
-
-async def test_a_reader_alone_is_told_and_costs_nothing(tmp_path: Path) -> None:
+async def test_two_readings_that_agree_make_a_node_suspect(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, STANDING)), tmp_path)
     first = bench.state.code_readings[0]
-    assert (first.verdict, len(first.doubts), first.dropped) == ("dishonest", 1, 0)
+    assert (first.verdict, len(first.doubts), first.dropped, first.second) == ("dishonest", 1, 0, "dishonest")
     node = bench.state.nodes[first.node]
-    assert not node.suspect and [one.sign for one in node.findings] == ["reader"]
-    assert "It is typed" in render_incidents(bench.state) and find_winner(bench.state) == first.node
-
-
-async def test_a_reader_and_a_fact_of_the_run_make_a_node_suspect(tmp_path: Path) -> None:
-    bench = await read_with(reading(doubt(1, STANDING)), tmp_path, signs=(SIGN,))
-    first = bench.state.code_readings[0]
-    assert bench.state.nodes[first.node].suspect and find_winner(bench.state) != first.node
+    assert node.suspect and [(one.kind, one.line) for one in node.findings] == [("read: made up", 1)]
+    assert find_winner(bench.state) != first.node and "It is typed" in render_incidents(bench.state)
     assert bench.state.code_readings[1].node == find_winner(bench.state), "what takes its place is read, too"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        CodeReading(verdict="honest"),
+        CodeReading(verdict="dishonest"),
+        CodeReading(
+            verdict="dishonest",
+            doubts=(
+                CodeDoubt(kind="leak", file="other.py", first=1, last=1, quote=STANDING, what="w", honest="h"),
+                CodeDoubt(
+                    kind="leak", file="experiment.py", first=1, last=1, quote="rng.normal()", what="w", honest="h"
+                ),
+            ),
+        ),
+    ],
+)
+async def test_a_second_reading_that_does_not_agree_leaves_the_node(tmp_path: Path, again: CodeReading) -> None:
+    bench = await read_with(reading(doubt(1, STANDING), again=again), tmp_path)
+    first = bench.state.code_readings[0]
+    assert first.verdict == "dishonest" and first.second in ("honest", "doubtful")
+    assert not bench.state.nodes[first.node].suspect and find_winner(bench.state) == first.node
+    assert "It is typed" in render_incidents(bench.state), "it is disclosed"
+
+
+async def test_a_resumed_run_reads_no_code_again(tmp_path: Path) -> None:
+    bench = await read_with(reading(doubt(1, STANDING), again=CodeReading(verdict="honest")), tmp_path)
+    readings = list(bench.state.code_readings)
+    await probe_winners(bench)
+    assert bench.state.code_readings == readings
 
 
 async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
@@ -187,7 +193,7 @@ async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
 
 
 async def test_doubts_that_do_not_stand_at_their_lines_are_dropped_and_counted(tmp_path: Path) -> None:
-    bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path, signs=(SIGN,))
+    bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path)
     first = bench.state.code_readings[0]
     assert (first.verdict, first.doubts, first.dropped) == ("doubtful", (), 2)
     assert not bench.state.nodes[first.node].suspect and "doubts dropped" in render_incidents(bench.state)

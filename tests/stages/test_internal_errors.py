@@ -73,7 +73,7 @@ async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
         raise error
 
     # nothing that code leaves brings these about: the machine is what would have to fail
-    monkeypatch.setattr("labwright.stages.nodes.node_runner.check_program", fails)
+    monkeypatch.setattr("labwright.stages.nodes.node_runner.find_impossible_scores", fails)
     bench, _ = search(tmp_path, lambda job: None)
     with pytest.raises(type(error)):
         await StageRunner(bench).run_stage("agenda")

@@ -1,8 +1,8 @@
-"""Remove text that addresses the judge rather than the reader, and report what was removed.
+"""Remove text that no reader of a paper sees, and report what was removed.
 
-`guard_paper` returns the paper without hidden text, encoded text and prompt injections, and a list of what was removed
-and where. A removed injection leaves a visible mark. Limits: see `pdf_visible_text`, `hidden_markup` and `orders`. A
-paper about such attacks loses its examples; the report lists them.
+`guard_paper` returns the paper without hidden text, invisible characters and encoded text, and a list of what was
+removed and where. Whether visible text addresses the judge is decided by a model (`review.judge.injection_screening`).
+Limits: see `pdf_visible_text` and `hidden_markup`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import contextlib
 import html
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,10 @@ from pathlib import Path
 from labwright.models.prompt_filters import MARK_PREFIX, format_mark, strip_marks
 from labwright.record.schema.paper import RemovedKind, RemovedPassage
 from labwright.review.judge.guards.hidden_markup import remove_hidden
-from labwright.review.judge.guards.orders import orders, tagged, unseen
 from labwright.review.judge.guards.pdf_visible_text import VisibleText, read_visible_text
 from labwright.review.judge.paper_reader import Paper, PaperError, temporary_copy
 from labwright.review.judge.sections import PaperSection, split_pdf_sections
 
-INJECTION_REMOVED_MARK = format_mark("an instruction to the reviewer was removed")
 ENCODED_REMOVED_MARK = format_mark("encoded text was removed")
 MAX_HIDDEN_SHARE = 0.5
 """Maximum share of hidden words in a PDF; above it, the visible text cannot be determined."""
@@ -38,19 +37,20 @@ _ENCODED_TEXT = re.compile(r"(?<![A-Za-z0-9+/])(?:[0-9a-fA-F]{2}[ :]?){20,}|(?<!
 class GuardedPaper:
     """A paper as a judge sees it.
 
-    `removed` lists the removed passages; `pages` is the page count of a PDF, 0 for other formats.
+    `removed` lists the removed passages; `pages` is the page count of a PDF, 0 for other formats; images of
+    `withheld_pages` are not shown.
     """
 
     paper: Paper
     removed: tuple[RemovedPassage, ...] = ()
     pages: int = 0
-    hidden_text_pages: tuple[int, ...] = ()
+    withheld_pages: tuple[int, ...] = ()
     unchecked: tuple[str, ...] = ()
     page_texts: tuple[str, ...] = ()
 
 
 async def guard_paper(paper: Paper) -> GuardedPaper:
-    """Return the paper without hidden text and prompt injections. Raises `PaperError`."""
+    """Return the paper without hidden and encoded text. Raises `PaperError`."""
     found: list[RemovedPassage] = []
     pages, not_looked_at, sight = 0, (), None
     if paper.form == "PDF":
@@ -60,7 +60,6 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
         pages = sight.pages
         if sight.unrendered_pages:
             not_looked_at = (f"the last {sight.unrendered_pages} of {pages} pages were not checked for hidden text",)
-    found += [_make_removed("comment", "a comment in the source", text) for text in paper.unprinted if orders(text)]
     sections: list[PaperSection] = []
     for section in paper.sections:
         title, of_title = neutralise(section.title, "a heading")
@@ -69,14 +68,15 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
         found += [*of_title, *of_hidden, *of_text]
         sections.append(PaperSection(title, text, section.is_back_matter))
     texts = tuple(sight.text.split("\f")) if sight else ()
-    marked = tuple(page for page, text in enumerate(texts, 1) if orders(text))
-    return GuardedPaper(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at, texts)
+    return GuardedPaper(
+        replace(paper, sections=tuple(sections)), tuple(found), pages, unchecked=not_looked_at, page_texts=texts
+    )
 
 
 def neutralise(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return the text without injections, encoded text, invisible characters and forged marks, and what was removed."""
+    """Return the text without encoded text, invisible characters and forged marks, and what was removed."""
     shown, hidden = strip_invisible(text, where)
-    shown, found = remove_injections(shown, where)
+    shown, found = remove_encoded(shown, where)
     return shown, (*hidden, *found)
 
 
@@ -85,13 +85,18 @@ def strip_invisible(text: str, where: str) -> tuple[str, tuple[RemovedPassage, .
 
     Marks may be added afterwards.
     """
-    secret = tagged(text)
-    text = text.translate(dict.fromkeys(ord(char) for char in set(text) if unseen(char)))
+    secret = "".join(chr(ord(char) - 0xE0000) for char in text if 0xE0020 <= ord(char) < 0xE007F)
+    text = text.translate(dict.fromkeys(ord(char) for char in set(text) if _is_invisible(char)))
     return strip_marks(text), (_make_removed("hidden", where, secret),) if secret else ()
 
 
-def remove_injections(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    """Return a visible text without injections and encoded text, its marks unchanged, and the removed passages."""
+def _is_invisible(char: str) -> bool:
+    """Return whether a character is invisible: joiners, direction marks, soft hyphens, tags, selectors."""
+    return unicodedata.category(char) == "Cf" or 0xFE00 <= ord(char) <= 0xFE0F or 0xE0100 <= ord(char) <= 0xE01EF
+
+
+def remove_encoded(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
+    """Return a visible text without encoded text and tokens of chats, its marks unchanged, and what was removed."""
     parts = [
         (part, ()) if part.startswith(MARK_PREFIX) else _remove_from_plain(part, where)
         for part in MARK_PATTERN.split(text)
@@ -101,9 +106,6 @@ def remove_injections(text: str, where: str) -> tuple[str, tuple[RemovedPassage,
 
 def _remove_from_plain(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
     found: list[RemovedPassage] = []
-    for begin, end in reversed(orders(text)):
-        found.append(_make_removed("instruction", where, text[begin:end]))
-        text = text[:begin] + INJECTION_REMOVED_MARK + text[end:]
     for match in reversed(list(_ENCODED_TEXT.finditer(text))):
         if (decoded := _decode(match[0])) is not None:
             found.append(_make_removed("encoded", where, decoded))

@@ -6,7 +6,7 @@ invisible rendering), its height is below `MIN_WORD_HEIGHT_POINTS`, or it lies o
 Poppler reads tables column by column, which separates numbers from their labels. Consecutive blocks of short lines,
 many with digits and side by side, are therefore rearranged into rows by height, with `CELL_SEPARATOR` between cells. On
 a page with two columns, text left of the gap precedes text right of it, separately between any two elements that span
-both columns. A prompt injection that is visible in poppler's order keeps that order.
+both columns.
 
 Limits: words under a photograph, or over one in similar colours; words inside an image; tables that contain only words.
 Pages beyond the rendering limit are not checked, and are reported. A cell of several lines becomes several rows.
@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.review.evidence import tex_runner
-from labwright.review.judge.guards.orders import orders
 from labwright.review.judge.paper_reader import PaperError
 
 CELL_SEPARATOR = " \u00a6 "
@@ -82,15 +81,13 @@ def format_page_text(words: Sequence[PageWord], width: float) -> str:
     for celled, run in groupby(blocks, key=lambda block: _is_table_block(block, width)):
         some = tuple(tuple(block) for block in run)
         lines, texts = [line for block in some for line in block], ["\n".join(map(_line_text, block)) for block in some]
-        rows, plain = _format_table(lines) if celled else "", "\n\n".join(texts)
+        rows = _format_table(lines) if celled else ""
         units += (
-            [LayoutBlock(lines, plain if orders(plain) else rows)]
+            [LayoutBlock(lines, rows)]
             if rows
             else [LayoutBlock(block, text) for block, text in zip(some, texts, strict=True)]
         )
-    ordered = order_by_columns(units, width)
-    as_given, by_column = ("\n\n".join(unit.text for unit in those) for those in (units, ordered))
-    return as_given if ordered != units and len(orders(as_given)) > len(orders(by_column)) else by_column
+    return "\n\n".join(unit.text for unit in order_by_columns(units, width))
 
 
 @dataclass(frozen=True)
