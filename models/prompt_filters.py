@@ -153,10 +153,11 @@ def list_conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
 
 def format_effect(spec: Effect, plan: DataPlan) -> str:
     """Describe an effect and its smallest size of interest."""
-    metric = spec.metric or plan.primary_metric.name
+    metric = plan.name_metric(spec.metric or plan.primary_metric.name)
+    margin = "" if spec.limit == spec.smallest else f"; smallest effect of interest {spec.smallest:g}"
     return (
-        f"{describe_estimand(spec.estimand, plan)}, in {metric}, is above {spec.smallest:g} "
-        f"(`{flatten(spec.estimand)}`)"
+        f"{describe_estimand(spec.estimand, plan)}, in {metric}, is {spec.claim_text} "
+        f"(`{flatten(spec.estimand)}`{margin})"
     )
 
 

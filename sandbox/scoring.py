@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, EvidenceGrade, Measurement, Split
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
+from labwright.record.schema.data_plan import (
+    MAX_ABSOLUTE_VALUE,
+    MAX_STEPS,
+    EvidenceGrade,
+    Measurement,
+    Split,
+    parse_arm,
+)
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.metric_formulas import (
     FormulaInputs,
@@ -167,7 +175,7 @@ def read_values(
     """Return the validated values of a submission, the truth, and the submitted columns that the plan declares.
 
     Error messages and memory use depend only on the submission and its expected shape, never on labels. Raises
-    `SubmissionRefused`, including when a final submission lacks a declared column.
+    `SubmissionRefused`, including when a final submission, unless it is a reference model's, lacks a declared column.
     """
     truth, classes = read_truth_labels(labels, submission)
     if submission.kind != "predictions" and classes == 0:
@@ -215,7 +223,7 @@ def read_values(
         if name in columns:
             low, high = (-1, classes - 1) if holds == "classes" else (0, MAX_GROUPS - 1)
             _check_column(submission, name, columns[name], rows=len(truth), low=low, high=high)
-        elif submission.step is None:
+        elif submission.step is None and parse_arm(submission.condition) not in REFERENCE_ARM_TITLES:
             raise SubmissionRefused(
                 f"{submission.description}: the plan's column {name!r} is missing: submit it with the predictions, "
                 f"lab.submit(..., columns={{{name!r}: values}})"

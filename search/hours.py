@@ -118,8 +118,8 @@ def count_affordable_seeds(
     read: int = 0,
     swapped: bool = True,
 ) -> float:
-    """Return the number of fresh seeds beyond the first `read` ones that ran or for which the run has time; `swapped`
-    as in `plan_hours`."""
+    """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
+    time; `swapped` as in `plan_hours`."""
     view = build_snapshot(
         state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
@@ -127,7 +127,7 @@ def count_affordable_seeds(
     if hours is None:
         return inf
     more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
-    return more + max(0, sum(one.status == "good" for one in list_fresh_replicates(view)) - read)
+    return more + max(0, sum(one.status == "good" or not one.is_finished for one in list_fresh_replicates(view)) - read)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:

@@ -203,7 +203,8 @@ def build_lock(
 
     It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
     was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
-    fit (`FIRST_LOOK_SHARE`); it goes on beyond the planned seeds, which a pilot only guesses.
+    fit (`FIRST_LOOK_SHARE`), and the number of seeds is that of a look; the table goes on beyond it, since a pilot only
+    guesses the number.
 
     Compared arms are also measured at each other's tuned setting if there is time for the planned seeds
     `with_controls` (None: as many as without): what decides the claim comes first.
@@ -231,8 +232,11 @@ def build_lock(
         why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)
     if not swapped and with_controls < affordable:
         why.append("there is no time to measure compared arms at each other's tuned setting")
-    looks = plan_looks(n, int(min(affordable, count_most_seeds(settings)))) if tested else ()
-    n = looks[0] if len(looks) == 1 else n
+    most = int(min(affordable, count_most_seeds(settings)))
+    looks = plan_looks(n, most) if tested else ()
+    fitting = [size for size in looks if size <= most]
+    if fitting:  # a seed that no look reads would be wasted
+        n = next((size for size in fitting if size >= n), fitting[-1])
     seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
         plan=state.plan_hash,

@@ -62,11 +62,12 @@ def _has_direction(part: EffectDecision) -> bool:
 
 
 def describe_need(part: EffectDecision, units: str = "seeds") -> str:
-    """Describe why a claim is open, or how many units would measure the effect precisely; "" if it is decided."""
+    """Describe why a claim is open, or how many more units than it has would measure the effect precisely; "" if it is
+    decided or measured precisely."""
     if part.why or part.verdict != "open" or part.low is None:
         return part.why
     width = f"plus and minus {PRECISE_SHARE * part.effect.smallest:.2g}"
-    if part.needed is not None:
+    if part.needed is not None and part.needed > len(part.values):
         return f"about {part.needed} {units} would measure it to {width}"
     if part.floor > PRECISE_SHARE * part.effect.smallest:
         return f"the test examples alone leave plus and minus {part.floor:.2g}, whatever the number of {units}"

@@ -43,8 +43,8 @@ SELECTION_RULES = {
     "ticket) or the cheaper one (arrival)",
     "what the paper reports": "the best of the last stage before ablation that found one, by replicates alone: the "
     "seed that the search looked at is left out",
-    "test data": "scored once, after the last stage, for that node, the ablations that worked, and the replicates of "
-    "both",
+    "test data": "scored once, at the looks or after the last stage, for that node, the ablations that worked, and "
+    "the replicates of both",
     "text": "of all drafts the one with the fewest passages not tied to the record, then with the fewest findings "
     "that stop a release, then with the fewest findings; of equals the latest",
 }

@@ -379,6 +379,18 @@ def test_a_bad_column_is_refused_on_test_too(tmp_path: Path, changes: dict[str, 
         seal_test_predictions(attempt, tmp_path / "labels")
 
 
+def test_reference_models_need_no_columns_and_get_no_values_that_read_them(tmp_path: Path) -> None:
+    own(tmp_path, "meta=ward,drop=part")
+    metric = MetricSpec(name="follows", formula="agreement(mark)", higher_is_better=True)
+    write_formulas((metric,), COLUMNS, tmp_path / "labels")
+    attempt = tmp_path / "attempt"
+    attempt.mkdir()
+    rows = len(np.load(tmp_path / "labels" / "wards.npz")["validation_y"])
+    put(attempt, 1, "validation", dataset="wards", condition="trivial", values=np.full((rows, 2), 0.5))
+    scored = score_submissions(attempt, tmp_path / "labels", split="validation", seed=0, grade="scored")
+    assert "accuracy" in {one.name for one in scored} and "follows" not in {one.name for one in scored}
+
+
 @pytest.mark.parametrize(
     ("formula", "complaint"),
     [
