@@ -141,9 +141,10 @@ class NumberTracer:
                 yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
 
     def _trace_effect(self, key: str) -> TraceCandidate:
-        return self._provenance.trace_effect(
-            self._effects[key], strip_form(key), self._printed[key], self._sources.uses.get(key, ())
-        )
+        whole = strip_form(key).rpartition("/")[0]  # how older papers printed an effect
+        uses = self._sources.uses
+        places = uses.get(key) or (*uses.get(whole, ()), *uses.get(f"{whole}.short", ()))
+        return self._provenance.trace_effect(self._effects[key], strip_form(key), self._printed[key], places)
 
     def _find_settings(self, number: str) -> Iterator[TraceCandidate]:
         for key, text in self._setups.items():

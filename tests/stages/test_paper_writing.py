@@ -68,7 +68,7 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
                 claim="c",
                 share=share,
                 **(
-                    {"tells": told, "figures": ("loss",), "tables": ("main",), "keys": keys}
+                    {"tells": told, "figures": ("loss",), "tables": record.tables, "keys": keys}
                     if title == "Results"
                     else {}
                 ),
@@ -82,8 +82,9 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
 def bodies(inputs: SectionInputs) -> Sections:
     """Sections that print every comparison; the conclusion holds an untied number."""
     shown = " ".join(f"\\result{{{one.key}}}" for one in inputs.results if one.key.endswith(".ci"))
+    tables = "\n\n".join(f"\\papertable{{{name}}}" for name in inputs.tables)
     said = {
-        "Results": f"We list {shown}.\n\n\\papertable{{main}}\n\n\\paperfigure{{loss}}",
+        "Results": f"We list {shown}.\n\n{tables}\n\n\\paperfigure{{loss}}",
         "Conclusion": f"It is open. {UNTIED} That is all.",
     }
     written = tuple(Section(title=one, body=said.get(one, f"On {one.lower()}.")) for one in inputs.asked)
