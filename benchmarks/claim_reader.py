@@ -1,6 +1,7 @@
 """Recall and false refusals of a claim reader, with 95 % Wilson intervals.
 
-python -m benchmarks.claim_reader --model NAME [--base-url URL] [--second NAME] [--run RUN] [--cases N] [--out FILE]
+python -m benchmarks.claim_reader --model NAME [--base-url URL] [--second NAME] [--run RUN] [--cases N] [--set FILE]
+                                  [--out FILE]
 
 `made`: true sentences about a run's record, written from templates, and overclaims that differ from one of them in
 direction, arm, metric, level, certainty, generality or cause. `written`: titles, abstracts and passages by an author
@@ -261,8 +262,14 @@ def _count(cases: Sequence[Case], refused: set[str]) -> dict[str, Any]:
     return compute_proportion(sum(one.name in refused for one in cases), len(cases)).model_dump()
 
 
-async def measure(settings: ModelSettings, run: Path, count: int, seed: int) -> dict[str, Any]:
-    """Return the results of both sets for the configured readers."""
+def read_own_cases(path: Path) -> list[Case]:
+    """Read a set about the run: JSON lines with `id`, `text` (LaTeX) and `kind` (empty: a true text)."""
+    rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return [Case(one["id"], one["kind"], {"section 'Results'": one["text"]}, bool(one["kind"])) for one in rows]
+
+
+async def measure(settings: ModelSettings, run: Path, count: int, seed: int, own: Path | None = None) -> dict[str, Any]:
+    """Return the results of both sets for the configured readers; `own` replaces the written set."""
 
     def open_models() -> Models:  # calls are numbered from zero
         return Models(open_backend(settings), MemoryLog(), settings, time.monotonic)
@@ -274,7 +281,9 @@ async def measure(settings: ModelSettings, run: Path, count: int, seed: int) -> 
     studies = {one["id"]: one for one in json.loads(read_set(SET_FOLDER)["studies.json"])["studies"]}
     written: list[Case] = []
     refused: set[str] = set()
-    for study, cases in read_written_cases():
+    if own is not None:
+        refused = await find_refusals(open_models(), record, evidence, written := read_own_cases(own))
+    for study, cases in read_written_cases() if own is None else ():
         written += cases
         refused |= await find_refusals(open_models(), *build_study_record(studies[study]), cases)
     return {
@@ -292,11 +301,12 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=RECORDED, help="folder or zip of a run with a decided record")
     parser.add_argument("--cases", type=int, default=200, help="true sentences, and as many overclaims")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", type=Path, help="JSON lines with id, text and kind about the run, for `written`")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     roles = {"second_claim_reader": RoleModel(name=given.second)} if given.second else {}
     settings = ModelSettings(name=given.model, base_url=given.base_url, roles=roles)
-    text = json.dumps(asyncio.run(measure(settings, given.run, given.cases, given.seed)), indent=1)
+    text = json.dumps(asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set)), indent=1)
     print(text)
     if given.out is not None:
         given.out.write_text(text + "\n")
