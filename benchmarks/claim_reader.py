@@ -32,7 +32,7 @@ from labwright.models.failover import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_claims
-from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.formatting import format_claims, format_decisions
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import read_state
@@ -171,7 +171,8 @@ def build_run_record(path: Path) -> tuple[ClaimRecord, Evidence]:
     assert state.data_plan is not None, "the run has no plan"
     claims = build_paper_claims(state)
     record = ClaimRecord(state.data_plan, decide_hypotheses(state), claims.means, claims.differences)
-    return record, Evidence(results=format_claims(claims.all_claims))
+    printed = format_claims(claims.all_claims, record.plan) | format_decisions(record.decisions, record.plan)
+    return record, Evidence(results=printed)
 
 
 def build_study_record(study: Mapping[str, Any]) -> tuple[ClaimRecord, Evidence]:
