@@ -78,15 +78,19 @@ def build_result_tables(
         shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
         directed = ", ".join(f"{titles.format_metric(one).lower()}: {_format_direction(one)}" for one in metrics)
         worse = [
-            titles.format_metric(metric).lower()
+            f"{titles.format_metric(metric).lower()}{f' at {levels}' if levels else ''}"
             for metric in metrics
-            if any(
-                one.name == metric.name
-                and titles.find_role(one.arm) == "method"
-                and one.better == one.other
-                and one.excludes_zero
-                for one in differences
+            if (
+                found := [
+                    one
+                    for one in differences
+                    if one.name == metric.name
+                    and titles.find_role(one.arm) == "method"
+                    and one.better == one.other
+                    and one.excludes_zero
+                ]
             )
+            for levels in [", ".join(dict.fromkeys(titles.format_level(one.level) for one in found if one.level))]
         ]
         harm = (
             f" A method is worse than a baseline in {' and '.join(worse)}: an interval excludes zero." if worse else ""
@@ -121,26 +125,28 @@ def build_result_tables(
 
 
 def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return the notes of a caption: on grades (by metric, arm and dataset if they differ; none if the program scored
-    all values), and on values without a deviation. `every` also contains claims that are not shown, such as the
-    agreement of a model's grades with labels."""
+    """Return the notes of a caption: on grades (by metric; by arm and dataset where one has several; none if the
+    program scored all values), and on values without a deviation. `every` also contains claims that are not shown, such
+    as the agreement of a model's grades with labels."""
     notes: list[str] = []
     grades = sorted({one.grade for one in claims}, key=GRADES_BEST_FIRST.index)
     if len(grades) == 1:
         notes += [f"Grade of all values: {grades[0]}."] if grades != ["scored"] else []
     elif grades:
-        of = {
-            grade: dict.fromkeys((one.name, one.arm, one.dataset) for one in claims if one.grade == grade)
-            for grade in grades
-        }
+        by_metric = {name: {one.grade for one in claims if one.name == name} for name in {one.name for one in claims}}
         parts = [
             f"{grade}: "
             + ", ".join(
-                f"{mark_recorded(titles.plan.name_metric(name))} of {titles.format_arm(arm)} on "
-                f"{titles.format_dataset(dataset)}"
-                for name, arm, dataset in each
+                dict.fromkeys(
+                    mark_recorded(titles.plan.name_metric(one.name))
+                    if len(by_metric[one.name]) == 1
+                    else f"{mark_recorded(titles.plan.name_metric(one.name))} of {titles.format_arm(one.arm)} on "
+                    f"{titles.format_dataset(one.dataset)}"
+                    for one in claims
+                    if one.grade == grade
+                )
             )
-            for grade, each in of.items()
+            for grade in grades
         ]
         notes.append(f"Grades: {'; '.join(parts)}.")
     if any(one.is_constant for one in claims):
