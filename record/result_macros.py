@@ -86,6 +86,12 @@ def format_key(*parts: str) -> str:
     )
 
 
+def is_interval_form(key: str) -> bool:
+    """Return whether a key prints an interval, an end of one, or its confidence."""
+    found = _FORM_PATTERN.search(key)
+    return found is not None and found[1] in ("ci", "low", "high", "confidence", "percent_ci", "points_ci")
+
+
 def strip_form(key: str) -> str:
     """Return the key of the claim to which a printed form belongs."""
     return _FORM_PATTERN.sub("", key)

@@ -95,13 +95,22 @@ def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_
     named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
     masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
-    yield from (*number_words.find_number_words(plain, known), *number_words.find_ratio_words(plain))
+    yield from (*number_words.find_number_words(plain, known), *_find_unregistered_ratios(plain, evidence))
     places = [at for at, char in enumerate(masked) if char not in (BLANK, "{", "}")]
     joined = "".join(plain[at] for at in places)
-    for found in (*number_words.find_number_words(joined, known), *number_words.find_ratio_words(joined)):
+    for found in (*number_words.find_number_words(joined, known), *_find_unregistered_ratios(joined, evidence)):
         at, end = places[found.at], places[found.at + len(found.words) - 1] + 1
         if end - at > len(found.words):
             yield number_words.NumberWords(at, piece.scanned.source[at:end])
+
+
+def _find_unregistered_ratios(plain: str, evidence: Evidence) -> Iterator[number_words.NumberWords]:
+    """Return the ratios in words, except "half" where a hypothesis has it as its bound."""
+    hypotheses = evidence.plan.hypotheses if evidence.plan is not None else ()
+    is_bound = any(each.bound == 0.5 for one in hypotheses for each in one.effects)
+    for found in number_words.find_ratio_words(plain):
+        if not (is_bound and found.words.lower().startswith("half")):
+            yield found
 
 
 def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:

@@ -9,7 +9,7 @@ import re
 from math import ceil
 from pathlib import Path
 
-from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
+from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, to_plain_text
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import Evidence, find_sentence_spans, numbers, scan
 from labwright.stages.paper.template import PaperTemplate
@@ -145,7 +145,7 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
 
     def value(use: ResultMacroUse) -> str:
         found = evidence.find_value(use)
-        return "" if found is None else to_plain_text(found)
+        return "" if found is None or is_interval_form(use.key) else to_plain_text(found)
 
     printed = fill_macros(abstract, value)
     plain = re.sub(r"\\([%&#_$])", r"\1", printed)
@@ -154,5 +154,8 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     registered = evidence.plan.hypotheses if evidence.plan is not None else ()
     most = max(MAX_ABSTRACT_NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
     long = f"the abstract has {count} sentences: use at most {MAX_ABSTRACT_SENTENCES}, the finding first"
-    full = f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}; tables have the rest"
+    full = (
+        f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}, intervals not counted; "
+        "tables have the rest"
+    )
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))

@@ -243,7 +243,7 @@ def build_section_inputs(
         written=written_sections,
         statements=items,
         results=tuple(line for line in inputs.results if strip_form(line.key) in claims),
-        setups=tuple(line for line in inputs.setups if line.key in keys),
+        setups=tuple(line for line in inputs.setups if line.key in keys or line.key.startswith(("margin.", "bound."))),
         decided=tuple(one for one in inputs.decided if claims & {line.key for line in one.effects}),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         estimates=tuple(one for one in inputs.estimates if one.key in claims),

@@ -6,6 +6,7 @@ A `PaperContext` is built once per version of the text; derived values (claims, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -267,6 +268,14 @@ class PaperContext:
             text for one in (*plan.arms, *plan.levels, *plan.metrics, *plan.datasets) for text in (one.name, one.title)
         ]
         names += [one.title for one in plan.hypotheses]
+        names += [  # a level named by a number alone, with a word of its factor: "95% agreement"
+            phrase
+            for one in plan.levels
+            if re.search(r"\d", one.title)
+            for value in {one.title, one.title.replace(" %", "%")}
+            for word in re.findall(r"[^\W\d_]{4,}", plan.factor)
+            for phrase in (f"{value} {word}", f"{word} {value}", f"{word} of {value}")
+        ]
         names += [text for one in facts for text in (one.name, to_words(one.name), one.title)]
         return Evidence(
             results=self.printed_results,

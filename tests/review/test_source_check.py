@@ -18,6 +18,7 @@ from labwright.record.result_macros import (
     render_results,
     to_plain_text,
 )
+from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft
 from labwright.review.evidence.latex_scanner import scan
@@ -386,3 +387,15 @@ def test_the_key_of_a_claim_is_read_in_its_parts():
         difference.key_without_form == "diff/digits/accuracy/method~baseline"
         and ClaimKey.parse_key("data.digits.classes") is None
     )
+
+
+def test_half_may_be_written_only_where_a_hypothesis_has_it_as_its_bound() -> None:
+    text = "It keeps at most half of the gain, between the ends of the 95\\% CI \\result{KEY} points."
+    draft = synthetic_paper.add_paragraph(text.replace("KEY", next(iter(EVIDENCE.results))))
+    assert [one.excerpt for one in check_draft(draft, EVIDENCE) if one.kind == "word"]
+    plan = EVIDENCE.plan
+    assert plan is not None
+    effect = Effect(estimand="a / b", smallest=0.1, claim="at most", bound=0.5)
+    asked = Hypothesis(id="share", statement="It keeps half.", effects=(effect,), reason="r", confirmatory=False)
+    evidence = replace(EVIDENCE, plan=plan.model_copy(update={"hypotheses": (asked,)}))
+    assert not [one for one in check_draft(draft, evidence) if one.kind == "word"]
