@@ -175,9 +175,11 @@ def describe_isolation_for_readers(state: RunState) -> str:
 def paper_notice(state: RunState) -> str:
     """Return the statement on the origin of the paper for its appendix."""
     assert state.started is not None
-    written = [f"{node.id} ({node.author})" for node in state.user_nodes]
+    written = [f"the code of {node.id} ({node.author})" for node in state.user_nodes]
+    if state.started.plan:
+        written.insert(0, "the data plan, or edited it")
     people = (
-        f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest."
+        f"A person wrote {' and '.join(written)}; no person checked or edited the rest."
         if written
         else "No person checked or edited it."
     )
