@@ -70,6 +70,11 @@ class RecordedComparison(NamedTuple):
         return self.source in ("effect", "rival") and self.decision is not None and self.decision.confirmed
 
     @property
+    def is_registered(self) -> bool:
+        """Whether it is a measurement of a confirmatory hypothesis."""
+        return self.decision is not None and self.decision.hypothesis.confirmatory
+
+    @property
     def is_negligible(self) -> bool:
         """Whether the interval contains zero and lies within plus and minus the smallest size that matters; also if all
         values are zero."""

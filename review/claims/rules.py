@@ -4,10 +4,12 @@ A claim about arms is a contrast of cells. Effects of hypotheses that estimate t
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
 takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured.
 
-- shown: a confirmed effect with that sign; observed: an interval with that sign; suggested: a mean with that sign;
-  open: an interval that contains zero, or an undecided claim; conjectured: no interval with the other sign.
+- shown: a confirmed effect with that sign, or one that was not registered, in a section that calls it exploratory;
+  observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
+  undecided claim; conjectured: no interval with the other sign.
 - no difference: an interval that contains zero and lies within the smallest effect that matters.
-- size: a number of the same comparison in the sentence. Every number belongs to a claim of its sentence.
+- size: a number of the same comparison in the paragraph, and a mean with that sign. Every number belongs to a claim of
+  its sentence.
 - trend: the last level minus the first, and means without a turn.
 - cause: a measured ablation that isolates it, or a decided hypothesis about it.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -48,6 +50,13 @@ class Side(NamedTuple):
     level: str = ""
 
 
+class Surroundings(NamedTuple):
+    """What stands around a sentence: the numbers of its paragraph, and whether its section says "exploratory"."""
+
+    numbers: tuple[NumberReference, ...]
+    is_exploratory: bool
+
+
 @dataclass(frozen=True)
 class ResolvedClaim:
     """A claim with names of the record. `datasets` and `levels` are empty if the sentence names none."""
@@ -76,7 +85,13 @@ def check_claims(
     found: list[tuple[PaperSentence, Violation]] = []
     for one in sentences:
         reading = readings.get(one.sha256)
-        faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record)))
+        part = [each for each in sentences if each.where == one.where]
+        around = Surroundings(
+            numbers=tuple(number for each in part if each.paragraph == one.paragraph for number in each.references),
+            is_exploratory=one.where.startswith("section ")
+            and any("explorator" in each.text.casefold() for each in part),
+        )
+        faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record, around)))
         if faults:
             violation = Violation(kind="claim", where=one.where, excerpt=one.source, fix="; ".join(faults))
             found.append((one, violation))
@@ -132,13 +147,15 @@ def _list_outcomes(
                 yield one.decision if one.source == "effect" else None
 
 
-def _find_faults(sentence: PaperSentence, reading: SentenceReading, record: ClaimRecord) -> Iterator[str]:
+def _find_faults(
+    sentence: PaperSentence, reading: SentenceReading, record: ClaimRecord, around: Surroundings
+) -> Iterator[str]:
     resolved: list[ResolvedClaim] = []
     for claim in reading.claims:
         try:
             if claim.kind != "registered":
                 resolved.append(resolve_claim(claim, sentence.references, record))
-            _check_claim(claim, sentence, record)
+            _check_claim(claim, sentence, record, around)
         except RefusedClaim as refusal:
             if not isinstance(refusal, UnknownName) or claim.certainty not in ("open", "conjectured"):
                 yield f"read as {describe_claim(claim)}; {refusal}"
@@ -151,7 +168,7 @@ def _find_faults(sentence: PaperSentence, reading: SentenceReading, record: Clai
             )
 
 
-def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord, around: Surroundings) -> None:
     """Raise `RefusedClaim` if the record does not have what a claim says."""
     if claim.kind == "ambiguous":
         raise RefusedClaim(
@@ -165,10 +182,16 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord)
     if claim.kind == "generality":
         return _check_generality(resolved, record)
     if claim.kind == "size":
-        _check_size(resolved, sentence)
+        _check_size(resolved, around.numbers)
         if not resolved.sign or Side() in (resolved.subject, resolved.other):
             return None
     for one in _find_comparisons(resolved, record):
+        if claim.kind == "size":
+            if one.mean is not None and one.mean * resolved.sign < 0:
+                raise RefusedClaim(f"the record has the opposite ({one})")
+            continue
+        if claim.certainty == "shown" and around.is_exploratory and not one.is_registered:
+            resolved = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
         if claim.kind == "no difference" or (claim.kind == "trend" and not resolved.sign):
             _check_absence(resolved, one)
         else:
@@ -440,13 +463,11 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
                 raise RefusedClaim(f"the means turn between {first} and {second} on {dataset} ({found})")
 
 
-def _check_size(one: ResolvedClaim, sentence: PaperSentence) -> None:
+def _check_size(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
     arms = {side.arm for side in (one.subject, one.other) if side.arm}
-    values = {arm for each in sentence.references if each.kind == "value" and _covers(one, each) for arm in each.arms}
-    if not any(_covers(one, each) and arms <= {*each.arms} for each in sentence.references) and not (
-        arms and arms <= values
-    ):
-        raise RefusedClaim("the sentence has no number of this comparison: print it, or leave the size out")
+    values = {arm for each in numbers if each.kind == "value" and _covers(one, each) for arm in each.arms}
+    if not any(_covers(one, each) and arms <= {*each.arms} for each in numbers) and not (arms and arms <= values):
+        raise RefusedClaim("the paragraph has no number of this comparison: print it, or leave the size out")
 
 
 def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:

@@ -143,9 +143,10 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
 
 def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:
     """Return the sentences of a draft that need a reading; figures without a caption are printed with a description."""
+    written = {name: text for name, text in draft.captions.items() if name not in PROGRAM_FIGURES}
     described = {one.name: escape(one.description) for one in material.figures if one.name not in PROGRAM_FIGURES}
     return split_sentences(
-        list_parts(draft.model_copy(update={"captions": described | draft.captions})),
+        list_parts(draft.model_copy(update={"captions": described | written})),
         record,
         lambda source: expand_macros(source, material.evidence),
         exempt=material.evidence.statements,

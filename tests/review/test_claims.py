@@ -138,6 +138,17 @@ def check(source: str, *claims: ReadClaim, record: ClaimRecord = RECORD) -> str:
     return "; ".join(one.fix for _, one in check_claims((sentence,), {sentence.sha256: reading}, record))
 
 
+def check_section(first: str, second: str, *claims: ReadClaim) -> str:
+    """Return why two sentences of a section, each read as one claim, are refused."""
+    sentences = split(f"{first} {second}")
+    assert len(sentences) == 2
+    readings = {
+        one.sha256: SentenceReading(sha256=one.sha256, labels=("outcome",), claims=(each,))
+        for one, each in zip(sentences, claims, strict=True)
+    }
+    return "; ".join(one.fix for _, one in check_claims(sentences, readings, RECORD))
+
+
 def claim(kind: str, **fields: Any) -> ReadClaim:
     return ReadClaim.model_validate({"kind": kind, **fields})
 
@@ -224,7 +235,7 @@ def test_no_difference_needs_an_interval_within_the_margin() -> None:
     assert check("It is open.", claim("direction", **undecided)) == ""
 
 
-def test_a_size_needs_a_number_of_its_comparison_in_the_sentence() -> None:
+def test_a_size_needs_a_number_of_its_comparison_in_the_paragraph_and_its_sign() -> None:
     large = claim("size", **BETTER)
     assert check(f"Mixup adds {DIFFERENCE}.", large) == ""
     assert "no number of this comparison" in check("Mixup adds much.", large)
@@ -234,6 +245,18 @@ def test_a_size_needs_a_number_of_its_comparison_in_the_sentence() -> None:
     assert check(f"It is {means}.", large) == ""
     assert check(rf"It is {means}.", claim("size", subject="mixup"), claim("size", subject="plain")) == ""
     assert "opposite" in check(f"Mixup costs {DIFFERENCE}.", claim("size", **BETTER | {"direction": "worse"}))
+    vague = r"\result{diff/digits/accuracy/mixup@n0~plain@n0.mean}"
+    fields = BETTER | {"levels": ("n0",)}
+    found = {check(f"It adds {vague}.", claim("size", **fields | {"direction": one})) for one in ("better", "worse")}
+    assert "" in found, "an amount with its interval says nothing of a direction that the interval leaves open"
+    assert check_section("Mixup adds much.", f"The gain is {DIFFERENCE}.", large, large) == ""
+    assert "no number" in check_section("Mixup adds much.", f"\n\nThe gain is {DIFFERENCE}.", large, large)
+
+
+def test_what_was_not_registered_is_shown_only_in_a_section_that_calls_it_exploratory() -> None:
+    shown = claim("direction", **BETTER | {"levels": ("n20",), "certainty": "shown"})
+    assert "not a confirmed effect" in check_section("Mixup helps.", "That is all.", shown, shown)
+    assert check_section("Mixup helps.", "This comparison is exploratory.", shown, shown) == ""
 
 
 def test_a_value_that_only_the_code_reports_has_no_better_direction() -> None:
