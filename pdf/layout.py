@@ -9,14 +9,17 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import median
+from typing import IO
 
-from labwright.pdf.reader import PdfPage, PdfWord
+from labwright.pdf.reader import TIMEOUT_SECONDS, PdfPage, PdfWord, read_pdf
 
 CELL_SEPARATOR = " \u00a6 "
 MAX_SPACE_EMS = 1.1
@@ -95,6 +98,11 @@ def enclose(words: Iterable[PdfWord]) -> tuple[float, float, float, float]:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
+def read_text(source: Path | IO[bytes], *, max_pages: int = 10**6, timeout: float = TIMEOUT_SECONDS) -> str:
+    """Return the text of a PDF, with form feeds between pages; `timeout` is in seconds. Raises `PdfError`."""
+    return format_pages(read_pdf(source, max_pages=max_pages, timeout=timeout).pages)
+
+
 def format_pages(pages: Sequence[PdfPage]) -> str:
     """Return the text of pages in reading order, with form feeds between pages."""
     return "\f".join(format_page(page) for page in pages)
@@ -121,7 +129,7 @@ def find_pitch(lines: Sequence[TextLine]) -> float:
     """Return the usual distance in points between the baselines of neighbouring lines; 12 if there are none."""
     steps = [
         after.baseline - before.baseline
-        for before, after in zip(lines, lines[1:], strict=False)
+        for before, after in itertools.pairwise(lines)
         if (before.page, before.column) == (after.page, after.column) and after.baseline > before.baseline
     ]
     return median(steps) if steps else 12.0
@@ -179,7 +187,7 @@ def find_marginal_words(page: PdfPage) -> list[PdfWord]:
             column = sorted(
                 (word for word in numbers if abs(word.box[edge] - place) <= 1), key=lambda word: word.baseline
             )
-            steps = [int(after.text) - int(before.text) for before, after in zip(column, column[1:], strict=False)]
+            steps = [int(after.text) - int(before.text) for before, after in itertools.pairwise(column)]
             if len(column) >= MIN_LINE_NUMBERS and steps.count(1) >= 0.9 * len(steps):
                 left, _, right, _ = enclose(column)
                 beside = sum(word.box[0] > right or word.box[2] < left for word in upright)
@@ -296,14 +304,23 @@ def is_label(text: str) -> bool:
 
 
 def _are_beside(run: Run, other: Run) -> bool:
-    """Return whether two runs stand in one row: level, and not one above the other."""
-    return _are_level(run, other) and (
+    """Return whether two runs stand in one row: level, or one raised or lowered, and not one above the other."""
+    return (_are_level(run, other) or _is_script(run, other) or _is_script(other, run)) and (
         run[0].box[0] >= other[-1].box[2] - 0.5 or run[-1].box[2] <= other[0].box[0] + 0.5
     )
 
 
 def _are_level(run: Run, other: Run) -> bool:
     return abs(run[0].baseline - other[0].baseline) <= 0.4 * min(run[0].size, other[0].size)
+
+
+def _is_script(run: Run, other: Run) -> bool:
+    """Return whether a run is a superscript or subscript of another one."""
+    _, top, _, bottom = enclose(other)
+    shift = abs(run[0].baseline - other[0].baseline)
+    is_small = run[0].size < 0.85 * other[0].size and shift <= 0.7 * other[0].size
+    gap = max(run[0].box[0] - other[-1].box[2], other[0].box[0] - run[-1].box[2])
+    return is_small and top <= _middle(run) <= bottom and gap < 0.3 * other[0].size
 
 
 def _middle(run: Run) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,6 +106,10 @@ def render_page(
 def _ask(source: Path | IO[bytes], request: PdfRequest) -> bytes:
     if isinstance(source, Path):
         with source.open("rb") as file:
+            return _ask(file, request)
+    if isinstance(source, io.BytesIO):
+        with tempfile.TemporaryFile() as file:
+            file.write(source.getvalue())
             return _ask(file, request)
     source.seek(0)
     command = [sys.executable, "-P", "-m", "labwright.pdf.worker", json.dumps(asdict(request))]

@@ -3,8 +3,8 @@
 A heading is a short line whose style (font, size, capitals) is not that of the body. The headings of sections are those
 that are numbered 1, 2, 3 or I, II, III in one style; if none are, those in the largest style that is used repeatedly.
 Unnumbered headings in the same style, a heading by its name (abstract, references, ...) and numbered subsections are
-added. Left out of the text: running heads, page numbers, watermarks, numbers of lines, tables of contents. What stands on
-the title page apart from the abstract is the first section.
+added. Running heads, page numbers, watermarks, numbers of lines and tables of contents are left out of the text. What
+stands on the title page apart from the abstract is the first section.
 
 Limits: headings set like the body are not found; unnumbered subsections stay in the text.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from labwright.pdf.layout import TextLine, TextStyle, begins_block, find_pitch, format_lines, is_label, order_lines
@@ -23,17 +23,20 @@ from labwright.pdf.reader import PdfPage
 TITLE_PAGE = "Title and authors"
 """Title of the section with all that stands before the first section, apart from the abstract."""
 MAX_TITLE_CHARACTERS = 160
+MAX_TITLE_LINES = 4
 MIN_LARGER_POINTS = 0.4
 """Points by which a heading is larger than the body, if its font is that of the body."""
 MAX_SMALLER_POINTS = 0.6
 """Points by which a heading may be smaller than the body."""
 MIN_ABSTRACT_WORDS = 40
 """Minimum words of an abstract without a heading."""
+MAX_MISSING = 1
+"""Maximum number of headings that may be missing between two that are numbered."""
 MAX_HEIGHT_POINTS = 40.0
 """Maximum size of a word; a larger word is a watermark."""
 
 _NAMED = re.compile(
-    r"(?:abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ .:]*",
+    r"(?:abstract|references|bibliography|acknowledge?ments?|supplementary materials?)[ .:]*|append(?:ix|ices)\b.*",
     re.IGNORECASE,
 )
 _ABSTRACT = re.compile(r"abstract\b[ .:\u2014\u2013-]*", re.IGNORECASE)
@@ -50,20 +53,28 @@ NumberKind = Literal["arabic", "roman", "letter"]
 
 @dataclass(frozen=True)
 class PdfSection:
-    """A section with its heading; `level` 1 is a section, 2 a subsection. The title page has level 0."""
+    """A section with its heading; `level` 1 is a section, 2 a subsection. The title page has level 0.
+
+    `is_appendix` marks a section with a letter after numbered ones.
+    """
 
     title: str
     text: str
     level: int = 1
+    is_appendix: bool = False
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A line, or lines, that may be a heading. `first` and `last` are positions in the list of lines."""
+    """A line, or lines, that may be a heading. `first` and `last` are positions in the list of lines.
+
+    `title` is `label`, if there is one, and `name`. `is_apart` tells whether a gap stands above.
+    """
 
     first: int
     last: int
     label: str
+    name: str
     title: str
     style: TextStyle
     is_apart: bool
@@ -75,6 +86,7 @@ class _Heading:
     last: int
     title: str
     level: int
+    is_appendix: bool = False
     rest: str = ""
     """Text after a heading in the same line, such as "Abstract. We ..."."""
 
@@ -108,15 +120,16 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     if not lines:
         return []
     body, pitch = _find_body_style(lines), find_pitch(lines)
-    rows = [(at, edge, row) for at, some in enumerate(by_page) for edge, row in _find_edge_rows(some)]
+    rows = [
+        (edge, row, _measure_distance(row, some) / pitch) for some in by_page for edge, row in _find_edge_rows(some)
+    ]
     removed = set[int]()
-    for at, edge, row in rows:
-        height, apart = row[0].baseline, _measure_distance(row, by_page[at])
-        level = [other for _, side, other in rows if side == edge and abs(other[0].baseline - height) <= 3]
-        alike = [other for other in level if _mask_numbers(other) == _mask_numbers(row)]
+    for edge, row, apart in rows:
+        level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
+        alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
-        is_level = len(level) >= max(3, 0.4 * len(pages)) and is_small and apart > 1.5 * pitch
-        is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > 1.2 * pitch
+        is_level = sum(other[2] > 1.5 for other in level) >= max(3, 0.4 * len(pages)) and is_small and apart > 1.5
+        is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > 1.2
         if is_number or is_level or (len(alike) >= max(2, min(3, len(pages))) and is_small):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
@@ -166,10 +179,12 @@ def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
             and lines[begin - 1].style.size < body.size - MAX_SMALLER_POINTS
         ):
             begin -= 1
-        has_more = begin > 0 and lines[begin - 1].page == line.page
+        above = lines[begin - 1] if begin else None
         if (
             begin <= at
-            and has_more
+            and above is not None
+            and (above.page, above.column) == (line.page, line.column)
+            and (line.page == 1 or not _may_be_heading(above, body))
             and (line.page == 1 or _has_mark(lines[begin]))
             and not _CAPTION.match(lines[begin].text)
         ):
@@ -178,9 +193,9 @@ def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
 
 
 def _has_mark(line: TextLine) -> bool:
-    """Return whether a line begins with a mark: a symbol, or a raised number or letter."""
+    """Return whether a line begins with a raised mark, or with a symbol such as an asterisk or a dagger."""
     first = line.words[0]
-    return not first.text[0].isalnum() or first.size < 0.85 * line.style.size
+    return first.size < 0.85 * line.style.size or first.text[0] in "*\u2217\u22c6\u2020\u2021\u00a7\u00b6"
 
 
 # --- headings -------------------------------------------------------------------------------------------------------
@@ -203,11 +218,13 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
         at += 1
         title = " ".join(one.text for one in lines[first:at])
         number = _NUMBER.match(title)
-        words = [word for word in re.findall(r"[^\W\d_]+", title) if len(word) > 1]
-        if len(title) <= MAX_TITLE_CHARACTERS and words and not title.endswith(",") and at - first <= 4:
-            yield _Candidate(
-                first, at - 1, number[1] if number and number.end() < len(title) else "", title, style, is_apart
-            )
+        has_label = number is not None and number.end() < len(title)
+        name = title[number.end() :].strip() if number and has_label else title
+        words = [word for word in re.findall(r"[^\W\d_]+", name) if len(word) > 1]
+        is_worded = 2 * sum(map(len, words)) > len(name.replace(" ", "")) and len(title) <= MAX_TITLE_CHARACTERS
+        is_sentence = title.endswith(",") or (title.endswith(".") and not has_label)
+        if is_worded and not is_sentence and at - first <= MAX_TITLE_LINES:
+            yield _Candidate(first, at - 1, number[1] if number and has_label else "", name, title, style, is_apart)
 
 
 def _may_be_heading(line: TextLine, body: TextStyle) -> bool:
@@ -215,7 +232,8 @@ def _may_be_heading(line: TextLine, body: TextStyle) -> bool:
     is_other = style.font != body.font or style.size > body.size + MIN_LARGER_POINTS or style.capitals
     is_large = style.size >= body.size - MAX_SMALLER_POINTS or bool(_NAMED.fullmatch(line.text))
     alike = [word for word in line.words if word.font == style.font or not any(map(str.isalpha, word.text))]
-    return len(line.cells) == 1 and is_other and is_large and 2 * len(alike) >= len(line.words)
+    is_raised = line.words[0].size < 0.85 * style.size  # an affiliation or a footnote
+    return len(line.cells) == 1 and is_other and is_large and not is_raised and 2 * len(alike) >= len(line.words)
 
 
 def _continues_heading(line: TextLine, following: TextLine, label: str, body: TextStyle) -> bool:
@@ -235,45 +253,70 @@ def _continues_heading(line: TextLine, following: TextLine, label: str, body: Te
     return following.style == line.style and step <= 1.5 * size
 
 
-def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate], body: TextStyle) -> list[_Heading]:
-    style, kind = _find_section_style(candidates, body)
-    is_plain = style is not None and style.size <= body.size + MIN_LARGER_POINTS and not style.capitals
-    chosen = list[_Heading]()
-    expected, letter, inner = 1, 1, list[int]()
-    for one in candidates:
-        is_named = _NAMED.fullmatch(one.title) is not None
-        decimal = _DECIMAL.match(one.title)
+@dataclass
+class _Outline:
+    """Decides which candidates are headings, in reading order, by the style and the numbers of those so far."""
+
+    style: TextStyle | None
+    kind: NumberKind | None
+    is_plain: bool
+    """Whether headings of sections are as large as the body, so that unnumbered ones look like labels of a table."""
+    section: int = 0
+    appendix: int = 0
+    inner: list[int] = field(default_factory=list[int])
+    """Numbers of the current subsection, such as 2, 1 in 3.2.1."""
+
+    def add(self, one: _Candidate) -> _Heading | None:
+        """Return the heading that a candidate is, or None."""
+        level = self._find_level(one)
+        is_named = _NAMED.fullmatch(one.name) is not None
+        if not level and not is_named:
+            return None
+        is_appendix = level == 1 and self.appendix > 0
+        return _Heading(one.first, one.last, one.name if is_named else one.title, level or 1, is_appendix)
+
+    def _find_level(self, one: _Candidate) -> int:
+        if decimal := _DECIMAL.match(one.title):
+            return self._find_inner_level(decimal[1])
+        style = self.style
         alike = style is not None and (one.style.font, one.style.size) == (style.font, style.size)
-        level = 0
-        if is_named:
-            level = 1
-        elif alike and kind is not None and not decimal and read_number(one.label, kind) == expected:
-            level, expected, inner = 1, expected + 1, []
-        elif alike and expected > 1 and not decimal and read_number(one.label, "letter") == letter and kind is not None:
-            level, letter, inner = 1, letter + 1, []
-        elif decimal and _follows(decimal[1], expected - 1, letter - 1, inner):
-            level, inner = decimal[1].count(".") + 1, [int(part) for part in decimal[1].split(".")[1:]]
-        elif (
-            alike and one.style.capitals == style.capitals and one.is_apart and not decimal and not is_plain
-            if style
-            else False
-        ):
-            level = 0 if one.label and kind is not None and read_number(one.label, kind) else 1
-        elif alike and kind is None and one.is_apart:
-            level = 1
-        elif kind == "roman" and expected > 1 and read_number(one.label, "letter") == len(inner) + 1 and one.is_apart:
-            level, inner = 2, [*inner, 1]
-        if level:
-            chosen.append(_Heading(one.first, one.last, one.title.strip(), level))
-    sections = [one for one in chosen if one.level == 1]
-    if not sections or (kind is None and len(sections) < 2):
+        if self.kind is None:
+            return int(alike and one.is_apart)
+        number, letter = read_number(one.label, self.kind), read_number(one.label, "letter")
+        if alike and 1 <= number - self.section <= 1 + MAX_MISSING:
+            self.section, self.inner = number, []
+        elif alike and self.section and letter == self.appendix + 1:
+            self.appendix, self.inner = letter, []
+        elif self.kind == "roman" and self.section and one.is_apart and letter == len(self.inner) + 1:
+            self.inner = [0] * letter
+            return 2
+        elif number or not alike or self.is_plain or not one.is_apart or one.style != style:
+            return 0
+        return 1
+
+    def _find_inner_level(self, label: str) -> int:
+        """Return the level of a subsection if its number follows the last one of its section, otherwise 0."""
+        first, *parts = label.split(".")
+        numbers, inner = [int(part) for part in parts], self.inner
+        following = [[*inner, 1], *([*inner[:depth], inner[depth] + 1] for depth in range(len(inner)))]
+        expected = str(self.section) if first.isdecimal() else chr(ord("A") + self.appendix - 1)
+        if first != expected or numbers not in following:
+            return 0
+        self.inner = numbers
+        return 1 + len(numbers)
+
+
+def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate], body: TextStyle) -> list[_Heading]:
+    style, kind = _find_section_style(candidates)
+    is_plain = style is not None and style.size <= body.size + MIN_LARGER_POINTS and not style.capitals
+    outline = _Outline(style, kind, is_plain)
+    chosen = [heading for one in candidates if (heading := outline.add(one))]
+    if sum(one.level == 1 for one in chosen) < 2:
         return []
     return _add_abstract(lines, chosen, kind)
 
 
-def _find_section_style(
-    candidates: Sequence[_Candidate], body: TextStyle
-) -> tuple[TextStyle | None, NumberKind | None]:
+def _find_section_style(candidates: Sequence[_Candidate]) -> tuple[TextStyle | None, NumberKind | None]:
     """Return the style of the headings of sections, and how they are numbered."""
     best: tuple[int, float, TextStyle, NumberKind] | None = None
     styles = dict.fromkeys((one.style.font, one.style.size) for one in candidates)
@@ -281,9 +324,11 @@ def _find_section_style(
     for font, size in styles:
         alike = [one for one in candidates if (one.style.font, one.style.size) == (font, size)]
         for kind in kinds:
-            count = 0
+            count = last = 0
             for one in alike:
-                count += not _DECIMAL.match(one.title) and read_number(one.label, kind) == count + 1
+                number = 0 if _DECIMAL.match(one.title) else read_number(one.label, kind)
+                if 1 <= number - last <= 1 + MAX_MISSING and (last or number == 1):
+                    count, last = count + 1, number
             if count >= 2 and (best is None or (count, size) > best[:2]):
                 first = next(one for one in alike if read_number(one.label, kind) == 1)
                 best = count, size, first.style, kind
@@ -310,17 +355,6 @@ def read_number(label: str, kind: NumberKind) -> int:
     return sum(-one if one < after else one for one, after in zip(values, (*values[1:], 0), strict=True))
 
 
-def _follows(decimal: str, section: int, appendix: int, inner: Sequence[int]) -> bool:
-    """Return whether the number of a subsection follows the last one of its section."""
-    first, *parts = decimal.split(".")
-    if (int(first) if first.isdecimal() else read_number(first, "letter")) != (
-        section if first.isdecimal() else appendix
-    ):
-        return False
-    numbers = [int(part) for part in parts]
-    return numbers == [*inner, 1] or any(numbers == [*inner[:depth], inner[depth] + 1] for depth in range(len(inner)))
-
-
 def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: NumberKind | None) -> list[_Heading]:
     """Add an abstract whose heading is not a line of its own: "Abstract. We ...", or a block without a heading."""
     if any(_ABSTRACT.fullmatch(one.title) for one in headings):
@@ -328,7 +362,7 @@ def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: Num
     begin = headings[0].first
     for at, line in enumerate(lines[:begin]):
         if match := _ABSTRACT.match(line.text):
-            return [_Heading(at, at, "Abstract", 1, line.text[match.end() :]), *headings]
+            return [_Heading(at, at, "Abstract", 1, rest=line.text[match.end() :]), *headings]
     if kind is None:
         return headings
     pitch, blocks = find_pitch(lines), list[list[int]]()
@@ -340,7 +374,7 @@ def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: Num
     first = max(sizes, key=lambda at: sizes[at], default=0)
     if sizes.get(first, 0) < MIN_ABSTRACT_WORDS:
         return headings
-    return [_Heading(first, first, "Abstract", 1, lines[first].text), *headings]
+    return [_Heading(first, first, "Abstract", 1, rest=lines[first].text), *headings]
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
@@ -388,7 +422,7 @@ def _cut(lines: Sequence[TextLine], headings: Sequence[_Heading], notes: Sequenc
         if is_front and not _NAMED.fullmatch(one.title):
             front.append(f"{one.title}\n{text}")
         else:
-            sections.append(PdfSection(one.title, text, one.level))
+            sections.append(PdfSection(one.title, text, one.level, one.is_appendix))
     before = "\n\n".join(text for text in front if text)
     if before:
         yield PdfSection(TITLE_PAGE if abstract is not None else "", before, 0)

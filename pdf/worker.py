@@ -29,7 +29,7 @@ MAX_PAGE_CHARACTERS = 200_000
 SPLIT_GAP_EMS = 0.3
 """Horizontal gap in ems that separates two words without a space between them."""
 SHIFT_EMS = 0.12
-"""Shift of the baseline in ems that separates a superscript or subscript, which is also smaller, from its word."""
+"""Minimum shift of the baseline in ems of a superscript or subscript, which is also smaller."""
 
 pdfium: Any = import_module("pypdfium2")
 raw: Any = import_module("pypdfium2.raw")
@@ -159,7 +159,7 @@ def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:
     handle, loose = text_page.raw, raw.FS_RECTF()
     x, y = ctypes.c_double(), ctypes.c_double()
     left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    word, parted, accent, last_object = _WordParts(), False, "", 0
+    word, parted, last_object = _WordParts(), False, 0
     font, size, angle, type3 = "", 0.0, 0, False
     for at in range(min(raw.FPDFText_CountChars(handle), MAX_PAGE_CHARACTERS)):
         code = raw.FPDFText_GetUnicode(handle, at)
@@ -181,19 +181,12 @@ def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:
         )  # fmt: skip
         if abs(loose.top - loose.bottom) > 2.5 * size > 0:  # fonts of large symbols and broken ones
             box = (left.value, bottom.value, right.value, top.value)
-        if word.text and (parted or _begins_word(word, box, y.value, size, angle)):
+        if word.text and (parted or _begins_word(word, char, box, y.value, size, angle)):
             yield word, type3
             word = _WordParts()
         parted = False
-        spread = unicodedata.normalize("NFKD", char)
-        if len(spread) == 2 and spread[0] == " ":  # TeX prints an accent, then its letter
-            accent = spread[1]
-        else:
-            char = spread if 0xFB00 <= code <= 0xFB06 else char
-            word.text += unicodedata.normalize("NFC", char + accent) if accent and char.isalpha() else char
-            accent = ""
-        if not word.text:
-            continue
+        char = unicodedata.normalize("NFKC", char) if 0xFB00 <= code <= 0xFB06 else char  # ligatures
+        word.text = _compose(word, char, box) or word.text + char
         word.boxes.append(box)
         word.baselines.append(y.value)
         word.fonts.append(font)
@@ -203,7 +196,28 @@ def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:
         yield word, type3
 
 
-def _begins_word(word: _WordParts, box: tuple[float, ...], baseline: float, size: float, angle: int) -> bool:
+_ACCENTS = {
+    "`": "\u0300",
+    "\u00b4": "\u0301",
+    "\u02c6": "\u0302",
+    "\u02dc": "\u0303",
+    "\u00a8": "\u0308",
+    "\u02c7": "\u030c",
+}
+
+
+def _compose(word: _WordParts, char: str, box: tuple[float, float, float, float]) -> str:
+    """Return the word with a letter set under its last character, an accent, as TeX prints it; "" if it is none."""
+    mark = _ACCENTS.get(word.text[-1:])
+    if mark is None or not char.isalpha():
+        return ""
+    left, _, right, _ = word.boxes[-1]
+    if not box[0] - 0.5 <= (left + right) / 2 <= box[2] + 0.5:
+        return ""
+    return word.text[:-1] + unicodedata.normalize("NFC", {"\u0131": "i", "\u0237": "j"}.get(char, char) + mark)
+
+
+def _begins_word(word: _WordParts, char: str, box: tuple[float, ...], baseline: float, size: float, angle: int) -> bool:
     """Return whether a character without a space before it begins a word."""
     if angle != word.angle:
         return True
@@ -212,7 +226,9 @@ def _begins_word(word: _WordParts, box: tuple[float, ...], baseline: float, size
     before, em = word.boxes[-1], max(size, word.sizes[-1])
     shift = abs(baseline - word.baselines[-1])
     is_script = shift > SHIFT_EMS * em and min(size, word.sizes[-1]) < 0.85 * em
-    return is_script or shift > 0.5 * em or box[0] - before[2] > SPLIT_GAP_EMS * em or box[0] < before[0] - 0.5 * em
+    if is_script and shift <= 0.7 * em and -0.3 * em < box[0] - before[2] < SPLIT_GAP_EMS * em:
+        return not word.text[-1].isalpha() and char.isdigit()  # 0.93 and the mark of a footnote, but x_1 and R^2
+    return shift > 0.5 * em or box[0] - before[2] > SPLIT_GAP_EMS * em or box[0] < before[0] - 0.5 * em
 
 
 def _read_style(handle: Any, at: int, text_object: Any) -> tuple[str, float, int, bool]:
