@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Literal
 
 from labwright.pdf.layout import TextLine, TextStyle, begins_block, find_pitch, format_lines, is_label, order_lines
@@ -26,7 +27,7 @@ MAX_TITLE_CHARACTERS = 160
 MAX_TITLE_LINES = 4
 MIN_LARGER_POINTS = 0.4
 """Points by which a heading is larger than the body, if its font is that of the body."""
-MAX_SMALLER_POINTS = 0.6
+MAX_SMALLER_POINTS = 1.2
 """Points by which a heading may be smaller than the body."""
 MIN_ABSTRACT_WORDS = 40
 """Minimum words of an abstract without a heading."""
@@ -39,6 +40,7 @@ _NAMED = re.compile(
     r"(?:abstract|references|bibliography|acknowledge?ments?|supplementary materials?)[ .:]*|append(?:ix|ices)\b.*",
     re.IGNORECASE,
 )
+_APPENDIX = re.compile("appendi", re.IGNORECASE)
 _ABSTRACT = re.compile(r"abstract\b[ .:\u2014\u2013-]*", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?:appendix\s+|[^\W\d_]{4,}\s+(?=\d+[.:]?$))?(\d{1,2}|[IVXL]+|[A-Z])[.:]?(?=\s|$)", re.IGNORECASE
@@ -68,7 +70,8 @@ class PdfSection:
 class _Candidate:
     """A line, or lines, that may be a heading. `first` and `last` are positions in the list of lines.
 
-    `title` is `label`, if there is one, and `name`. `is_apart` tells whether a gap stands above.
+    `title` is `label`, if there is one, and `name`. `is_apart` tells whether a gap stands above;
+    `rest` is the text after it in its line.
     """
 
     first: int
@@ -78,6 +81,7 @@ class _Candidate:
     title: str
     style: TextStyle
     is_apart: bool
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,9 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
         alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
-        is_level = sum(other[2] > 1.5 for other in level) >= max(3, 0.4 * len(pages)) and is_small and apart > 1.5
+        is_head = len(level) >= max(3, 0.4 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > 1.2
-        if is_number or is_level or (len(alike) >= max(2, min(3, len(pages))) and is_small):
+        if is_number or (is_head and is_small) or (len(alike) >= max(2, min(3, len(pages))) and is_small):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
 
@@ -176,7 +180,8 @@ def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
         while (
             begin > 0
             and (lines[begin - 1].page, lines[begin - 1].column) == (line.page, line.column)
-            and lines[begin - 1].style.size < body.size - MAX_SMALLER_POINTS
+            and lines[begin - 1].style.size < body.size - MIN_LARGER_POINTS
+            and (begin > at or lines[begin].baseline - lines[begin - 1].baseline <= 2 * lines[begin].style.size)
         ):
             begin -= 1
         above = lines[begin - 1] if begin else None
@@ -206,6 +211,9 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
     while at < len(lines):
         line, first = lines[at], at
         if not _may_be_heading(line, body):
+            if inline := _read_inline_heading(line, body):
+                rest = line.text[len(inline) :].strip()
+                yield _Candidate(at, at, "", inline, inline, line.style, True, rest)
             at += 1
             continue
         before = lines[at - 1] if at else None
@@ -217,7 +225,7 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
             style = lines[at].style if label else style
         at += 1
         title = " ".join(one.text for one in lines[first:at])
-        number = _NUMBER.match(title)
+        number = _NUMBER.fullmatch(label) or _NUMBER.match(title)
         has_label = number is not None and number.end() < len(title)
         name = title[number.end() :].strip() if number and has_label else title
         words = [word for word in re.findall(r"[^\W\d_]+", name) if len(word) > 1]
@@ -229,11 +237,23 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
 
 def _may_be_heading(line: TextLine, body: TextStyle) -> bool:
     style = line.style
-    is_other = style.font != body.font or style.size > body.size + MIN_LARGER_POINTS or style.capitals
+    is_other = not _has_family(style.font, body) or style.size > body.size + MIN_LARGER_POINTS or style.capitals
     is_large = style.size >= body.size - MAX_SMALLER_POINTS or bool(_NAMED.fullmatch(line.text))
     alike = [word for word in line.words if word.font == style.font or not any(map(str.isalpha, word.text))]
     is_raised = line.words[0].size < 0.85 * style.size  # an affiliation or a footnote
     return len(line.cells) == 1 and is_other and is_large and not is_raised and 2 * len(alike) >= len(line.words)
+
+
+def _has_family(font: str, body: TextStyle) -> bool:
+    """Return whether a font is that of the body, in any size: TeX has a font for each, such as CMR9 and CMR10."""
+    return re.sub(r"[\d.]+$", "", font) == re.sub(r"[\d.]+$", "", body.font)
+
+
+def _read_inline_heading(line: TextLine, body: TextStyle) -> str:
+    """Return the numbered heading that a line of text begins with, such as "3.1. Model." in bold; "" if none."""
+    words = [word.text for word in takewhile(lambda word: not _has_family(word.font, body), line.words)]
+    heading = " ".join(words)
+    return heading if len(words) < len(line.words) and _DECIMAL.match(heading) and heading.endswith(".") else ""
 
 
 def _continues_heading(line: TextLine, following: TextLine, label: str, body: TextStyle) -> bool:
@@ -247,7 +267,7 @@ def _continues_heading(line: TextLine, following: TextLine, label: str, body: Te
         _NUMBER.match(following.text)
         or _DECIMAL.match(following.text)
         or _NAMED.fullmatch(following.text)
-        or _NAMED.fullmatch(line.text)
+        or (_NAMED.fullmatch(line.text) and not _APPENDIX.match(line.text))
     ):
         return False
     return following.style == line.style and step <= 1.5 * size
@@ -273,13 +293,14 @@ class _Outline:
         if not level and not is_named:
             return None
         is_appendix = level == 1 and self.appendix > 0
-        return _Heading(one.first, one.last, one.name if is_named else one.title, level or 1, is_appendix)
+        return _Heading(one.first, one.last, one.name if is_named else one.title, level or 1, is_appendix, one.rest)
 
     def _find_level(self, one: _Candidate) -> int:
         if decimal := _DECIMAL.match(one.title):
             return self._find_inner_level(decimal[1])
         style = self.style
         alike = style is not None and (one.style.font, one.style.size) == (style.font, style.size)
+        alike = alike and (self.kind != "roman" or one.style == style)  # letters number subsections, too
         if self.kind is None:
             return int(alike and one.is_apart)
         number, letter = read_number(one.label, self.kind), read_number(one.label, "letter")
@@ -311,6 +332,8 @@ def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate]
     is_plain = style is not None and style.size <= body.size + MIN_LARGER_POINTS and not style.capitals
     outline = _Outline(style, kind, is_plain)
     chosen = [heading for one in candidates if (heading := outline.add(one))]
+    if kind is None and chosen and chosen[0].first == 0:
+        chosen = chosen[1:]  # the title of the paper
     if sum(one.level == 1 for one in chosen) < 2:
         return []
     return _add_abstract(lines, chosen, kind)

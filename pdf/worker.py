@@ -28,6 +28,8 @@ MAX_PAGE_CHARACTERS = 200_000
 """Maximum number of characters that are read of a page."""
 SPLIT_GAP_EMS = 0.3
 """Horizontal gap in ems that separates two words without a space between them."""
+MIN_GAP_EMS = 0.1
+"""Minimum gap in ems of a space that PDFium guesses."""
 SHIFT_EMS = 0.12
 """Minimum shift of the baseline in ems of a superscript or subscript, which is also smaller."""
 
@@ -159,12 +161,15 @@ def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:
     handle, loose = text_page.raw, raw.FS_RECTF()
     x, y = ctypes.c_double(), ctypes.c_double()
     left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    word, parted, last_object = _WordParts(), False, 0
+    word, parted, guessed, last_object = _WordParts(), False, False, 0
     font, size, angle, type3 = "", 0.0, 0, False
     for at in range(min(raw.FPDFText_CountChars(handle), MAX_PAGE_CHARACTERS)):
         code = raw.FPDFText_GetUnicode(handle, at)
         char = "-" if code in (0x02, 0xFFFE) else chr(code) if not 0xD800 <= code < 0xE000 else "\ufffd"
-        if raw.FPDFText_IsGenerated(handle, at) == 1 or char.isspace() or code == 0:
+        if raw.FPDFText_IsGenerated(handle, at) == 1:  # by PDFium, also within words in small capitals
+            guessed = True
+            continue
+        if char.isspace() or code == 0:
             parted = True
             continue
         found = raw.FPDFText_GetTextObject(handle, at)
@@ -181,10 +186,12 @@ def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:
         )  # fmt: skip
         if abs(loose.top - loose.bottom) > 2.5 * size > 0:  # fonts of large symbols and broken ones
             box = (left.value, bottom.value, right.value, top.value)
+        if guessed and word.text and (angle or box[0] - word.boxes[-1][2] > MIN_GAP_EMS * size):
+            parted = True
         if word.text and (parted or _begins_word(word, char, box, y.value, size, angle)):
             yield word, type3
             word = _WordParts()
-        parted = False
+        parted = guessed = False
         char = unicodedata.normalize("NFKC", char) if 0xFB00 <= code <= 0xFB06 else char  # ligatures
         word.text = _compose(word, char, box) or word.text + char
         word.boxes.append(box)
