@@ -40,6 +40,8 @@ _NAMED = re.compile(
     r"(?:abstract|references|bibliography|acknowledge?ments?|supplementary materials?)[ .:]*|append(?:ix|ices)\b.*",
     re.IGNORECASE,
 )
+_REFERENCES = re.compile("references|bibliography", re.IGNORECASE)
+_ENTRY = re.compile(r"\[(\d{1,3})\]\s")
 _APPENDIX = re.compile("appendi", re.IGNORECASE)
 _ABSTRACT = re.compile(r"abstract\b[ .:\u2014\u2013-]*", re.IGNORECASE)
 _NUMBER = re.compile(
@@ -132,7 +134,7 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
         alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
-        is_head = len(level) >= max(3, 0.4 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
+        is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > 1.2
         if is_number or (is_head and is_small) or (len(alike) >= max(2, min(3, len(pages))) and is_small):
             removed |= set(map(id, row))
@@ -251,7 +253,8 @@ def _has_family(font: str, body: TextStyle) -> bool:
 
 def _read_inline_heading(line: TextLine, body: TextStyle) -> str:
     """Return the numbered heading that a line of text begins with, such as "3.1. Model." in bold; "" if none."""
-    words = [word.text for word in takewhile(lambda word: not _has_family(word.font, body), line.words)]
+    titled = takewhile(lambda word: not _has_family(word.font, body), line.words[1:])
+    words = [word.text for word in (line.words[0], *titled)]  # the number may be set like the body
     heading = " ".join(words)
     return heading if len(words) < len(line.words) and _DECIMAL.match(heading) and heading.endswith(".") else ""
 
@@ -336,7 +339,7 @@ def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate]
         chosen = chosen[1:]  # the title of the paper
     if sum(one.level == 1 for one in chosen) < 2:
         return []
-    return _add_abstract(lines, chosen, kind)
+    return _add_references(lines, _add_abstract(lines, chosen, kind))
 
 
 def _find_section_style(candidates: Sequence[_Candidate]) -> tuple[TextStyle | None, NumberKind | None]:
@@ -400,6 +403,18 @@ def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: Num
     return [_Heading(first, first, "Abstract", 1, rest=lines[first].text), *headings]
 
 
+def _add_references(lines: Sequence[TextLine], headings: list[_Heading]) -> list[_Heading]:
+    """Add a list of references without a heading: from "[1] ..." to the end, with consecutive numbers."""
+    numbers = [(at, int(match[1])) for at, line in enumerate(lines) if (match := _ENTRY.match(line.text))]
+    begin = next((at for at, number in reversed(numbers) if number == 1), None)
+    if begin is None or any(one.first >= begin or _REFERENCES.match(one.title) for one in headings):
+        return headings
+    listed = [number for at, number in numbers if at >= begin]
+    if len(listed) < 2 or listed != list(range(1, len(listed) + 1)):
+        return headings
+    return [*headings, _Heading(begin, begin, "References", 1, rest=lines[begin].text)]
+
+
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
@@ -446,7 +461,7 @@ def _cut(lines: Sequence[TextLine], headings: Sequence[_Heading], notes: Sequenc
             front.append(f"{one.title}\n{text}")
         else:
             sections.append(PdfSection(one.title, text, one.level, one.is_appendix))
-    before = "\n\n".join(text for text in front if text)
+    before = "\n\n".join(re.sub(r"(?<!\n)\n(?!\n)", " ", text) for text in front if text)
     if before:
         yield PdfSection(TITLE_PAGE if abstract is not None else "", before, 0)
     yield from sections

@@ -234,7 +234,8 @@ def _begins_word(word: _WordParts, char: str, box: tuple[float, ...], baseline: 
     shift = abs(baseline - word.baselines[-1])
     is_script = shift > SHIFT_EMS * em and min(size, word.sizes[-1]) < 0.85 * em
     if is_script and shift <= 0.7 * em and -0.3 * em < box[0] - before[2] < SPLIT_GAP_EMS * em:
-        return not word.text[-1].isalpha() and char.isdigit()  # 0.93 and the mark of a footnote, but x_1 and R^2
+        is_mark = size > word.sizes[-1] and word.text.isdigit()  # before a footnote
+        return is_mark or (not word.text[-1].isalpha() and char.isdigit())  # after 0.93, but not x_1 and R^2
     return shift > 0.5 * em or box[0] - before[2] > SPLIT_GAP_EMS * em or box[0] < before[0] - 0.5 * em
 
 
