@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -164,7 +164,8 @@ def order_lines(page: PdfPage, number: int = 1) -> list[TextLine]:
     left, right, spanning = _sort_by_side(runs, gap, page.width)
     lines = list[TextLine]()
     column = 0
-    for top, bottom, rows in (*_group_spanning(spanning, [*left, *right]), (float("inf"), 0.0, [])):
+    groups = [*_group_spanning(spanning, [*left, *right]), *_find_balanced_ends([*left, *right], runs, gap)]
+    for top, bottom, rows in (*sorted(groups, key=lambda group: group[0]), (float("inf"), 0.0, [])):
         for side in (left, right):
             above = [run for run in side if _middle(run) < top]
             side[:] = [run for run in side if _middle(run) >= top]
@@ -266,6 +267,20 @@ def _group_spanning(spanning: Sequence[Run], others: Sequence[Run]) -> list[tupl
         else:
             groups.append((top, bottom, [run]))
     return groups
+
+
+def _find_balanced_ends(
+    columns: Sequence[Run], runs: Sequence[Run], gap: float
+) -> Iterator[tuple[float, float, list[Run]]]:
+    """Yield where both columns end and begin again, as above references: the content goes back to the left, below."""
+    inside, lowest, is_right = set(map(id, columns)), 0.0, False
+    for run in runs:
+        left, top, _, bottom = enclose(run)
+        if id(run) in inside:
+            if is_right and left < gap and top > lowest:
+                yield top - 0.1, top - 0.1, []
+            is_right = left >= gap
+        lowest = max(lowest, bottom)
 
 
 def _join_rows(runs: Sequence[Run], page: int, column: int) -> list[TextLine]:

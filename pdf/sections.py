@@ -31,6 +31,8 @@ MAX_SMALLER_POINTS = 1.2
 """Points by which a heading may be smaller than the body."""
 MIN_ABSTRACT_WORDS = 40
 """Minimum words of an abstract without a heading."""
+MIN_FURNITURE_GAP = 1.2
+"""Minimum distance from a page number to the text, in usual distances between lines."""
 MAX_MISSING = 1
 """Maximum number of headings that may be missing between two that are numbered."""
 MAX_HEIGHT_POINTS = 40.0
@@ -129,14 +131,21 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     rows = [
         (edge, row, _measure_distance(row, some) / pitch) for some in by_page for edge, row in _find_edge_rows(some)
     ]
+    offsets = Counter(offset for _, row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
     removed = set[int]()
     for edge, row, apart in rows:
         level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
         alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
         is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
-        is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > 1.2
-        if is_number or (is_head and is_small) or (len(alike) >= max(2, min(3, len(pages))) and is_small):
+        is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
+        is_counted = any(offsets[one] > 1 for one in _find_offsets(row)) and apart > MIN_FURNITURE_GAP
+        if (
+            is_number
+            or (is_counted and is_small)
+            or (is_head and is_small)
+            or (len(alike) >= max(2, min(3, len(pages))) and is_small)
+        ):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
 
@@ -158,6 +167,12 @@ def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> flo
         if abs(line.baseline - height) > 2 and not _PAGE_NUMBER.fullmatch(line.text)
     ]
     return min(inner, default=float("inf"))
+
+
+def _find_offsets(row: Sequence[TextLine]) -> set[int]:
+    """Return by how much the numbers at the ends of a row exceed the number of its page in the file."""
+    words = [word.text for line in row for word in line.words]
+    return {int(word) - row[0].page for word in (words[0], words[-1]) if word.isdecimal() and len(word) <= 4}
 
 
 def _mask_numbers(row: Sequence[TextLine]) -> str:

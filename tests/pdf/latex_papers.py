@@ -1,7 +1,7 @@
 """Small papers for every document class, with known sections and numbers, to test how PDFs are read.
 
 Each paper has the sections in `TITLES`, whose text begins and ends with known words, sentences that name their place in
-the reading order, and numbers that are results (`RESULTS`) among dates, section numbers, an ISBN, page numbers and years.
+the reading order, and numbers that are results (`RESULTS`) among dates, section numbers, ISBNs, page numbers, years.
 """
 
 from __future__ import annotations
@@ -243,12 +243,7 @@ def typeset(paper: LatexPaper, folder: Path) -> Path:
     environment = {**os.environ, "MKTEXPK": "0"}  # no fonts are made
     for _ in range(2):
         done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-            env=environment,
+            command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, env=environment
         )
         log = done.stdout.decode("latin-1")
         if missing := re.search(r"File `([^']+)' not found|file (\w+)\): Font \w+ at \d+ not found", log):
