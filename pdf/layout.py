@@ -273,13 +273,14 @@ def _find_balanced_ends(
     columns: Sequence[Run], runs: Sequence[Run], gap: float
 ) -> Iterator[tuple[float, float, list[Run]]]:
     """Yield where both columns end and begin again, as above references: the content goes back to the left, below."""
-    inside, lowest, is_right = set(map(id, columns)), 0.0, False
+    inside, lowest, sides = set(map(id, columns)), 0.0, list[bool]()
     for run in runs:
         left, top, _, bottom = enclose(run)
         if id(run) in inside:
-            if is_right and left < gap and top > lowest:
+            if left < gap and top > lowest and sides and sides[-1] and not all(sides):
                 yield top - 0.1, top - 0.1, []
-            is_right = left >= gap
+                sides = []
+            sides.append(left >= gap)
         lowest = max(lowest, bottom)
 
 

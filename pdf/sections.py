@@ -131,6 +131,7 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     rows = [
         (edge, row, _measure_distance(row, some) / pitch) for some in by_page for edge, row in _find_edge_rows(some)
     ]
+    numbered = {row[0].page for _, row, _ in rows if all(_PAGE_NUMBER.fullmatch(line.text) for line in row)}
     offsets = Counter(offset for _, row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
     removed = set[int]()
     for edge, row, apart in rows:
@@ -139,10 +140,10 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
         is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
-        is_counted = any(offsets[one] > 1 for one in _find_offsets(row)) and apart > MIN_FURNITURE_GAP
+        is_counted = row[0].page not in numbered and any(offsets[one] > 1 for one in _find_offsets(row))
         if (
             is_number
-            or (is_counted and is_small)
+            or (is_counted and is_small and apart > MIN_FURNITURE_GAP)
             or (is_head and is_small)
             or (len(alike) >= max(2, min(3, len(pages))) and is_small)
         ):

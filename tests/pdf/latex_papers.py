@@ -201,7 +201,7 @@ def _list_publishers() -> Iterator[LatexPaper]:
         "IEEEtran", document_class="IEEEtran", options="conference",
         front=_PLAIN_FRONT + r"\begin{IEEEkeywords}calibration\end{IEEEkeywords}", back=_BACK, titles=_ALL,
     )  # fmt: skip
-    yield _write_article("IEEEtran-journal", document_class="IEEEtran", options="journal", titles=(*_ALL, "Appendix"))
+    yield _write_article("IEEEtran-journal", document_class="IEEEtran", options="journal", back=_BACK, titles=_ALL)
     yield _write_article(
         "acmart", document_class="acmart", options="sigconf",
         head=r"""\title{On the Confidence of Small Classifiers}

