@@ -3,13 +3,12 @@
 A paper is looked up by the DOI or arXiv identifier on its first page, otherwise by lines that may be its title. A work
 matches if its full title and its authors' family names are on that page. Papers not found are reported.
 
-PDFs are untrusted: pdftotext reads one page of each, limited to `PAGE_TIMEOUT_SECONDS` and `MAX_PAGE_CHARACTERS`.
+PDFs are untrusted: one page of each is read (`labwright.pdf`), within `PAGE_TIMEOUT_SECONDS`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,13 @@ from labwright.literature.bibtex import BibEntry, build_entry
 from labwright.literature.lookup import LIBRARY_TIMEOUT_SECONDS, LiteratureClient
 from labwright.literature.matching import build_title_key, normalise_text, split_name
 from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
+from labwright.pdf.layout import read_text
+from labwright.pdf.reader import PdfError
 
 MAX_PAPERS = 200
 """Maximum number of papers read from a folder."""
 PAGE_TIMEOUT_SECONDS = 30.0
 """Time limit of a first page in seconds: a PDF may contain any amount of drawing."""
-MAX_PAGE_CHARACTERS = 200_000
 TITLE_LINES = 6
 """Number of lines of a first page that its title may begin in."""
 
@@ -41,8 +41,6 @@ async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys:
     """Build entries for the PDFs in a folder, with keys not in `taken_keys`. Raises `LibraryError`."""
     if not folder.is_dir():
         raise LibraryError(f"the folder of papers {str(folder)!r} does not exist")
-    if shutil.which("pdftotext") is None:
-        raise LibraryError("reading papers needs pdftotext: install it (on Debian: apt-get install poppler-utils)")
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".pdf" and path.is_file())
     notes = (
         [f"{len(paths)} papers in {folder}, of which the first {MAX_PAPERS} are read"]
@@ -69,34 +67,10 @@ async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys:
 
 async def read_first_page(path: Path) -> str:
     """Return the text of the first page; empty if there is none or it takes too long."""
-    process = await asyncio.create_subprocess_exec(
-        "pdftotext",
-        "-q",
-        "-enc",
-        "UTF-8",
-        "-f",
-        "1",
-        "-l",
-        "1",
-        str(path.absolute()),
-        "-",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
     try:
-        async with asyncio.timeout(PAGE_TIMEOUT_SECONDS):
-            data = await process.stdout.readexactly(MAX_PAGE_CHARACTERS)
-    except asyncio.IncompleteReadError as error:
-        data = error.partial
-    except TimeoutError:
-        data = b""
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return data.decode("utf-8", errors="replace")
+        return await asyncio.to_thread(read_text, path, max_pages=1, timeout=PAGE_TIMEOUT_SECONDS)
+    except PdfError:
+        return ""
 
 
 async def _find_work(page: str, literature: LiteratureClient) -> PublishedWork | None:

@@ -3,26 +3,26 @@
 Guarantees: sizes are bounded; links and special files are ignored; nothing is written next to the originals; an
 unreadable file is reported in one line. Names of user files are never used as paths.
 
-Limits: pdftotext may read a page in another order than a human; figures and scans give no text.
+Limits: a page with an unusual layout may be read in another order than by a human; figures and scans give no text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from labwright.models.roles.ideation import PageText
+from labwright.pdf.layout import read_text
+from labwright.pdf.reader import PdfError
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.review.evidence.pdf_check import extract_pdf_text
-from labwright.review.evidence.tex_runner import TexMissing
 
 LIST_FILE = "list.json"
 NOTE_SUFFIXES = (".md", ".markdown", ".txt", ".tex")
@@ -190,16 +190,13 @@ async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> 
 async def _read_pdf_pages(data: bytes, timeout: float) -> tuple[str, ...] | str:
     if not data.startswith(b"%PDF-"):
         return "it is not a PDF, despite its name"
-    with tempfile.TemporaryDirectory(prefix="context-", ignore_cleanup_errors=True) as name:
-        copy = Path(name) / "document.pdf"
-        await asyncio.to_thread(copy.write_bytes, data)
-        try:
-            text = await extract_pdf_text(copy, timeout)
-        except TexMissing:
-            return "pdftotext is not installed; on Debian: apt-get install poppler-utils"
+    try:
+        text = await asyncio.to_thread(read_text, io.BytesIO(data), timeout=timeout)
+    except PdfError:
+        text = ""
     if not text.strip():
         return "it has no extractable text: it is damaged, password-protected, or a scan"
-    return tuple(text.removesuffix("\f").split("\f"))
+    return tuple(text.split("\f"))
 
 
 def _split_parts(data: bytes) -> tuple[str, ...] | str:

@@ -27,7 +27,19 @@ from labwright.record.schema.idea import read_idea
 from labwright.stages.evidence.reproduction_match import ReproducedNumber
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
+PACKAGES = (
+    "agent",
+    "evals",
+    "stages",
+    "review",
+    "search",
+    "models",
+    "sandbox",
+    "literature",
+    "record",
+    "inspector",
+    "pdf",
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -296,5 +308,5 @@ def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Pat
     )
     assert done.returncode == 0 and done.stdout == ""
     [line] = done.stderr.splitlines()
-    for package in ("texlive-latex-base", "latexmk", "chktex", "poppler-utils", "bubblewrap"):
+    for package in ("texlive-latex-base", "latexmk", "chktex", "bubblewrap"):
         assert package in line.split("To install them: sudo apt-get install")[1]

@@ -275,7 +275,6 @@ def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not all(map(shutil.which, ("pdftotext", "pdftoppm"))), reason="poppler-utils is not installed")
 def test_numbers_of_the_paper_lead_to_measurements(web: httpx.Client) -> None:
     text = web.get("/runs/recorded-run/paper").text
     numbers = list(_links(text, having="/trace?key=test"))

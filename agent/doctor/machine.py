@@ -45,7 +45,7 @@ KERNEL_GB = 1.2
 AMPLE_DISK_GB = 10.0
 """Free disk (GB) below which a run of the default size may fill the disk."""
 
-TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk", "pdftotext", "pdffonts")
+TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk")
 """Programs required to build and check a paper."""
 
 KERNEL_LIMIT_SECONDS = 30.0

@@ -1,7 +1,7 @@
 """The moving picture of README, from the recorded run: `python -m docs.pictures.moving [RUN]`.
 
 The page of the run at moments of its work, its paper, and a number of the paper clicked. Each moment is the log of the
-run cut off there, as if that were now. It needs poppler-utils and Chromium.
+run cut off there, as if that were now. It needs Chromium.
 """
 
 from __future__ import annotations

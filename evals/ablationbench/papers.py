@@ -16,7 +16,7 @@ from pathlib import Path
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.schema.paper import RemovedPassage
 from labwright.review.judge import Paper, PaperError, guard_paper, read_paper
-from labwright.review.judge.sections import PaperSection, make_excerpt, split_pdf_sections
+from labwright.review.judge.sections import PaperSection, make_excerpt, split_numbered_text
 
 MAX_CHARACTERS = 100_000
 """Characters shown of a paper, as for a judge of papers."""
@@ -128,7 +128,7 @@ async def read_visible_paper(path: Path, *, show_all: bool, until: str = "", alr
 def _split_by_numbers(paper: Paper) -> Paper:
     """Split a paper in Markdown or text without marked headings by numbered lines, as in a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(one.title) for one in paper.sections) < 2:
-        found = split_pdf_sections("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
+        found = split_numbered_text("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
         return replace(paper, sections=found)
     return paper
 

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from labwright.pdf.layout import read_text
+from labwright.pdf.reader import PdfError
 from labwright.record import result_macros
 from labwright.review.evidence import number_words, numbers, tex_runner
 from labwright.review.evidence.bold_check import check_bold
@@ -67,12 +69,11 @@ async def check_pdf(
 
 
 async def extract_pdf_text(pdf: Path, timeout: float = 60.0) -> str:
-    """Return the text of a PDF from pdftotext, with form feeds between pages.
-
-    Raises `TexMissing`.
-    """
-    ran = await tex_runner.run_program(["pdftotext", "-q", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
-    return ran.output if ran.code == 0 else ""
+    """Return the text of a PDF, with form feeds between pages; empty if it cannot be read."""
+    try:
+        return await asyncio.to_thread(read_text, pdf, timeout=timeout)
+    except PdfError:
+        return ""
 
 
 async def _compile_check_copy(folder: Path, document: str, timeout: float) -> str | Violation:

@@ -23,7 +23,7 @@ from pathlib import Path
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, select_exposable
 from labwright.sandbox.isolation.probe import get_probed_isolation
 
-TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
+TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex"
 SOURCE_DATE_EPOCH = "1577836800"
 """SOURCE_DATE_EPOCH for all papers, so that the same input gives the same bytes."""
 

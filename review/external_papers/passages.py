@@ -15,7 +15,7 @@ from typing import Literal
 
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
 from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.sections import PaperSection, split_pdf_sections
+from labwright.review.judge.sections import PaperSection, split_numbered_text
 
 PassageRole = Literal["abstract", "results", "table", "caption"]
 
@@ -139,7 +139,7 @@ def _read_passages(paper: Paper) -> Iterator[PaperPassage]:
 def list_sections(paper: Paper) -> tuple[PaperSection, ...]:
     """Return the sections; numbered Markdown headings without a `#` are found as in a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.sections) < 4:
-        return split_pdf_sections("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
+        return split_numbered_text("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
     return paper.sections
 
 

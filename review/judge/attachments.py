@@ -7,6 +7,7 @@ removed as in the paper. Pages with a removed passage are withheld, since the im
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Container, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from labwright.models.backend import Image
 from labwright.models.prompt_filters import cut_line, cut_middle, format_mark, strip_marks
 from labwright.models.roles.judge import Exhibit, ExhibitKind, RecordFacts, ShownPages
+from labwright.pdf.reader import PdfError, render_page
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_nodes, find_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -24,13 +26,12 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.record.schema.paper import JUDGING_ROLES, PaperDraft, RemovedPassage
-from labwright.review.evidence import tex_runner
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
 from labwright.review.judge.guards import remove_encoded, strip_invisible
 from labwright.review.judge.guards.pdf_visible_text import TIMEOUT_SECONDS
 from labwright.review.judge.log_dedup import fold_log
-from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded, temporary_copy
+from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded
 
 MAX_FILE_BYTES = 50_000_000
 MAX_SHOWN_CHARACTERS = {"task": 9_000, "log": 9_000}
@@ -165,38 +166,17 @@ class PagePictures:
 async def render_pages(
     pdf: Path, total: int, *, withheld: Sequence[int] = (), max_pages: int = MAX_PAGES
 ) -> PagePictures:
-    """Render the first pages of a PDF that are not withheld; none if poppler cannot render.
-
-    Raises `TexMissing`.
-    """
+    """Render the first pages of a PDF that are not withheld, up to one that cannot be rendered."""
     wanted = [page for page in range(1, total + 1) if page not in withheld][:max_pages]
     images: dict[int, Image] = {}
-    with temporary_copy(pdf.read_bytes()) as copy:
-        for page in wanted:
-            await tex_runner.run_program(
-                [
-                    "pdftoppm",
-                    "-q",
-                    "-png",
-                    "-cropbox",
-                    "-singlefile",
-                    "-f",
-                    str(page),
-                    "-l",
-                    str(page),
-                    "-scale-to",
-                    str(MAX_SIDE_PIXELS),
-                    copy.name,
-                    f"page-{page}",
-                ],
-                copy.parent,
-                timeout=TIMEOUT_SECONDS,
-            )
-            drawn = copy.with_name(f"page-{page}.png")
-            taken = sum(len(image.data) for image in images.values())
-            if not drawn.exists() or taken + drawn.stat().st_size > MAX_PICTURE_BYTES:
-                break
-            images[page] = Image(drawn.read_bytes())
+    for page in wanted:
+        try:
+            drawn = await asyncio.to_thread(render_page, pdf, page, pixels=MAX_SIDE_PIXELS, timeout=TIMEOUT_SECONDS)
+        except PdfError:
+            break
+        if sum(len(image.data) for image in images.values()) + len(drawn) > MAX_PICTURE_BYTES:
+            break
+        images[page] = Image(drawn)
     return PagePictures(ShownPages(shown=tuple(images), total=total, withheld=tuple(withheld)), tuple(images.values()))
 
 

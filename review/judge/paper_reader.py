@@ -12,19 +12,19 @@ JudgeError
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
+import io
 import os
 import re
-import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from labwright.pdf.reader import PdfError, PdfPage, read_pdf
 from labwright.record import result_macros
 from labwright.record.errors import UsageError
-from labwright.review.evidence import tex_runner
-from labwright.review.evidence.pdf_check import extract_pdf_text
 from labwright.review.judge.sections import PaperSection, find_group_end, split_markdown_sections, split_pdf_sections
 
 
@@ -119,28 +119,16 @@ def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
 
 
-@contextlib.contextmanager
-def temporary_copy(data: bytes) -> Generator[Path]:
-    """Yield a copy of a PDF alone in a temporary folder, so that nothing is written next to the paper."""
-    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
-        copy = Path(name) / "paper.pdf"
-        copy.write_bytes(data)
-        yield copy
-
-
-async def _read_pdf(path: Path, data: bytes) -> str:
+async def _read_pdf(path: Path, data: bytes) -> tuple[PdfPage, ...]:
     if not data.startswith(b"%PDF-"):
         raise PaperError(f"{path} is not a PDF, whatever its suffix")
-    with temporary_copy(data) as copy:
-        try:
-            text = await extract_pdf_text(copy)
-        except tex_runner.TexMissing:
-            raise PaperError(
-                f"cannot read {path}: pdftotext is not installed; on Debian: apt-get install poppler-utils"
-            ) from None
-    if not text.strip():
+    try:
+        pages = (await asyncio.to_thread(read_pdf, io.BytesIO(data))).pages
+    except PdfError:
+        pages = ()
+    if not any(page.words for page in pages):
         raise PaperError(f"{path} contains no extractable text: it is damaged, password-protected, or a scan")
-    return text
+    return pages
 
 
 def decode_text(data: bytes, error_message: str) -> str:

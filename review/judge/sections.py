@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from labwright.models.prompt_filters import cut_line, cut_middle, format_mark
+from labwright.pdf.layout import format_pages
+from labwright.pdf.reader import PdfPage
+from labwright.pdf.sections import split_sections
 
 MIN_SECTION_CHARACTERS = 800
 """Minimum number of characters of a section that is cut; below it, the section is omitted entirely."""
@@ -16,7 +19,7 @@ _BACK_MATTER_TITLE = re.compile(
     r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
 )
 _LETTERED_HEADING = re.compile(r"^[A-Z]\.?[ \t]")
-"""Headings that follow a PDF's numbered ones, i.e. those of an appendix, even in a paper without references."""
+"""Headings that follow numbered ones, i.e. those of an appendix, even in a paper without references."""
 _NUMBERED_HEADING = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
 _NAMED_HEADING = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
@@ -48,16 +51,25 @@ class PaperExcerpt:
 # --- cutting --------------------------------------------------------------------------------------------------------
 
 
-def split_pdf_sections(text: str) -> tuple[PaperSection, ...]:
-    """Split a PDF's text at its numbered headings, or by page if none are recognised."""
-    found = list(_collect_sections(_mark_pdf_headings(text), back_matter_heading=_LETTERED_HEADING))
+def split_pdf_sections(pages: Sequence[PdfPage]) -> tuple[PaperSection, ...]:
+    """Split a PDF at its headings, found by layout; otherwise at numbered lines, otherwise by page."""
+    sections, back = list[PaperSection](), False
+    for one in split_sections(pages):
+        back = back or one.is_appendix or bool(one.level and _BACK_MATTER_TITLE.match(one.title))
+        sections.append(PaperSection(one.title, one.text, back))
+    return tuple(sections) or split_numbered_text(format_pages(pages))
+
+
+def split_numbered_text(text: str) -> tuple[PaperSection, ...]:
+    """Split text at its numbered headings, or by page if none are recognised."""
+    found = list(_collect_sections(_mark_numbered_headings(text), back_matter_heading=_LETTERED_HEADING))
     if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)
     pages = [page for page in text.split("\f") if page.strip()]
     return tuple(PaperSection(f"Page {n}", page.strip()) for n, page in enumerate(pages, 1))
 
 
-def _mark_pdf_headings(text: str) -> Iterator[tuple[str | None, str]]:
+def _mark_numbered_headings(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each line with its heading, if it is one.
 
     Heading numbers must be consecutive from 1, then from A.

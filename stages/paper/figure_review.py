@@ -1,8 +1,8 @@
 """Review the figures of a draft as printed in its PDF: image, caption, and the text that refers to them.
 
-`scientist-paper.sty` writes the corners of each figure into TeX's log when its page is shipped; poppler crops the
-figures. Only figures whose image, caption or text has changed since their last review are shown again; the others keep
-their review. If no model accepts images, no review is made, and the record says so.
+`scientist-paper.sty` writes the corners of each figure into TeX's log when its page is shipped; the figures are cut
+from pictures of these pages. Only figures whose image, caption or text has changed since their last review are shown
+again; the others keep their review. If no model accepts images, no review is made, and the record says so.
 
 Limits: the position of a figure is unknown if a style does not set it with `\\figurefloat`.
 Source: AI-Scientist-v2, section 3.4 (a vision model in the writing stage: image, caption, reference, duplicates).
@@ -10,12 +10,12 @@ Source: AI-Scientist-v2, section 3.4 (a vision model in the writing stage: image
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +30,12 @@ from labwright.models.roles.figures import (
     PaperFigureReviews,
     PlacedFigure,
 )
+from labwright.pdf.reader import PdfError, render_page
 from labwright.record.events.paper_events import DraftAssessed, FiguresReviewed
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
 from labwright.record.schema.paper import PaperDraft
 from labwright.record.search_space import build_effective_plan
-from labwright.review.evidence import Evidence, tex_runner
+from labwright.review.evidence import Evidence
 from labwright.stages.cost_table import format_figure_review_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
@@ -82,10 +83,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
     if not context.models.accepts_images:
         return FiguresReviewed(round=draft.round, looked=False, why=NO_VISION_REASON)
     material = build_paper_context(context)
-    try:
-        shown = await crop_figures(material, draft)
-    except tex_runner.TexMissing as missing:
-        return FiguresReviewed(round=draft.round, looked=False, why=str(missing))
+    shown = await crop_figures(material, draft)
     if not shown:
         return FiguresReviewed(round=draft.round, looked=False, why="the draft has no PDF with figures")
     # latest reviews of figures that have not changed
@@ -133,8 +131,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
 
 
 async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str, FigureCrop]:
-    """Return the figures of a draft as they appear in its PDF, by name. Raises
-    `review.evidence.tex_runner.TexMissing`."""
+    """Return the figures of a draft as they appear in its PDF, by name."""
     folder = material.folder.paper_folder / "rounds" / f"round{draft.round}"
     if not (folder / "paper.pdf").is_file():
         return {}
@@ -201,43 +198,16 @@ def parse_positions(log: str) -> dict[str, FigurePosition]:
 async def render_crops(
     pdf: Path, positions: Mapping[str, FigurePosition], *, dpi: int = DPI, timeout: float = 60.0
 ) -> dict[str, bytes]:
-    """Render each figure as printed, as PNG. `timeout` is seconds per figure; figures that fail are left out.
-
-    Raises `review.evidence.tex_runner.TexMissing`.
-    """
+    """Render each figure as printed, as PNG. `timeout` is seconds per figure; figures that fail are left out."""
     pictures: dict[str, bytes] = {}
-    with tempfile.TemporaryDirectory(prefix="cut-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        shutil.copyfile(pdf, folder / "paper.pdf")
-        for figure, place in positions.items():
-            box = {
-                "-x": place.left - MARGIN_INCHES,
-                "-y": place.top - MARGIN_INCHES,
-                "-W": place.width + 2 * MARGIN_INCHES,
-                "-H": place.height + 2 * MARGIN_INCHES,
-            }
-            ran = await tex_runner.run_program(
-                [
-                    "pdftoppm",
-                    "-q",
-                    "-png",
-                    "-singlefile",
-                    "-r",
-                    str(dpi),
-                    "-f",
-                    str(place.page),
-                    "-l",
-                    str(place.page),
-                    *(text for option, inches in box.items() for text in (option, str(max(0, round(inches * dpi))))),
-                    "paper.pdf",
-                    "cut",
-                ],
-                folder,
-                timeout=timeout,
+    for figure, place in positions.items():
+        left, top, width, height = (72 * inches for inches in (place.left, place.top, place.width, place.height))
+        margin = 72 * MARGIN_INCHES
+        crop = left - margin, top - margin, left + width + margin, top + height + margin
+        with suppress(PdfError):
+            pictures[figure] = await asyncio.to_thread(
+                render_page, pdf, place.page, dpi=dpi, crop=crop, timeout=timeout
             )
-            if ran.code == 0 and (folder / "cut.png").is_file():
-                pictures[figure] = (folder / "cut.png").read_bytes()
-                (folder / "cut.png").unlink()
     return pictures
 
 

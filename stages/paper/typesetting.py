@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import Violation, check_draft, check_pdf, tex_runner
 from labwright.review.evidence.pdf_check import find_tex_error
@@ -146,18 +147,11 @@ async def _compile(
     )
     filled = compilation_findings.measure_pages(work, placed)
     too_long = compilation_findings.check_length(filled, template) if filled is not None else ()
-    fonts, style = await asyncio.gather(
-        tex_runner.run_program(["pdffonts", "paper.pdf"], work, timeout=30), _run_chktex(work)
-    )
+    fonts, style = await asyncio.gather(_check_type3_fonts(work / "paper.pdf"), _run_chktex(work))
     return PaperAssessment(
         work / "paper.pdf",
         ceil(filled) if filled is not None else None,
-        (
-            *compilation_findings.parse_log(log, made.files["paper.tex"]),
-            *too_long,
-            *_check_type3_fonts(fonts.output),
-            *style,
-        ),
+        (*compilation_findings.parse_log(log, made.files["paper.tex"]), *too_long, *fonts, *style),
         filled,
     )
 
@@ -191,15 +185,13 @@ async def _run_chktex(work: Path) -> tuple[PaperFinding, ...]:
     return compilation_findings.parse_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
 
 
-def _check_type3_fonts(output: str) -> tuple[PaperFinding, ...]:
-    """Return a finding if pdffonts lists Type 3 fonts, which print and search badly."""
-    bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
-    return (
-        (
-            PaperFinding(
-                text=f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG"
-            ),
-        )
-        if bad
-        else ()
-    )
+async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
+    """Return a finding if words are set in Type 3 fonts, which print and search badly."""
+    try:
+        document = await asyncio.to_thread(read_pdf, pdf, timeout=30)
+    except PdfError:
+        return ()
+    pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
+    if not pages:
+        return ()
+    return (PaperFinding(text=f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42 or as PNG"),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -79,7 +78,6 @@ def test_the_same_command_goes_on_in_the_folder_that_it_left(place: Path, capsys
     assert anew["folder"] != first["folder"] and len(anew["ideas"]) == 1
 
 
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 def test_documents_are_read_first_in_ideation_and_in_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "papers").mkdir()
     write_pdf(place / "papers" / "margins.pdf", *ONE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,8 +92,6 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_a_paper_of_others_is_judged_printed_and_nothing_is_written(
     place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel], name: str
 ) -> None:
-    if name == "p.pdf" and shutil.which("pdftotext") is None:
-        pytest.skip("needs poppler-utils")
     (place / "p.pdf").write_bytes(pdf(["Rain", *BODY.split(". ")]))
     before = sorted(path.name for path in place.rglob("*"))
     model(reader(strengths=[HOSTILE]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -38,7 +37,7 @@ from tests.models.examples import INPUTS
 
 pytestmark = pytest.mark.slow
 
-needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
+
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 
 
@@ -76,7 +75,6 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
     assert found.refused == ("a.md: the model gave no usable summary",)
 
 
-@needs_poppler
 def test_a_pdf_is_read_by_page_and_its_sentences_stand_there(folder: Path, tmp_path: Path) -> None:
     write_pdf(folder / "margins.pdf", *ONE)
     (folder / "notes.md").write_text(NOTE)
@@ -93,7 +91,6 @@ def test_a_pdf_is_read_by_page_and_its_sentences_stand_there(folder: Path, tmp_p
     assert "```\nOn margins" in render(DIGEST, inputs[0]).user
 
 
-@needs_poppler
 def test_a_wrong_page_and_a_wrong_quote_go_back_and_are_then_left_out(folder: Path, tmp_path: Path) -> None:
     write_pdf(folder / "margins.pdf", *ONE)
     good = DocumentStatement(
@@ -138,7 +135,7 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
             ("i.txt", "not a file"),
         )
         if word not in said[name]
-    } in ({}, {"b.pdf": "no extractable text"} if shutil.which("pdftotext") is None else {})
+    } == {}
     assert len(said) == 9 and not any("\n" in line for line in found.refused)
 
 

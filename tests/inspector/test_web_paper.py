@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 import httpx
@@ -20,9 +19,7 @@ from tests.inspector.web_server import EVIL, ParsedPage, get_raw, record_story, 
 
 pytestmark = pytest.mark.slow
 
-needs_poppler = pytest.mark.skipif(
-    shutil.which("pdftotext") is None or shutil.which("pdftoppm") is None, reason="poppler-utils is not installed"
-)
+
 PLAIN, SMOOTH = (f"validation/digits/log_loss/{arm}" for arm in ("plain", "smooth"))
 RESULTS = (
     f"\\resultvalue{{{PLAIN}.mean}}{{0.500}}\n\\resultvalue{{{SMOOTH}.mean}}{{0.500}}\n"
@@ -165,7 +162,6 @@ def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[P
     return find_links(found, texts, {"loss": "The loss of both arms by step"}, {"n0005": None})
 
 
-@needs_poppler
 def test_equal_numbers_are_told_apart_by_their_keys(tmp_path: Path) -> None:
     found = [(one.kind, one.target, one.page) for one in marks(tmp_path)]
     assert found == [
@@ -180,7 +176,6 @@ def test_equal_numbers_are_told_apart_by_their_keys(tmp_path: Path) -> None:
     ]
 
 
-@needs_poppler
 def test_values_are_found_by_the_words_around_them_in_any_order(tmp_path: Path) -> None:
     turned = (
         (
@@ -193,7 +188,6 @@ def test_values_are_found_by_the_words_around_them_in_any_order(tmp_path: Path) 
     assert found == [("key", f"{SMOOTH}.mean"), ("key", "run.nodes"), ("key", f"{PLAIN}.mean"), ("number", "0.500")]
 
 
-@needs_poppler
 def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     names = ("alpha", "beta", "gamma", "delta")
     values = {f"{name}.{column}": "0.500" for name in names for column in ("mean", "sd")}
@@ -204,7 +198,6 @@ def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     assert [one.target for one in found] == list(values)
 
 
-@needs_poppler
 def test_a_box_covers_its_words_and_one_over_two_lines_has_two(tmp_path: Path) -> None:
     broken = (("arm loss", "smooth & calm 0.500", "± 0.010 after it"),)
     [*boxes] = [one for one in marks(tmp_path, broken) if one.kind == "key"]
@@ -213,7 +206,6 @@ def test_a_box_covers_its_words_and_one_over_two_lines_has_two(tmp_path: Path) -
     assert all(5 < one.height < 20 and 20 < one.width < 40 for one in boxes)
 
 
-@needs_poppler
 def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "paper").mkdir()
     path = tmp_path / "paper" / "paper.pdf"
@@ -234,7 +226,6 @@ def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
 # --- over HTTP ------------------------------------------------------------------------------------------------------
 
 
-@needs_poppler
 def test_a_click_on_a_number_leads_to_nodes_seeds_and_files(tmp_path: Path) -> None:
     written(tmp_path)
     with running_server(tmp_path) as web:
@@ -279,8 +270,6 @@ def test_a_long_paper_is_shown_some_pages_at_a_time(tmp_path: Path, web: httpx.C
     assert web.get("/runs/whole/paper?page=-5").status_code == 200
     run = written(tmp_path)
     (run / "paper" / "paper.pdf").write_bytes(pdf(*([PAGES[0]] * 11)))
-    if shutil.which("pdftotext") is None:
-        pytest.skip("poppler-utils is not installed")
     with running_server(tmp_path) as other:
         assert re.findall(r'id="sheet-(\d+)"', other.get("/runs/calm/paper").text) == [str(n) for n in range(1, 9)]
         assert re.findall(r'id="sheet-(\d+)"', other.get("/runs/calm/paper?page=99").text) == ["9", "10", "11"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from tests.literature.catalogues import Catalogues, stay_silent
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 
 pytestmark = pytest.mark.slow
-
-needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 
 
 @pytest.fixture
@@ -56,7 +53,6 @@ def pdf(path: Path, *lines: str) -> None:
     )
 
 
-@needs_poppler
 async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
     tmp_path: Path, catalogues: Catalogues
 ) -> None:
@@ -92,7 +88,6 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
     assert [one.key for one in library.usable_entries] == ["guo2017calibration-2", "kang2020decoupling"]
 
 
-@needs_poppler
 async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,6 @@ Net & 0.917 & \textbf{{12.63}} \\ Tree & 0.848 & 4.18 \\ \bottomrule \end{{tabul
     }
 
 
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 async def test_a_pdf_is_read_line_by_line(place: Path):
     lines = ["Rain", "1 Introduction", *BODY.split(". "), "2 Results", "Net latency 12.63 and memory 55.5%."]
     (place / "p.pdf").write_bytes(pdf(lines))

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from labwright.evals.hostile.hidden_text import list_attacks
 from labwright.evals.hostile.paper import BODY_TEXT, Attack
 from labwright.evals.injection import measure_attack
+from labwright.pdf.reader import PdfPage, PdfWord
 from labwright.review.judge import guard_paper, read_paper
 from labwright.review.judge.guards import ENCODED_REMOVED_MARK, neutralise
 from labwright.review.judge.guards.hidden_markup import remove_hidden
-from labwright.review.judge.guards.pdf_visible_text import Page, PageWord, format_page_text, is_visible, read_words
+from labwright.review.judge.guards.pdf_visible_text import is_visible
 from labwright.review.judge.quotes import quote_is_in
 
-NEEDS_TEX = pytest.mark.skipif(
-    shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="needs TeX and poppler"
-)
+NEEDS_TEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX")
 ATTACKS = list_attacks()
 DROPPED = ("HTML comment", "LaTeX comment", "branch that is never taken")
 """Text that is left out when a source is read, before the guards."""
@@ -115,69 +114,18 @@ async def test_an_honest_source_is_left_as_it_is(tmp_path: Path) -> None:
 # --- ink ------------------------------------------------------------------------------------------------------------
 
 
-def test_words_of_poppler_come_with_their_places() -> None:
-    text = (
-        '<page width="100.0" height="50.0">\n<flow>\n<block xMin="1">\n<line xMin="1">\n'
-        '<word xMin="1.0" yMin="2.0" xMax="9.0" yMax="12.0">a&amp;b</word>\n</line>\n<line xMin="1">\n'
-        '<word xMin="1.0" yMin="14.0" xMax="9.0" yMax="24.0">next</word></line></block></flow></page>'
-    )
-    [page] = read_words(text)
-    assert [(one.text, one.line, one.block) for one in page.words] == [("a&b", 2, 1), ("next", 3, 1)]
-    assert page.words[0].box == (1.0, 2.0, 9.0, 12.0)
+def word(text: str, box: tuple[float, float, float, float], contrast: int | None) -> PdfWord:
+    return PdfWord(text, box, box[3], "Times", 10.0, contrast=contrast)
 
 
 def test_a_word_shows_by_its_ink_size_and_place() -> None:
-    import numpy as np
-
-    page = Page(100, 50)
-    picture = np.full((50, 100, 3), 255, np.uint8)
-    picture[20:30, 20:40, 2] = 0  # yellow on white
-    assert is_visible(PageWord("yellow", (18, 18, 42, 32), 0, 0), page, picture)
-    assert not is_visible(PageWord("white", (60, 18, 80, 32), 0, 0), page, picture)
-    assert not is_visible(PageWord("tiny", (20, 20, 40, 21), 0, 0), page, picture)
-    assert not is_visible(PageWord("outside", (120, 20, 140, 30), 0, 0), page, picture)
-    assert is_visible(PageWord("--", (60, 18, 80, 32), 0, 0), page, picture)
-    assert is_visible(PageWord("trusted", (60, 18, 80, 32), 0, 0), page, None)
-
-
-def columns(*found: tuple[float, float, list[str]]) -> list[PageWord]:
-    """Words as poppler gives them, column by column: left edge, width, and a line for each 12 points."""
-    return [
-        PageWord(word, (left + wide * at, 12.0 * row, left + wide * (at + 1), 12.0 * row + 10), 10 * block + row, block)
-        for block, (left, across, lines) in enumerate(found)
-        for row, text in enumerate(lines)
-        if text
-        for wide in [across / len(text.split())]
-        for at, word in enumerate(text.split())
-    ]
-
-
-def test_a_table_is_read_by_rows() -> None:
-    words = columns(
-        (10, 60, ["set", "digits", "2 wine"]), (200, 40, ["loss", "0.113", "0.471"]), (300, 9, ["n", "5", "5"])
-    )
-    assert format_page_text(words, 600) == "set ¦ loss ¦ n\ndigits ¦ 0.113 ¦ 5\n2 wine ¦ 0.471 ¦ 5"
-    assert quote_is_in("digits 0.113 5 2 wine", format_page_text(words, 600)), "quoted as a person would"
-
-
-@pytest.mark.parametrize("lines", [["we lowered the error", "in 3 of the sets", "with 5 seeds", "and 2 losses"]])
-def test_columns_of_prose_stay_columns(lines: list[str]) -> None:
-    words = columns((10, 250, lines), (320, 250, lines))
-    assert format_page_text(words, 600) == "\n".join(lines) + "\n\n" + "\n".join(lines)
-
-
-def test_two_columns_are_read_one_after_the_other_between_what_goes_over_both() -> None:
-    left, right = (
-        [f"{side} line {n} of the text that is set in this column" for n in range(9)] for side in ("left", "right")
-    )
-    title, figure = (columns((60, 460, [f"{name} that goes over both of the columns"])) for name in ("Title", "Figure"))
-    moved = [PageWord(one.text, (one.box[0], one.box[1] + 300, one.box[2], one.box[3] + 300), 90, 90) for one in figure]
-    mixed = columns((60, 220, ["", "", *left[:1]]))  # as poppler mixes them: a line of the left, the right, the left
-    mixed += [PageWord(word.text, word.box, word.line + 20, 2) for word in columns((320, 220, ["", "", *right]))]
-    mixed += [PageWord(word.text, word.box, word.line + 40, 4) for word in columns((60, 220, ["", "", "", *left[1:]]))]
-    found = [line for line in format_page_text([*title, *mixed, *moved], 600).splitlines() if line]
-    over = [f"{name} that goes over both of the columns" for name in ("Title", "Figure")]
-    assert found == [over[0], *left, *right, over[1]]
+    page = PdfPage(100, 50, ())
+    assert is_visible(word("yellow", (18, 18, 42, 32), 255), page)
+    assert not is_visible(word("white", (60, 18, 80, 32), 0), page)
+    assert not is_visible(word("tiny", (20, 20, 40, 21), 255), page)
+    assert not is_visible(word("outside", (120, 20, 140, 30), None), page)
+    assert is_visible(word("--", (60, 18, 80, 32), 0), page)
+    assert is_visible(word("trusted", (60, 18, 80, 32), None), page)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from labwright.review.judge.sections import (
     allot_budget,
     make_excerpt,
     split_markdown_sections,
-    split_pdf_sections,
+    split_numbered_text,
 )
 from tests.models.examples import INPUTS
 
@@ -242,12 +241,12 @@ def test_any_passage_of_a_text_stands_in_it_however_its_lines_break(words: list[
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
-def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
+def test_text_is_cut_at_its_numbered_headings() -> None:
     text = (
         "On Rain\n\nAbstract We listen.\n1 Introduction\nIt rains.\n2 Method\n3 epochs were used\n5 Wet Roofs\n"
         "3 Results\nLoud.\f4 \nReferences\nDrop, 1999.\nA Proofs\nNone.\nB Data\nRain."
     )
-    parts = split_pdf_sections(text)
+    parts = split_numbered_text(text)
     assert [(part.title, part.is_back_matter) for part in parts] == [
         ("", False),
         ("Abstract", False),
@@ -259,7 +258,7 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
         ("B Data", True),
     ]
     assert parts[3].text == "3 epochs were used\n5 Wet Roofs"
-    bare = split_pdf_sections(
+    bare = split_numbered_text(
         "1 Introduction\nIt rains.\nA plain sentence.\n2 Results\nLoud.\nA Proofs\nNone.\nB Data\nRain."
     )
     assert [(part.title, part.is_back_matter) for part in bare] == [
@@ -270,8 +269,8 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
     ], "no references"
 
 
-def test_a_pdf_without_headings_is_cut_at_its_pages() -> None:
-    assert [part.title for part in split_pdf_sections("one two\fthree four\f")] == ["Page 1", "Page 2"]
+def test_text_without_headings_is_cut_at_its_pages() -> None:
+    assert [part.title for part in split_numbered_text("one two\fthree four\f")] == ["Page 1", "Page 2"]
 
 
 def test_markdown_is_cut_at_its_headings_and_not_in_its_code() -> None:
@@ -389,7 +388,6 @@ async def test_markdown_loses_its_invisible_comments(tmp_path: Path) -> None:
     assert (paper.form, paper.characters) == ("Markdown", len(BODY.strip())) and "ten" not in paper.text
 
 
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 async def test_a_pdf_is_read_whatever_its_name_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "-opw x.pdf"
     path.write_bytes(pdf(["Rain", "1 Introduction", *BODY.split(". "), "2 Results", "Loud."]))
@@ -431,12 +429,7 @@ def pdf(lines: list[str]) -> bytes:
         ("p.pdf", BODY, "is not a PDF"),
         ("p.txt", b"\0" * 500, "is not a text file"),
         ("p.md", b"x" * 10_000_001, "larger than 10 MB"),
-        pytest.param(
-            "p.pdf",
-            b"%PDF-1.4 broken",
-            "contains no extractable text",
-            marks=pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils"),
-        ),
+        ("p.pdf", b"%PDF-1.4 broken", "contains no extractable text"),
     ],
 )
 async def test_a_paper_that_cannot_be_read_is_one_line(

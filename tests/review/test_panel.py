@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +203,6 @@ def test_files_that_cannot_be_shown_are_one_line(tmp_path: Path, name: str) -> N
     assert "\n" not in str(refused.value) and "--" in str(refused.value)
 
 
-@pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="needs poppler-utils")
 async def test_pages_go_to_a_model_that_sees_and_a_blind_one_is_asked_without(tmp_path: Path) -> None:
     (tmp_path / "p.pdf").write_bytes(pdf(["Rain", *BODY.split(". ")]))
     found = await guard_paper(await read_paper(tmp_path / "p.pdf"))

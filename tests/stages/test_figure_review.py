@@ -20,19 +20,13 @@ from labwright.models.settings import ModelSettings
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
 from labwright.record.schema.figures import FigureAspectReview, FigureReview, FinalFigure, PaperFigureReview
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import tex_runner
 from labwright.stages.paper.draft_versions import assess_new_draft, build_paper_context
 from labwright.stages.paper.figure_review import NO_VISION_REASON, crop_figures, review_paper_figures
 from labwright.stages.run_context import RunContext
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")]
 
 FINE = FigureAspectReview(ok=True)
 DRAFT = PaperDraft(
@@ -151,25 +145,12 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path, compiled: Co
     assert len(model.requests) == 2
 
 
-async def test_nobody_looks_with_a_model_that_takes_no_pictures_or_without_poppler(
-    tmp_path: Path, compiled: Compiled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_looks_with_a_model_that_takes_no_pictures(tmp_path: Path, compiled: Compiled) -> None:
     story, bench = begun(tmp_path, Blind(lambda _: PaperFigureReviews()))
     await assessed(bench, compiled)
     seen = story.log.state.figure_reviews[0]
     assert (seen.looked, seen.why, seen.reviews) == (False, NO_VISION_REASON, ())
-
     assert len(await crop_figures(build_paper_context(bench), story.log.state.drafts[0])) == 2
-    monkeypatch.setattr(tex_runner, "find_program", _no_program)
-    model = ScriptedModel.from_role_functions(figure_review=review)
-    bench = dataclasses.replace(bench, models=Models(model, story.log, ModelSettings(), time.monotonic))
-    shutil.copytree(bench.folder.paper_folder / "rounds" / "round0", bench.folder.paper_folder / "rounds" / "round1")
-    await review_paper_figures(bench, story.log.state.drafts[0].model_copy(update={"round": 1}))
-    assert model.requests == [] and "not installed" in story.log.state.figure_reviews[1].why
-
-
-def _no_program(program: str) -> str:
-    raise tex_runner.TexMissing(f"{program} is not installed")
 
 
 async def test_without_a_usable_review_nobody_looked_and_the_draft_goes_on(tmp_path: Path, compiled: Compiled) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from labwright.models.roles.figures import (
 )
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
+from labwright.pdf.reader import read_pdf
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
@@ -281,8 +281,8 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
     assert {name: list_refusals(one) for name, one in found.items() if list_refusals(one)} == {}
     for one, width in ((single, 3.25), (wide, 6.75)):
         file = studio.folder / "figures" / one.name
-        fonts = subprocess.run(["pdffonts", f"{file}.pdf"], capture_output=True, text=True, check=True).stdout
-        assert "TrueType" in fonts and "Type 3" not in fonts
+        [page] = read_pdf(file.with_name(f"{file.name}.pdf")).pages
+        assert page.words and all(word.font for word in page.words) and not page.has_type3
         with Image.open(f"{file}.png") as image:
             assert abs(image.width - 300 * width) <= 1
         assert b"/tmp" not in Path(f"{file}.pdf").read_bytes()

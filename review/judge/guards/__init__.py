@@ -7,6 +7,7 @@ Limits: see `pdf_visible_text` and `hidden_markup`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import html
@@ -17,11 +18,17 @@ from functools import partial
 from pathlib import Path
 
 from labwright.models.prompt_filters import MARK_PREFIX, format_mark, strip_marks
+from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.schema.paper import RemovedKind, RemovedPassage
 from labwright.review.judge.guards.hidden_markup import remove_hidden
-from labwright.review.judge.guards.pdf_visible_text import VisibleText, read_visible_text
-from labwright.review.judge.paper_reader import Paper, PaperError, temporary_copy
-from labwright.review.judge.sections import PaperSection, split_pdf_sections
+from labwright.review.judge.guards.pdf_visible_text import (
+    MAX_RENDERED_PAGES,
+    TIMEOUT_SECONDS,
+    VisibleText,
+    separate_hidden,
+)
+from labwright.review.judge.paper_reader import Paper, PaperError
+from labwright.review.judge.sections import PaperSection
 
 ENCODED_REMOVED_MARK = format_mark("encoded text was removed")
 MAX_HIDDEN_SHARE = 0.5
@@ -55,7 +62,7 @@ async def guard_paper(paper: Paper) -> GuardedPaper:
     pages, not_looked_at, sight = 0, (), None
     if paper.form == "PDF":
         sight = await _read_visible_text(paper.path)
-        paper = replace(paper, sections=split_pdf_sections(sight.text))
+        paper = replace(paper, sections=sight.sections)
         found += [_make_removed("hidden", f"page {page}", text) for page, text in sight.hidden_runs]
         pages = sight.pages
         if sight.unrendered_pages:
@@ -126,8 +133,11 @@ def _keep_printed(section: PaperSection, paper: Paper) -> tuple[str, tuple[Remov
 
 async def _read_visible_text(path: Path) -> VisibleText:
     """Return the visible text of a PDF. Raises `PaperError` if most of it is hidden."""
-    with temporary_copy(path.read_bytes()) as copy:
-        found = await read_visible_text(copy)
+    try:
+        document = await asyncio.to_thread(read_pdf, path, contrast_pages=MAX_RENDERED_PAGES, timeout=TIMEOUT_SECONDS)
+    except PdfError as error:
+        raise PaperError(f"{path} contains no extractable text: {error}") from None
+    found = await asyncio.to_thread(separate_hidden, document)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden_runs), len(found.text.split())
     if hidden > MAX_HIDDEN_SHARE * (hidden + shown):
         raise PaperError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -30,8 +29,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A released run with hostile text, exported; a node of it has a figure."""
-    if shutil.which("pdftoppm") is None:
-        pytest.skip("poppler-utils is not installed")
     top = tmp_path_factory.mktemp("export")
     run = written(top, evil=EVIL)
     (run / "paper" / "paper.tex").write_text(PAPER.replace("Results", f"Results {EVIL}"))
