@@ -298,7 +298,8 @@ def _check_program(inputs: CodeInputs, program: Program) -> None:
     extended = (
         inputs.kind == "improve" and inputs.parent is not None and collect_reads(inputs.parent.experiment) is not None
     )
-    if not (program.files or program.edits or program.removed or extended):
+    changed = program.files or program.edits or program.removed
+    if not changed and (program.nothing_left or not extended):
         raise SourceTreeError(
             "no code was written, and this task requires it: give files, or edits of those shown"
             + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else "")

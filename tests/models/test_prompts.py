@@ -614,6 +614,15 @@ def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
     assert "Improve the arm `no-warmup`" in user and "`arms/no_warmup.py`" in user and "Improve the node" not in user
 
 
+def test_nothing_left_is_refused_where_the_task_does_not_offer_it() -> None:
+    parent = PARENT.model_copy(update={"files": {"experiment.py": CELLS, "plots.py": ""}})
+    inputs = CODE.model_copy(update={"parent": parent, "covered": ()})
+    same = PROGRAM.model_copy(update={"files": (), "edits": (), "removed": (), "arms": ()})
+    roles.CODE.check_answer(inputs, same)
+    with pytest.raises(ValueError, match="nothing_left says: It is answered"):
+        roles.CODE.check_answer(inputs, same.model_copy(update={"nothing_left": "It is answered."}))
+
+
 @pytest.mark.parametrize(
     ("arms", "said"),
     [
