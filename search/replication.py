@@ -72,6 +72,8 @@ def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnap
 
 MAX_CONTESTED_NODES = 3
 """Maximum number of nodes of a stage that get further seeds because noise hides which is better."""
+MAX_UNCONTROLLED_SEEDS = 12
+"""Number of fresh seeds from which on arms at each other's tuned setting come before further seeds."""
 FIRST_LOOK_SHARE = 1 / 2
 """Share of the planned seeds at which the first look happens: the third look, which has most of the level, then reads
 all of them (`record.claims.looks`)."""
@@ -206,8 +208,9 @@ def build_lock(
     fit (`FIRST_LOOK_SHARE`), and the number of seeds is that of a look; the table goes on beyond it, since a pilot only
     guesses the number.
 
-    Compared arms are also measured at each other's tuned setting if there is time for the planned seeds
-    `with_controls` (None: as many as without): what decides the claim comes first.
+    Compared arms are also measured at each other's tuned setting if there is time for the planned seeds, or for
+    `MAX_UNCONTROLLED_SEEDS` of them, `with_controls` (None: as many as without): a claim that differing settings may
+    explain gains less from further seeds than from these controls.
     """
     stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
@@ -224,7 +227,7 @@ def build_lock(
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran
     with_controls = affordable if with_controls is None else with_controls
-    swapped = with_controls >= n
+    swapped = with_controls >= min(n, MAX_UNCONTROLLED_SEEDS)
     affordable = with_controls if swapped else affordable
     why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []

@@ -233,6 +233,8 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     tight, ample = (build_lock(state, given, affordable=15, with_controls=seeds) for seeds in (9, 40))
     assert tight is not None and not tight.swapped and tight.n == 14, "controls of tuning cost no planned seed"
     assert ample is not None and ample.swapped
+    fewer = build_lock(state, given, affordable=15, with_controls=13)
+    assert fewer is not None and fewer.swapped and fewer.n == 12, "from twelve seeds on, controls come first"
     assert longer is not None and longer.looks[:4] == (7, 10, 14, 20)
     assert longer.n == 14, "no look reads a fifteenth seed"
 
