@@ -4,12 +4,12 @@ A claim about arms is a contrast of cells. Effects of hypotheses that estimate t
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
 takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured.
 
-- shown: a confirmed effect with that sign, or one that was not registered, in a section that calls it exploratory;
+- shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
   undecided claim; conjectured: no interval with the other sign.
 - no difference: an interval that contains zero and lies within the smallest effect that matters.
-- size: a number of the same comparison in the paragraph, and a mean with that sign. Every number belongs to a claim of
-  its sentence.
+- size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
+  a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence.
 - trend: the last level minus the first, and means without a turn.
 - cause: a measured ablation that isolates it, or a decided hypothesis about it.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
+from labwright.record.result_macros import strip_form
 from labwright.record.schema.claims import ReadClaim, SentenceReading
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison
-from labwright.review.claims.sentences import PaperSentence
+from labwright.review.claims.sentences import ABSTRACT, PaperSentence
 from labwright.review.evidence.violations import Violation
 
 UNREAD = "no reader labelled this sentence: word it more plainly"
@@ -51,7 +53,8 @@ class Side(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What stands around a sentence: the numbers of its paragraph, and whether its section says "exploratory"."""
+    """What stands around a sentence: the numbers of its paragraph or of the abstract, and whether its section, caption
+    or abstract says "exploratory"."""
 
     numbers: tuple[NumberReference, ...]
     is_exploratory: bool
@@ -87,9 +90,13 @@ def check_claims(
         reading = readings.get(one.sha256)
         part = [each for each in sentences if each.where == one.where]
         around = Surroundings(
-            numbers=tuple(number for each in part if each.paragraph == one.paragraph for number in each.references),
-            is_exploratory=one.where.startswith("section ")
-            and any("explorator" in each.text.casefold() for each in part),
+            numbers=tuple(
+                number
+                for each in part
+                if each.paragraph == one.paragraph or one.where == ABSTRACT
+                for number in each.references
+            ),
+            is_exploratory=any("explorator" in each.text.casefold() for each in part),
         )
         faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record, around)))
         if faults:
@@ -102,8 +109,8 @@ def find_unreported(
     sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
-    in any section, and that a section's comparisons are exploratory."""
-    reported: dict[str, set[str]] = {"abstract": set(), "section": set()}
+    in any section, and that comparisons of the abstract or of a section are exploratory."""
+    reported: dict[str, set[str]] = {ABSTRACT: set(), "section": set()}
     exploratory: dict[str, None] = {}
     for sentence in sentences:
         place = sentence.where.partition(" ")[0]
@@ -114,14 +121,15 @@ def find_unreported(
             except RefusedClaim:
                 continue
             reported[place].update(one.hypothesis.id for one in outcomes if one is not None)
-            exploratory |= {sentence.where: None} if place == "section" and None in outcomes else {}
+            if any(one is None or not one.hypothesis.confirmatory for one in outcomes):
+                exploratory[sentence.where] = None
     texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
     return (
         *(
             f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
             for one in record.decisions
             if one.hypothesis.confirmatory
-            for place, ids in (("the abstract", reported["abstract"]), ("any section", reported["section"]))
+            for place, ids in (("the abstract", reported[ABSTRACT]), ("any section", reported["section"]))
             if one.hypothesis.id not in ids
         ),
         *(
@@ -135,7 +143,8 @@ def find_unreported(
 def _list_outcomes(
     claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord
 ) -> Iterator[HypothesisDecision | None]:
-    """Yield the decisions that a claim reports, and None for what nobody registered. Raises `RefusedClaim`."""
+    """Yield the decisions that a claim reports, and None for what nobody registered and no number of a hypothesis
+    supports. Raises `RefusedClaim`."""
     if claim.kind == "registered":
         decision = _find_decision(claim, sentence, record)
         if claim.verdict == decision.verdict:
@@ -143,8 +152,12 @@ def _list_outcomes(
     elif claim.kind in ("direction", "no difference", "size", "trend"):
         resolved = resolve_claim(claim, sentence.references, record)
         if resolved.subject.arm and resolved.other != Side():
+            printed = any(one.hypothesis and _covers(resolved, one) for one in sentence.references)
             for one in _find_comparisons(resolved, record):
-                yield one.decision if one.source == "effect" else None
+                if one.source == "effect":
+                    yield one.decision
+                elif not printed:
+                    yield None
 
 
 def _find_faults(
@@ -182,20 +195,14 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "generality":
         return _check_generality(resolved, record)
     if claim.kind == "size":
-        _check_size(resolved, around.numbers)
-        if not resolved.sign or Side() in (resolved.subject, resolved.other):
-            return None
+        return _check_size(resolved, sentence.references, around.numbers, record)
+    observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
     for one in _find_comparisons(resolved, record):
-        if claim.kind == "size":
-            if one.mean is not None and one.mean * resolved.sign < 0:
-                raise RefusedClaim(f"the record has the opposite ({one})")
-            continue
-        if claim.certainty == "shown" and around.is_exploratory and not one.is_registered:
-            resolved = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
+        softened = claim.certainty == "shown" and around.is_exploratory and not one.is_registered
         if claim.kind == "no difference" or (claim.kind == "trend" and not resolved.sign):
-            _check_absence(resolved, one)
+            _check_absence(observed if softened else resolved, one)
         else:
-            _check_direction(resolved, one)
+            _check_direction(observed if softened else resolved, one)
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 
 
@@ -433,8 +440,8 @@ def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
     elif not found.sign:
         why = "there is no interval" if found.low is None else "the interval contains zero"
         raise RefusedClaim(f"{why} ({found}): say that it is open")
-    elif certainty == "shown" and not found.is_confirmed:
-        raise RefusedClaim(f"it is not a confirmed effect ({found}): report it as observed")
+    elif certainty == "shown":
+        _check_confirmed(found)
 
 
 def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
@@ -447,8 +454,14 @@ def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
     if not (found.is_negligible or within):
         why = "the record has a difference" if found.sign else "the interval is too wide to say that there is none"
         raise RefusedClaim(f"{why} ({found})" + ("" if found.sign else ": say that it is open"))
-    if certainty == "shown" and not found.is_confirmed:
-        raise RefusedClaim(f"it is not a confirmed effect ({found}): report it as observed")
+    if certainty == "shown":
+        _check_confirmed(found)
+
+
+def _check_confirmed(found: RecordedComparison) -> None:
+    if not found.is_confirmed:
+        way = "" if found.is_registered else ", or call the comparison exploratory"
+        raise RefusedClaim(f"it is not a confirmed effect ({found}): write that it was observed{way}")
 
 
 def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
@@ -463,11 +476,37 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
                 raise RefusedClaim(f"the means turn between {first} and {second} on {dataset} ({found})")
 
 
-def _check_size(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
+def _check_size(
+    one: ResolvedClaim, own: Sequence[NumberReference], numbers: Sequence[NumberReference], record: ClaimRecord
+) -> None:
+    """Refuse a size without a number, or with the other sign. `own` are the numbers of the sentence, `numbers` those
+    around it."""
     arms = {side.arm for side in (one.subject, one.other) if side.arm}
     values = {arm for each in numbers if each.kind == "value" and _covers(one, each) for arm in each.arms}
     if not any(_covers(one, each) and arms <= {*each.arms} for each in numbers) and not (arms and arms <= values):
-        raise RefusedClaim("the paragraph has no number of this comparison: print it, or leave the size out")
+        raise RefusedClaim(
+            f"the paragraph has no number of this comparison: print {_name_number(one, record)}, or leave the size out"
+        )
+    if one.sign and Side() not in (one.subject, one.other):
+        keys = {strip_form(each.key) for each in own}
+        change = replace(one, claim=one.claim.model_copy(update={"kind": "trend"}))
+        changes = [
+            each
+            for each in _find_registered(change, record)
+            if each.key in keys and {cell[2] for cell in each.contrast} <= {*one.levels}
+        ]
+        for found in changes or _find_comparisons(one, record):
+            if found.mean is not None and found.mean * one.sign < 0:
+                raise RefusedClaim(f"the record has the opposite ({found})")
+
+
+def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
+    """Name a number that would support a size, by its key if it has one."""
+    keys = [each.key for each in record.means if each.arm in (one.subject.arm, one.other.arm)]
+    with suppress(RefusedClaim):
+        keys = [*(each.key for each in _find_comparisons(one, record)), *keys]
+    known = ((key, record.describe_key(f"{key}.mean")) for key in keys)
+    return next((f"the number of {key}" for key, found in known if found and _covers(one, found)), "it")
 
 
 def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:

@@ -82,7 +82,8 @@ def value(dataset: str, metric: str, arm: str, level: str, seed: int) -> float:
     return accuracy if metric == "accuracy" else 1.2 - accuracy
 
 
-def make_record(*, confirmed: bool = True) -> ClaimRecord:
+def make_record(*, confirmed: bool = True, more: tuple[Hypothesis, ...] = ()) -> ClaimRecord:
+    plan = PLAN.model_copy(update={"hypotheses": (*PLAN.hypotheses, *more)})
     seeds = range(6)
     measured = {
         seed: tuple(
@@ -112,10 +113,10 @@ def make_record(*, confirmed: bool = True) -> ClaimRecord:
         ReplicateValues(seed, f"r{seed}", {(one.dataset, one.condition, one.name): one.value for one in found})
         for seed, found in measured.items()
     ]
-    state = RunState(data_plan=PLAN, nodes={one.id: one for one in nodes.values()})
+    state = RunState(data_plan=plan, nodes={one.id: one for one in nodes.values()})
     return ClaimRecord(
-        plan=PLAN,
-        decisions=decide_from_runs(PLAN, runs, confirmed=confirmed),
+        plan=plan,
+        decisions=decide_from_runs(plan, runs, confirmed=confirmed),
         means=means,
         differences=compute_differences(state, means),
     )
@@ -138,9 +139,9 @@ def check(source: str, *claims: ReadClaim, record: ClaimRecord = RECORD) -> str:
     return "; ".join(one.fix for _, one in check_claims((sentence,), {sentence.sha256: reading}, record))
 
 
-def check_section(first: str, second: str, *claims: ReadClaim) -> str:
-    """Return why two sentences of a section, each read as one claim, are refused."""
-    sentences = split(f"{first} {second}")
+def check_part(first: str, second: str, *claims: ReadClaim, where: str = "section 'Results'") -> str:
+    """Return why two sentences of a part, each read as one claim, are refused."""
+    sentences = split(f"{first} {second}", where)
     assert len(sentences) == 2
     readings = {
         one.sha256: SentenceReading(sha256=one.sha256, labels=("outcome",), claims=(each,))
@@ -249,14 +250,51 @@ def test_a_size_needs_a_number_of_its_comparison_in_the_paragraph_and_its_sign()
     fields = BETTER | {"levels": ("n0",)}
     found = {check(f"It adds {vague}.", claim("size", **fields | {"direction": one})) for one in ("better", "worse")}
     assert "" in found, "an amount with its interval says nothing of a direction that the interval leaves open"
-    assert check_section("Mixup adds much.", f"The gain is {DIFFERENCE}.", large, large) == ""
-    assert "no number" in check_section("Mixup adds much.", f"\n\nThe gain is {DIFFERENCE}.", large, large)
+    assert check_part("Mixup adds much.", f"The gain is {DIFFERENCE}.", large, large) == ""
+    apart = ("Mixup adds much.", f"\n\nThe gain is {DIFFERENCE}.", large, large)
+    assert "no number" in check_part(*apart)
+    assert check_part(*apart, where="abstract") == ""
 
 
-def test_what_was_not_registered_is_shown_only_in_a_section_that_calls_it_exploratory() -> None:
+def test_a_refused_size_names_a_number_that_supports_it() -> None:
+    for fields, key in (
+        (BETTER, "diff/digits/accuracy/mixup@n20~plain@n20"),
+        (BETTER | {"levels": ("n20", "n40")}, "hypothesis/gain/1"),
+        ({"subject": "mixup", "levels": ("n40",), "datasets": ("wine",)}, "test/wine/accuracy/mixup@n40"),
+    ):
+        assert f"print the number of {key}, or" in check("It is much.", claim("size", **fields)), key
+
+
+def test_a_size_beside_the_number_of_a_change_has_the_sign_of_the_change() -> None:
+    grows = hypothesis("grows", "(mixup@n40 - plain@n40) - (mixup@n0 - plain@n0)", confirmatory=False)
+    record = make_record(more=(grows,))
+    source = r"In this exploratory contrast the gains differ by \result{hypothesis/grows/1.mean}."
+    gain = claim("size", **BETTER | {"levels": ("n0", "n40"), "direction": "higher"})
+    assert check(source, gain, record=record) == "", "the mean at n0 alone is below zero"
+    lower = gain.model_copy(update={"direction": "lower"})
+    assert "the record has the opposite (hypothesis/grows/1" in check(source, lower, record=record)
+    apart = r"The gain is \result{diff/digits/accuracy/mixup@n40~plain@n40.mean}."
+    assert "opposite (hypothesis/none-at-zero" in check(apart, gain, record=record), "without the number of the change"
+    at_zero = gain.model_copy(update={"levels": ("n0",)})
+    assert "opposite (hypothesis/none-at-zero" in check(source, at_zero, record=record), "one level is no change"
+    helps = claim("direction", **BETTER | {"levels": ("n0", "n40")})
+    assert "contains zero" in check(source, helps, record=record), "that it helps at each level is another claim"
+
+
+def test_what_was_not_registered_is_shown_only_where_it_is_called_exploratory() -> None:
     shown = claim("direction", **BETTER | {"levels": ("n20",), "certainty": "shown"})
-    assert "not a confirmed effect" in check_section("Mixup helps.", "That is all.", shown, shown)
-    assert check_section("Mixup helps.", "This comparison is exploratory.", shown, shown) == ""
+    for where in ("section 'Results'", "abstract", "caption of loss"):
+        refused = check_part("Mixup helps.", "That is all.", shown, shown, where=where)
+        assert "not a confirmed effect" in refused
+        assert "write that it was observed, or call the comparison exploratory" in refused
+        assert check_part("Mixup helps.", "This comparison is exploratory.", shown, shown, where=where) == ""
+
+
+def test_a_registered_effect_that_was_not_confirmed_is_not_shown_because_others_are_exploratory() -> None:
+    record = make_record(confirmed=False)
+    both = claim("direction", **BETTER | {"other": "no-mixing", "levels": ("n40", "n20"), "certainty": "shown"})
+    refused = check("In exploratory comparisons mixup helps.", both, record=record)
+    assert "hypothesis/why/1" in refused and refused.endswith("write that it was observed")
 
 
 def test_a_value_that_only_the_code_reports_has_no_better_direction() -> None:
@@ -385,6 +423,26 @@ def test_an_outcome_is_reported_where_a_claim_matches_it() -> None:
         "section why",
     ]
     assert lines[-1].startswith("section 'Results' reports comparisons that were not registered")
+
+
+def test_an_abstract_calls_what_was_not_registered_exploratory() -> None:
+    grows = hypothesis("grows", "(mixup@n40 - plain@n40) - (mixup@n0 - plain@n0)", confirmatory=False)
+    record = make_record(more=(grows,))
+
+    def list_missing(text: str, said: ReadClaim) -> list[str]:
+        (sentence,) = split(text, "abstract")
+        readings = {sentence.sha256: SentenceReading(sha256=sentence.sha256, labels=("outcome",), claims=(said,))}
+        return [line for line in find_unreported((sentence,), readings, record) if "exploratory" in line]
+
+    pair = claim("direction", **BETTER)
+    assert list_missing("Mixup helps.", pair) == [
+        "abstract reports comparisons that were not registered: call them exploratory once"
+    ]
+    assert list_missing("In an exploratory comparison mixup helps.", pair) == []
+    assert list_missing("Mixup helps.", claim("direction", **BETTER | {"levels": ("n20", "n40")})) == []
+    assert list_missing("The gain grows.", claim("trend", **BETTER | {"levels": ()})) != [], "it is not confirmatory"
+    size = claim("size", **BETTER)
+    assert list_missing(r"Mixup adds \result{hypothesis/gain/1.mean}.", size) == [], "the number is registered"
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------

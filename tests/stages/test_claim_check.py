@@ -12,14 +12,17 @@ from labwright.models.roles.claim_reader import ClaimReaderInputs, PrintedSenten
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import RequiredStatement, SectionInputs, Sections
 from labwright.record.events.paper_events import PaperReleased
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.claims import ReadClaim, ReadSentence
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper import paper_context, paper_steps, reflection
-from labwright.stages.paper.claim_check import CUT_NOTE
+from labwright.stages.paper.claim_check import CUT_NOTE, build_claim_record, list_sentences
 from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted
 
@@ -166,6 +169,19 @@ async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
     assert not ended.released
     assert any(line.startswith("the abstract omits ladder-x") for line in ended.reasons)
     assert "abstract omits ladder-x" in (desk.bench.folder.paper_folder / "paper.tex").read_text()
+
+
+def test_a_caption_of_a_figure_that_the_program_draws_is_not_read(tmp_path: Path) -> None:
+    material = paper_context.PaperContext(synthetic_paper.make_state(), RunFolder(tmp_path), PaperSettings())
+    own = sorted(PROGRAM_FIGURES)[0]
+    draft = PaperDraft(
+        title="Smoothing",
+        abstract="We ask.",
+        sections=(Section(title="End", body="It ends."),),
+        captions={own: "It helps.", "loss": "Loss."},
+    )
+    sentences = list_sentences(material, build_claim_record(material), draft)
+    assert [one.text for one in sentences] == ["Smoothing", "We ask.", "End", "It ends.", "Loss."]
 
 
 def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
