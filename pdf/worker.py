@@ -253,9 +253,10 @@ def _read_style(handle: Any, at: int, text_object: Any) -> tuple[str, float, int
 
 
 def _is_type3(font: Any) -> bool:
-    """Return whether a font is of Type 3: it has neither a name nor a font program."""
+    """Return whether a font is of Type 3: it is embedded, but as drawings, so that it has no font program."""
     size = ctypes.c_size_t()
-    return raw.FPDFFont_GetBaseFontName(font, None, 0) <= 1 and not raw.FPDFFont_GetFontData(font, None, 0, size)
+    raw.FPDFFont_GetFontData(font, None, 0, size)
+    return raw.FPDFFont_GetIsEmbedded(font) == 1 and size.value == 0
 
 
 def _measure_contrast(box: list[float], picture: NDArray[np.uint8], width: float, height: float) -> int | None:
