@@ -46,6 +46,7 @@ from labwright.models.roles.ablations import (
     ListedAblation,
     PaperAblationsInputs,
 )
+from labwright.pdf.sections import TITLE_PAGE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import RecordError, is_run
@@ -181,7 +182,8 @@ def read_title_and_abstract(paper: Paper) -> tuple[str, str]:
     """Return title and abstract of a paper, as far as its format distinguishes them."""
     sections = paper.sections
     first = sections[0] if sections else PaperSection("", "")
-    title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n\n")[0]
+    named = "" if first.title == TITLE_PAGE else first.title
+    title = first.text if first.title == "Title" else named or first.text.strip().partition("\n\n")[0]
     abstract = next((one.text for one in sections if "abstract" in one.title.casefold()), "")
     return " ".join(title.removeprefix("Title:").split())[:300] or paper.path.stem, _TEX.sub("", abstract)[:4000]
 

@@ -160,7 +160,9 @@ async def test_the_paper_of_hostile_texts_compiles_and_prints_the_record(run: Ru
     value = parts.evidence.results[KEY].tex
     for name in ("paper.pdf", "supplement.pdf"):
         text = re.sub(r"\s", "", await extract_pdf_text(tmp_path / "paper" / name))
-        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED", text)) > 0, "it is quoted, and nowhere obeyed"
+        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED|¦PWNED\}", text)) > 0, (
+            "it is quoted, and nowhere obeyed"
+        )
         assert f"Itis{value}withadam_wof40" in text or name == "supplement.pdf"
     untrue = replace(parts, draft=parts.draft.model_copy(update={"abstract": HOSTILE}))
     assert {one.kind for one in check_draft(untrue.draft, untrue.evidence)} >= {"command", "number"}
