@@ -37,7 +37,7 @@ def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
     read = {
         point: [_to_float(body, point) for body in bodies]
         for point, way in _NUMBER_PATTERNS.items()
-        if all(way.fullmatch(body.lstrip("+-")) for body in bodies)
+        if all(way.fullmatch(re.sub("^[-+]", "", body)) for body in bodies)
     }
     if not read:
         return ParsedNumerals()

@@ -96,6 +96,8 @@ def test_numbers_that_may_be_two_are_told_with_both(tmp_path: Path) -> None:
         ["1,23,4"],
         ["%"],
         ["-"],
+        ["--0"],
+        ["+-1", "2"],
         ["1,5", ""],
         ["٣,٤"],
     ],
