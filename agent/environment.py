@@ -175,12 +175,12 @@ def describe_isolation_for_readers(state: RunState) -> str:
 def paper_notice(state: RunState) -> str:
     """Return the statement on the origin of the paper for its appendix."""
     assert state.started is not None
-    written = [f"the code of {node.id} ({node.author})" for node in state.user_nodes]
-    if state.started.plan:
-        written.insert(0, "the data plan, or edited it")
+    wrote = ["wrote or edited the data plan"] if state.started.plan else []
+    if state.user_nodes:
+        wrote.append(f"wrote the code of {', '.join(f'{node.id} ({node.author})' for node in state.user_nodes)}")
     people = (
-        f"A person wrote {' and '.join(written)}; no person checked or edited the rest."
-        if written
+        f"A person {' and '.join(wrote)}; no person checked or edited the rest."
+        if wrote
         else "No person checked or edited it."
     )
     return (

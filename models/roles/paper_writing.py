@@ -125,6 +125,7 @@ class WriteInputs(StudyInputs):
     comparisons: tuple[ExploratoryComparison, ...] = Field(description="use as \\result{key.form}")
     estimates: tuple[EstimateLine, ...] = Field(default=(), description="those that the outline asked for")
     figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
+    program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")

@@ -153,10 +153,6 @@ class ClaimRecord:
         """The comparisons of hypotheses, then the requested estimates."""
         return tuple(self._list_registered())
 
-    def is_measured(self, metric: str, dataset: str, arm: str, level: str) -> bool:
-        """Return whether a cell has values."""
-        return (metric, dataset, arm, level) in self.values
-
     def find_registered(self, contrast: Contrast, metric: str) -> Iterator[RecordedComparison]:
         """Yield the registered comparisons that estimate a contrast, with its sign."""
         for one in self.registered:

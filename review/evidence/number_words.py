@@ -128,6 +128,7 @@ def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[
         if _states_a_value(match, plain) and not _is_right_count(match, plain, known):
             yield NumberWords(match.start(), match[0])
     for match in ROMAN_NUMERAL_PATTERN.finditer(plain):
+        # "(95\\% CI 2.0 to 3.5 points)": the numbers between the words are blanked here
         counted = match[0] != "CI" and _COUNTABLE_AFTER.match(plain, match.end())
         if counted or not (_NUMBERED_LABEL.search(plain[: match.start()]) or match[0] in _ROMAN_ABBREVIATIONS):
             yield NumberWords(match.start(), match[0])

@@ -53,7 +53,7 @@ def count_page_words(template: PaperTemplate) -> float:
 
 
 def count_text_words(template: PaperTemplate, headings: int = USUAL_HEADINGS) -> int:
-    """Return the words that the main text has room for beside title, headings and abstract, without floats."""
+    """Return the words that the main text has room for next to title, headings and abstract, without floats."""
     taken = (TITLE_INCHES + headings * HEADING_INCHES / template.columns) / template.text_height
     return round((template.page_limit - taken) * count_page_words(template)) - ABSTRACT_WORDS
 

@@ -310,6 +310,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         comparisons=material.comparisons,
         estimates=material.estimate_lines,
         figures=material.figures,
+        program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
         tables=tuple(table.name for table in material.tables),
         references=tuple(map(to_reference, material.library)),
         literals=ALLOWED_LITERALS,

@@ -554,6 +554,14 @@ def test_a_table_has_one_line_a_condition() -> None:
     assert "log_loss" in format_measurements(said, plan=plan), "what only the code can know is kept"
 
 
+def test_a_writer_sees_which_captions_the_program_writes() -> None:
+    asked = INPUTS["write"]
+    inputs = WRITE.model_copy(update={"program_captions": ("accuracy-by-size",)})
+    mark = "`accuracy-by-size` (caption by the program)"
+    assert mark in render(roles.WRITE, asked.model_copy(update={"inputs": inputs})).user
+    assert mark not in render(roles.WRITE, asked).user
+
+
 def test_the_papers_figures_are_asked_for_in_the_house_style_alone() -> None:
     own = "font size 9", "fig.savefig(", "fig.legend(", "in the legend or the title"
     assert all(text in render(PLOT, INPUTS["plot"]).system for text in own)

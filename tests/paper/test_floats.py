@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from labwright.pdf.layout import read_text
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims
@@ -150,9 +150,7 @@ def test_floats_stand_between_paragraphs_in_print_size(template: str, tmp_path: 
     log = (tmp_path / "paper" / "paper.log").read_text()
     assert "is set at" not in log, "no table is scaled down below seven points"
     if template == "workshop":
-        text = subprocess.run(
-            ["pdftotext", "-layout", str(found.pdf), "-"], capture_output=True, text=True, check=True, timeout=60
-        ).stdout
+        text = read_text(found.pdf)
         lines = [line.strip() for line in text.split("\n") if not re.fullmatch(r"\s*(\d*|Written by .*)", line)]
         starts = [k for k, line in enumerate(lines) if re.match(r"(?:Table|Figure) \d\.", line)]
         assert len(starts) == 4

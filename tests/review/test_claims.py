@@ -1,4 +1,4 @@
-"""Typed claims held against a small record: true ones pass, and each swap of one field is refused."""
+"""Typed claims compared with a small record: true ones pass, and each swap of one field is refused."""
 
 from __future__ import annotations
 
