@@ -1,4 +1,8 @@
-"""Words and pictures of a PDF, read by a process of its own (`worker`) with limits on memory, time and output."""
+"""Words and pictures of a PDF, read by a process of its own (`worker`) with limits on memory, time and output.
+
+The program also isolates this process where it can (`isolate_workers`), since PDFium has had holes. The worker gets the
+PDF as its standard input, so it needs no other file.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -16,6 +21,26 @@ from typing import IO, Any, Literal
 MAX_OUTPUT_BYTES = 256 * 2**20
 """Maximum size of the words of a PDF, or of a picture."""
 TIMEOUT_SECONDS = 60.0
+_WORKER = Path(__file__).resolve().with_name("worker.py")
+
+Isolate = Callable[[Sequence[str], Path], list[str]]
+"""Returns the isolated form of a command that needs no file but the given program."""
+
+
+def _keep_command(command: Sequence[str], program: Path) -> list[str]:
+    return list(command)
+
+
+_isolate: Isolate = _keep_command
+
+
+def isolate_workers(isolate: Isolate) -> None:
+    """Start all workers of this process in the isolated form that `isolate` returns.
+
+    It is a function of the sandbox, which this package cannot import.
+    """
+    global _isolate
+    _isolate = isolate
 
 
 class PdfError(Exception):
@@ -112,7 +137,7 @@ def _ask(source: Path | IO[bytes], request: PdfRequest) -> bytes:
             file.write(source.getvalue())
             return _ask(file, request)
     source.seek(0)
-    command = [sys.executable, "-P", "-m", "labwright.pdf.worker", json.dumps(asdict(request))]
+    command = _isolate([sys.executable, "-P", str(_WORKER), json.dumps(asdict(request))], _WORKER)
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}  # no keys
     with subprocess.Popen(
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment

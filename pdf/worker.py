@@ -1,6 +1,6 @@
 """Read one untrusted PDF from standard input, in a process of its own with limits on memory, time and files.
 
-`python -m labwright.pdf.worker REQUEST`, where REQUEST is the JSON of `reader.PdfRequest`. Words are printed as JSON, a
+`python worker.py REQUEST`, where REQUEST is the JSON of `reader.PdfRequest`. Words are printed as JSON, a
 picture as PNG. Exit status 1: PDFium cannot read the file.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from labwright.agent.api_keys import read_keys
 from labwright.agent.cli.errors import report_error, saving_traceback
 from labwright.agent.cli.paper_commands import app
+from labwright.pdf.reader import isolate_workers
 from labwright.record.errors import UsageError
 from labwright.record.proxy_environment import normalise_no_proxy
 
@@ -24,6 +26,7 @@ def run_program(arguments: list[str] | None) -> int:
             stream.reconfigure(errors="replace")  # pyright: ignore  print '?' if the terminal lacks Unicode
     read_keys(Path(), os.environ)
     normalise_no_proxy(os.environ)
+    isolate_workers(_isolate_worker)
     try:
         with saving_traceback():
             given = sys.argv[1:] if arguments is None else arguments
@@ -34,3 +37,9 @@ def run_program(arguments: list[str] | None) -> int:
     except Exception as error:  # noqa: BLE001  top-level handler
         return report_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _isolate_worker(command: Sequence[str], program: Path) -> list[str]:
+    from labwright.sandbox.isolation.command_isolation import isolate_command  # only commands that read PDFs need it
+
+    return isolate_command(command, program)

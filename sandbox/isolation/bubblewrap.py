@@ -80,8 +80,8 @@ class SandboxSpec:
     """Contents of a sandbox. Paths are host paths, except `folder_inside` and the second of each `mounts`; missing
     paths are left out."""
 
-    folder: Path
-    """The working folder: writable."""
+    folder: Path | None
+    """The working folder: writable. None: nothing is writable but the private /tmp and /dev/shm."""
     folder_inside: Path | None = None
     """Path of the working folder inside; None: the same as outside."""
     writable: tuple[Path, ...] = ()
@@ -116,7 +116,7 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     """Build the command line that runs a command in the sandbox, in its folder, with the current environment."""
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
-    seen = str(sandbox.folder_inside or sandbox.folder)
+    seen = str(sandbox.folder_inside or sandbox.folder or "/")
     capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
@@ -141,9 +141,7 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
         *_system_arguments(sandbox),
         *_tree_arguments(sandbox),
         *(["--ro-bind", str(WALLS_SCRIPT), str(WALLS_SCRIPT)] if guard else ()),
-        "--bind",
-        str(sandbox.folder),
-        seen,
+        *(["--bind", str(sandbox.folder), seen] if sandbox.folder is not None else ()),
         *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
         "--remount-ro",
         "/",
