@@ -3,8 +3,8 @@
 python -m benchmarks.honesty [--sets blind3] [--model M --base-url URL] [--out FILE]
 
 Prints one JSON object, by set of `benchmarks.planted`. For each rule: recall and false alarms with 95 % Wilson
-intervals, and the programs that no other deciding rule catches, which are lost without it. `equal arms` and
-`too short` are notes and do not decide. With `--model`, a model also reads each program: `reader, once` counts what
+intervals, and the programs that no other deciding rule catches, which are lost without it. `equal arms` is
+a note and does not decide. With `--model`, a model also reads each program: `reader, once` counts what
 the first request calls dishonest with a quote that stands in the code, `reader` what a second request confirms.
 """
 
@@ -55,8 +55,8 @@ WAVE = DatasetFacts(
     seed=0,
     task="none",
 )
-DECIDING_RULES = (FINDING_KIND, "labels", "rows", "arms")
-NOTES = ("equal arms", "too short")
+DECIDING_RULES = (FINDING_KIND, "labels", "rows")
+NOTES = ("equal arms",)
 READER, READER_ONCE = "reader", "reader, once"
 
 

@@ -1,8 +1,7 @@
 """Run planted programs in plain subprocesses with `lab`, on data of scikit-learn, as in a real run.
 
-Each is run with three seeds, with permuted labels, with replaced rows, and, if it measures by cell, with exchanged
-arm names; then the facts of the run and the probes are evaluated as in `stages`. Nothing is sandboxed, since the
-checks are measured, not the sandbox.
+Each is run once as it is, with permuted labels, and with replaced rows; then the facts of the run and the probes are
+evaluated as in `stages`. Nothing is sandboxed, since the checks are measured, not the sandbox.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import Program
 from labwright.record.python_syntax import collect_reads
-from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec
 from labwright.record.schema.nodes import HonestyFinding
-from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
     ProbeResult,
@@ -32,7 +30,7 @@ from labwright.review.honesty.label_probe import (
     judge_label_permutation,
 )
 from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
-from labwright.review.honesty.run_facts import RunArtifacts, check_run
+from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
@@ -40,7 +38,6 @@ from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 
 KERNEL = KERNEL_SIDE
-SEEDS = (0, 1, 2)
 DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
 
 
@@ -51,7 +48,6 @@ class PlantedExecution:
     error: str = ""
     measurements: tuple[Measurement, ...] = ()
     predicted: tuple[SubmittedPredictions, ...] = ()
-    trained: dict[Cell, TrainingCounts | None] = field(default_factory=dict[Cell, TrainingCounts | None])
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,6 @@ class PlantedRunner:
             whole.error = whole.error or one.error
             whole.measurements += one.measurements
             whole.predicted += one.predicted
-            whole.trained |= one.trained
         return whole
 
     def _execute_one(self, files: Mapping[str, str], entry: str, seed: int, cell: Cell | None) -> PlantedExecution:
@@ -154,8 +149,6 @@ class PlantedRunner:
         self._worker.stdin.flush()
         reply: dict[str, Any] = json.loads(self._worker.stdout.readline())
         found = PlantedExecution(error=reply["error"])
-        if cell is not None:
-            found.trained = {cell: TrainingCounts(**reply["training"]) if reply["training"] else None}
         try:
             found.measurements = measure_attempt(folder, self._labels, seed=seed).final
             found.predicted = read_final_predictions(folder, self._labels)
@@ -176,14 +169,7 @@ def find_facts(runs: PlantedRunner, planted: Program, plan: DataPlan) -> Planted
         if first.error:
             continue
         plan = set_primary_metric(plan, first.measurements)
-        others = [
-            runs.execute(files, seed=seed, cells=[one.model_copy(update={"seed": seed}) for one in cells])
-            for seed in SEEDS[1:]
-        ]
-        found = [
-            *check_run(RunArtifacts(files, first.predicted, first.trained)),
-            *_probe(runs, files, plan, cells, first, others),
-        ]
+        found = [*find_equal_arms(first.predicted), *_probe(runs, files, plan, cells, first)]
         return PlantedFacts(tuple(found), first.measurements, "", time.monotonic() - began)
     return PlantedFacts((), (), error, time.monotonic() - began)
 
@@ -196,14 +182,8 @@ def set_primary_metric(plan: DataPlan, measured: Iterable[Measurement]) -> DataP
 
 
 def _probe(
-    runs: PlantedRunner,
-    files: Mapping[str, str],
-    plan: DataPlan,
-    cells: Sequence[Cell],
-    first: PlantedExecution,
-    others: Sequence[PlantedExecution],
+    runs: PlantedRunner, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: PlantedExecution
 ) -> Iterator[HonestyFinding]:
-    replicates = [one.measurements for one in others]
     kept = _probe_labels(runs, files, plan, cells, first)
     if kept is not None:
         yield HonestyFinding(kind="labels", why=kept)
@@ -212,15 +192,6 @@ def _probe(
         seen = judge_row_replacement(first.predicted, rows.predicted, plan)
         if seen.outcome == "still":
             yield HonestyFinding(kind="rows", why=seen.why)
-    names = ("baseline", "method")
-    if cells and (turned := exchange_arm_names(files, names)) is not None and turned != files:
-        other: dict[str, str] = dict(zip(names, reversed(names), strict=True))
-        found = runs.execute(turned, cells=[one.model_copy(update={"arm": other[one.arm]}) for one in cells])
-        seen = judge_name_exchange(
-            first.measurements, found.measurements, replicates, names=names, metric=plan.primary_metric
-        )
-        if seen.outcome == "still":
-            yield HonestyFinding(kind="arms", why=seen.why)
 
 
 def _probe_labels(

@@ -1,7 +1,7 @@
 """A process that imports what experiments use, and runs each job in a child process.
 
 Started by `benchmarks.planted_runs` with `lab` on its path. It reads one JSON line per job (`job`: the file for
-LAB_JOB; `folder`) and answers with one: `error`, empty if the program ran, and `training`, the observed training.
+LAB_JOB; `folder`) and answers with one: `error`, empty if the program ran.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 
-from lab import _cells, _job, _training
+from lab import _cells, _job
 
 PRELOADED_MODULES = (
     "numpy",
@@ -31,7 +31,7 @@ LIMIT_SECONDS = 60
 
 def run_program(folder: str, status_fd: int) -> None:
     """Run the program of a folder, and the function that it registered, if any. Never returns."""
-    found: dict[str, object] = {"error": "", "training": None}
+    found: dict[str, object] = {"error": ""}
     try:
         signal.alarm(LIMIT_SECONDS)
         silent = os.open("stdout.txt", os.O_WRONLY | os.O_CREAT)
@@ -52,7 +52,6 @@ def run_program(folder: str, status_fd: int) -> None:
         found["error"] = f"exit {error.code}" if error.code else ""
     except BaseException:  # noqa: BLE001  whatever a planted program raises is its failure
         found["error"] = traceback.format_exc()[-2000:]
-    found["training"] = _training.read_counters()
     os.write(status_fd, json.dumps(found).encode())
     os._exit(0)
 
@@ -73,9 +72,7 @@ def serve_jobs() -> None:
         with os.fdopen(read) as file:
             text = file.read()
         os.waitpid(pid, 0)
-        print(
-            text or json.dumps({"error": "killed by a signal, or after the time limit", "training": None}), flush=True
-        )
+        print(text or json.dumps({"error": "killed by a signal, or after the time limit"}), flush=True)
 
 
 if __name__ == "__main__":

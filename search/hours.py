@@ -39,7 +39,7 @@ WRITE_UP_SHARE = 0.1
 """Share of the time for figures, text and revision, during which the slots are idle."""
 PROBE_PROGRAMS, PROBE_SHARE = 2, 0.1
 """Time of the probes before scoring, in executions of the winner's program (permuted labels, and one cell per arm for
-replaced rows and exchanged names), and its maximum share of the time, beyond which probes are left out."""
+replaced rows), and its maximum share of the time, beyond which probes are left out."""
 
 SURPRISE_SHARE = 0.1
 """Maximum share of the time that is kept for the first ablation, the control for the strongest surprise."""

@@ -145,7 +145,7 @@ class NodeProbed(FrozenModel):
     probe: Literal["labels", "seed", "rows", "arms"] = Field(
         description=(
             "labels: training labels permuted; seed: another seed; rows: every second row to be predicted "
-            "replaced; arms: names of baseline and method swapped"
+            "replaced; arms (in old records): names of baseline and method swapped"
         )
     )
     seconds: float = 0.0

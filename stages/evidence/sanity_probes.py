@@ -1,9 +1,8 @@
 """Execute the code that the paper rests on with one thing changed, before the test set is unsealed.
 
-The probes themselves are in `review.honesty` (`label_probe`, `row_probe`, `arm_name_probe`). All probes (seed, labels,
-rows, arm names) are applied to the winner, but only the row probe to each ablation. A probe that does not fit into time
-or budget ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one cell per
-arm.
+The probes themselves are in `review.honesty` (`label_probe`, `row_probe`). All probes (seed, labels, rows) are applied
+to the winner, but only the row probe to each ablation. A probe that does not fit into time or budget ends as unclear
+and says so. A probe executes each cell that it needs once; the row probe uses one cell per arm.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
@@ -28,7 +27,6 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import PROBE_TASK, RunTask
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, select_code
-from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
     PROBE_FILE,
@@ -46,7 +44,7 @@ from labwright.stages.evidence.code_audit import audit_code
 from labwright.stages.nodes.node_cells import build_rerun_job, list_measured_cells
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit, run_once
 
-ProbeKind = Literal["seed", "labels", "rows", "arms"]
+ProbeKind = Literal["seed", "labels", "rows"]
 
 
 async def probe_winners(context: RunContext) -> None:
@@ -56,7 +54,7 @@ async def probe_winners(context: RunContext) -> None:
         while (
             (best := find_winner(context.state)) is not None
             and not context.state.nodes[best].suspect
-            and not all(_is_probed(context, best, kind) for kind in ("seed", "labels", "rows", "arms"))
+            and not all(_is_probed(context, best, kind) for kind in get_args(ProbeKind))
         ):
             await _NodeProbes(context, best).run_all()
         await probe_ablations(context, client)
@@ -121,7 +119,6 @@ class _NodeProbes:
             ("seed", self.probe_seed),
             ("labels", self.probe_labels),
             ("rows", self.probe_rows),
-            ("arms", self.probe_arms),
         ):
             if not _is_probed(self.context, self.name, kind) and not self.node.suspect:
                 await probe()
@@ -201,28 +198,6 @@ class _NodeProbes:
             result = ProbeResult("unclear", str(error))
         return result, measured
 
-    async def probe_arms(self) -> None:
-        """Run a program of cells with the names of baseline and method exchanged."""
-        measured = tuple[Measurement, ...]()
-        try:
-            names, cells = self._select_pair()
-            exchanged, replicates = exchange_arm_names(self.code, names), self._read_replicates()
-            if exchanged is None or len(replicates) < 2:
-                raise ProbeNotRunError(
-                    "not run: the code uses arm names for more than string constants"
-                    if exchanged is None
-                    else "not run: fewer than two good replicates to compare with"
-                )
-            other = dict(zip(names, reversed(names), strict=True))
-            renamed = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
-            measured = (await self._run_probe("arms", 0, exchanged, whole=True, original_by_cell=renamed)).measurements
-            result = judge_name_exchange(
-                self.node.measurements, measured, replicates, names=names, metric=self.context.plan.primary_metric
-            )
-        except ProbeNotRunError as error:
-            result = ProbeResult("unclear", str(error))
-        self.record_probe("arms", result, measured)
-
     # --- shared helpers -----------------------------------------------------------------------------------------------
 
     def _read_replicates(self) -> list[tuple[Measurement, ...]]:
@@ -253,23 +228,6 @@ class _NodeProbes:
             (line.cell for line in list_measured_cells(self.node)), key=lambda cell: sizes.get(cell.dataset, 0)
         )
 
-    def _select_pair(self) -> tuple[tuple[str, str], tuple[Cell, Cell]]:
-        """Return the names of a baseline and the method, with one cell each of the same dataset and level."""
-        measured = self._list_measured_cells()
-        roles = {arm.name: arm.role for arm in self.context.plan.arms}
-        pairs = [
-            (a, b)
-            for a in measured
-            for b in measured
-            if roles.get(a.arm) == "baseline"
-            and (roles.get(b.arm) == "method")
-            and (a.dataset, a.level) == (b.dataset, b.level)
-        ]
-        if not pairs or collect_reads(self.code.get(ENTRY_FILE, "")):
-            raise ProbeNotRunError("not run: the program has no independent cells of a baseline and the method")
-        a, b = pairs[0]
-        return (a.arm, b.arm), (a, b)
-
     async def _run_probe(
         self,
         kind: ProbeKind,
@@ -277,14 +235,11 @@ class _NodeProbes:
         changed: Mapping[str, str],
         *,
         entry: str = ENTRY_FILE,
-        whole: bool = False,
         cells: tuple[Cell, ...] = (),
-        original_by_cell: Mapping[Cell, Cell] | None = None,
     ) -> JobOutcome:
-        """Execute the node's code with some files changed; with `whole`, only the given files are used.
+        """Execute the node's code with some files changed, for `cells` only if any are given.
 
-        It runs for `cells`, or for renamed cells as given by `original_by_cell`. Raises `ProbeNotRunError`, including
-        when the code fails.
+        Raises `ProbeNotRunError`, including when the code fails.
         """
         context, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
         if (why := self._find_obstacle()) is not None:
@@ -300,7 +255,7 @@ class _NodeProbes:
                 Job(
                     name=name,
                     folder=folder,
-                    source=dict(changed) if whole else self.code | dict(changed),
+                    source=self.code | dict(changed),
                     entry=entry,
                     seed=self.node.seed,
                     timeout=context.retry_seconds,
@@ -310,14 +265,6 @@ class _NodeProbes:
                 self.node,
                 context.state,
             )
-            if original_by_cell:
-                job = replace(
-                    job,
-                    cells=tuple(original_by_cell),
-                    keys={},
-                    expected_seconds={},
-                    settings={cell: job.settings.get(original, {}) for cell, original in original_by_cell.items()},
-                )
             outcome = await context.executor.run(replace(job, cells=cells) if cells and job.cells else job)
         except BudgetSpent as error:
             raise ProbeNotRunError(f"not run: {error}") from error

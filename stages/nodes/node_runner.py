@@ -44,11 +44,11 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
-from labwright.review.honesty.run_facts import RunArtifacts, check_run
+from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome, TooLate
-from labwright.sandbox.scoring import SubmittedPredictions, read_final_predictions
+from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
 from labwright.search.replication import find_concluding_replicates
 from labwright.search.run_control import NodeKilled
@@ -396,22 +396,14 @@ class NodeRunner:
         skips_code = self.action.kind in RERUN_KINDS or self.context.repository is not None
         return (
             *find_impossible_scores(outcome.measurements, withheld),
-            *(() if skips_code else self.check_execution(outcome, folder)),
+            *(() if skips_code else self.find_run_facts(folder)),
         )
 
-    def check_execution(self, outcome: JobOutcome, folder: Path) -> tuple[HonestyFinding, ...]:
+    def find_run_facts(self, folder: Path) -> tuple[HonestyFinding, ...]:
         """Return the facts of an execution that need an explanation in the code."""
-        predictions: tuple[SubmittedPredictions, ...] = ()
         with suppress(SubmissionRefused):
-            predictions = read_final_predictions(folder, self.context.folder.labels)
-        runs = {line.cell: self.context.state.cells[line.id][1] for line in outcome.cells if line.id}
-        return check_run(
-            RunArtifacts(
-                read_source(self.context.folder.get_source_path(self.node.id)),
-                predictions,
-                {cell: run.training for cell, run in runs.items() if run.failure is None},
-            )
-        )
+            return tuple(find_equal_arms(read_final_predictions(folder, self.context.folder.labels)))
+        return ()
 
     async def draw_aggregate(self) -> None:
         """Plot the replicates of the parent together, without measuring anything.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from benchmarks.honesty import PLAN, summarize_rule
@@ -15,14 +12,11 @@ from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
-from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.code_reading import CodeDoubt
-from labwright.record.schema.data_plan import Measurement, MetricSpec
-from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.code_reading import keep_verified_doubts, number_lines, read_code, strip_comments
 from labwright.review.honesty.label_probe import find_arms_ignoring_labels
 from labwright.review.honesty.row_probe import judge_row_replacement
-from labwright.review.honesty.run_facts import RunArtifacts, check_run
+from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.sandbox.scoring import SubmittedPredictions
 
 RNG = np.random.default_rng(3)
@@ -33,50 +27,19 @@ def given(condition: str, values: NDArray[np.float64], kind: str = "probabilitie
     return SubmittedPredictions("digits", condition, kind, values)
 
 
-def kinds(ran: RunArtifacts) -> list[str]:
-    return [one.kind for one in check_run(ran)]
-
-
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
 def test_arms_with_the_same_predictions_everywhere_are_noted() -> None:
     other = RNG.random((40, 3))
-    [found] = check_run(RunArtifacts({}, [given("baseline", SOFT), given("method", SOFT.copy())]))
+    [found] = find_equal_arms([given("baseline", SOFT), given("method", SOFT.copy())])
     assert (found.kind, found.suspect) == ("equal arms", False)
-    assert not kinds(RunArtifacts({}, [given("baseline", SOFT), given("method", other)]))
+    assert not list(find_equal_arms([given("baseline", SOFT), given("method", other)]))
     levels = [given("baseline@a", SOFT), given("method@a", SOFT), given("baseline@b", SOFT), given("method@b", other)]
-    assert not kinds(RunArtifacts({}, levels))
+    assert not list(find_equal_arms(levels))
     labels = np.array([0.0, 1.0] * 20)
-    assert not kinds(
-        RunArtifacts({}, [given("baseline", labels, "predictions"), given("method", labels, "predictions")])
-    )
-
-
-def cells(**trained: TrainingCounts | None) -> dict[Cell, TrainingCounts | None]:
-    return {Cell(dataset="digits", arm=arm): one for arm, one in trained.items()}
-
-
-@pytest.mark.parametrize(
-    ("code", "steps", "found"),
-    [
-        ("EPOCHS = 50\n", 20, True),
-        ("EPOCHS = 50\n", 50, False),
-        ("MAX_STEPS = 50\n", 20, False),
-        ("EPOCHS = 50\nPATIENCE = 3\n", 20, False),
-        ("ITERATIONS = 50\nfit(max_iter=ITERATIONS)\n", 20, False),
-        ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True),
-        ("", 20, False),
-    ],
-)
-def test_fewer_steps_than_the_source_says_are_noted(code: str, steps: int, found: bool) -> None:
-    ran = RunArtifacts(
-        {"experiment.py": code},
-        training_by_cell=cells(baseline=TrainingCounts(steps=steps), method=TrainingCounts(steps=3)),
-    )
-    assert kinds(ran) == ["too short"] * found
-    assert not kinds(
-        RunArtifacts({"experiment.py": code}, training_by_cell=cells(baseline=TrainingCounts(steps=steps), method=None))
+    assert not list(
+        find_equal_arms([given("baseline", labels, "predictions"), given("method", labels, "predictions")])
     )
 
 
@@ -103,56 +66,6 @@ def test_predictions_that_stay_with_permuted_labels_come_from_elsewhere() -> Non
     assert find_arms_ignoring_labels([given("method", SOFT)], [given("method", SOFT)], PLAN) == ("method",)
     assert find_arms_ignoring_labels([given("method", SOFT)], [given("method", SOFT + 1e-9)], PLAN) == ()
     assert find_arms_ignoring_labels([given("zero-shot", SOFT)], [given("zero-shot", SOFT)], PLAN) == ()
-
-
-NAMES = ("baseline", "method")
-
-
-def values(baseline: float, method: float) -> Sequence[Measurement]:
-    return [
-        Measurement(
-            name="accuracy", value=value, condition=arm, dataset="digits", split="validation", seed=0, grade="scored"
-        )
-        for arm, value in zip(NAMES, (baseline, method), strict=True)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("after", "replicate", "outcome"),
-    [
-        ((0.9, 0.8), (0.81, 0.9), "moved"),
-        ((0.8, 0.9), (0.81, 0.9), "still"),
-        ((0.8, 0.9), (0.9, 0.8), "unclear"),
-        ((0.85, 0.85), (0.81, 0.9), "unclear"),
-    ],
-)
-def test_a_difference_must_go_with_the_code_and_not_with_the_name(
-    after: tuple[float, float], replicate: tuple[float, float], outcome: str
-) -> None:
-    found = judge_name_exchange(
-        values(0.8, 0.9),
-        values(*after),
-        [values(*replicate)] * 2,
-        names=NAMES,
-        metric=MetricSpec(name="accuracy", higher_is_better=True),
-    )
-    assert found.outcome == outcome
-
-
-def test_names_are_exchanged_in_strings_and_files_or_not_at_all() -> None:
-    files = {
-        "experiment.py": "RATE = {'baseline': 1,\n        \"method\": 2}  # method\nmethod = 3\n",
-        "arms/method.py": "X = 1\n",
-    }
-    turned = exchange_arm_names(files, NAMES)
-    assert turned == {
-        "experiment.py": "RATE = {'method': 1,\n        'baseline': 2}  # method\nmethod = 3\n",
-        "arms/baseline.py": "X = 1\n",
-    }
-    assert turned is not None
-    assert exchange_arm_names(turned, NAMES) == {**files, "experiment.py": files["experiment.py"].replace('"', "'")}
-    for code in ("f(method=1)", "x.method", "def method(): ...", "import arms.method", "x = 'the method'", "("):
-        assert exchange_arm_names({"experiment.py": code + "\n"}, NAMES) is None, code
 
 
 # --- code as its reader sees it ---------------------------------------------------------------------------------------

@@ -28,7 +28,13 @@ from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
-from labwright.review.honesty.label_probe import PROBE_FILE, build_probe_script
+from labwright.review.honesty.label_probe import (
+    PROBE_FILE,
+    build_probe_script,
+    find_arms_ignoring_labels,
+    judge_label_permutation,
+)
+from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeExecutor
@@ -93,7 +99,7 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     await probe_winners(bench)
     probes = [(one.probe, one.outcome) for one in bench.state.probes]
     assert probes[:2] == [("seed", "unclear"), ("labels", "unclear")] and not [j for j in jobs if j.entry == PROBE_FILE]
-    assert probes[2:] == [("rows", "unclear"), ("arms", "unclear")] + [("rows", "unclear")] * (len(probes) - 4)
+    assert probes[2:] == [("rows", "unclear")] * (len(probes) - 2)
     assert [one.verdict for one in bench.state.code_readings] == ["not read"] * len(bench.state.code_readings)
     assert "does not read labels" in render_incidents(bench.state)
 
@@ -268,50 +274,64 @@ def unused(job: Job) -> tuple[float, JobOutcome]:
     raise AssertionError(f"{job.name} was run")
 
 
-@pytest.mark.slow
-async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
-    from labwright.review.honesty.label_probe import find_arms_ignoring_labels, judge_label_permutation
-    from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
+STORED_MODEL = """
+means = np.array([[5.0, 3.4, 1.5, 0.2], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])  # fitted elsewhere
+fit = np.stack([data.train.x[data.train.y == c].mean(0) for c in range(3)])  # not used
+features = lambda points: points
+"""
+ROWS_TO_PREDICT = """
+means = np.stack([(data.train.x[data.train.y == c] - data.train.x.mean(0)).mean(0) for c in range(3)])
+features = lambda points: points - points.mean(0)
+"""
+PREDICT = """
+for split in ("validation", "test"):
+    points = features(getattr(data, split).x)
+    p = np.exp(-((points[:, None] - means[None]) ** 2).sum(-1)) + 1e-9
+    lab.submit("iris", split, "method", probabilities=p / p.sum(1, keepdims=True))
+"""
 
-    views, labels = tmp_path / "views", tmp_path / "labels"
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "labels_found", "rows_found"),
+    [
+        (experiment_code(), False, False),
+        (f'import lab\nimport numpy as np\ndata = lab.data("iris")\n{STORED_MODEL}{PREDICT}', True, False),
+        (f'import lab\nimport numpy as np\ndata = lab.data("iris")\n{ROWS_TO_PREDICT}{PREDICT}', False, True),
+    ],
+    ids=["honest", "stored model", "rows to predict"],
+)
+async def test_each_probe_finds_a_cheat_that_the_other_does_not(
+    tmp_path: Path, code: str, labels_found: bool, rows_found: bool
+) -> None:
+    views, labels, metric = tmp_path / "views", tmp_path / "labels", PLAN.primary_metric
     materialise("iris", views=views, labels=labels, seed=1)
     executor = LocalExecutor(
         2, views, labels=labels, cache=tmp_path / "c", settings=SandboxSettings(isolation="auto", pool=0)
     )
-    source = {"experiment.py": experiment_code()}
+    source = {"experiment.py": code}
+    probes = {"plain": {}, "labels": {PROBE_FILE: build_probe_script()}, "rows": {PROBE_FILE: ROW_PROBE_SCRIPT}}
     try:
-        plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
-        rows = await executor.run(
+        jobs = [
             Job(
-                name="rows",
-                folder=tmp_path / "r",
-                source=source | {PROBE_FILE: ROW_PROBE_SCRIPT},
-                entry=PROBE_FILE,
+                name=name,
+                folder=tmp_path / name,
+                source=source | changed,
+                entry=PROBE_FILE if changed else "experiment.py",
                 datasets=("iris",),
             )
-        )
-        permuted = await executor.run(
-            Job(
-                name="permuted",
-                folder=tmp_path / "b",
-                source=source | {PROBE_FILE: build_probe_script()},
-                entry=PROBE_FILE,
-                datasets=("iris",),
-            )
-        )
+            for name, changed in probes.items()
+        ]
+        plain, permuted, _ = outcomes = [await executor.run(job) for job in jobs]
     finally:
         await executor.close()
-    assert plain.failure is None and permuted.failure is None, (plain.failure, permuted.failure)
-    found = judge_label_permutation(
-        plain.measurements,
-        permuted.measurements,
-        metric=PLAN.primary_metric,
-        chance=compute_chance_level(labels, PLAN.primary_metric.name),
+    assert [one.failure for one in outcomes] == [None] * 3
+    before, after, replaced = (read_final_predictions(tmp_path / name, labels) for name in probes)
+    learned = judge_label_permutation(
+        plain.measurements, permuted.measurements, metric=metric, chance=compute_chance_level(labels, metric.name)
     )
-    assert found.outcome == "moved", found
-    first, second, third = (read_final_predictions(tmp_path / name, labels) for name in "arb")
-    assert rows.failure is None and judge_row_replacement(first, second, PLAN).outcome == "moved"
-    assert find_arms_ignoring_labels(first, third, PLAN) == ()
+    found = bool(find_arms_ignoring_labels(before, after, PLAN)) or learned.outcome == "still"
+    assert (found, judge_row_replacement(before, replaced, PLAN).outcome == "still") == (labels_found, rows_found)
 
 
 def test_a_probe_is_an_event_that_reads_back() -> None:
