@@ -103,7 +103,8 @@ def gives_change(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber) -> b
     return False
 
 
-def _follows(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber) -> bool:
+def follows_as_change(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber) -> bool:
+    """Return whether a change follows from two numbers, in either direction."""
     return gives_change(a, b, change) or gives_change(b, a, change)
 
 
@@ -146,7 +147,7 @@ def _check_from_to(stated: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
         return
     (a, b), change = pairs[0], changes[0]
     alike = a.percent == b.percent and a.step == b.step and change not in (a, b)
-    if alike and not _follows(a, b, change):
+    if alike and not follows_as_change(a, b, change):
         yield Contradiction(
             "change",
             stated[0].where,
@@ -226,7 +227,7 @@ def _check_changes(rows: Sequence[dict[int, ClaimedNumber]]) -> Iterator[Contrad
     for column in changes:
         for a, b in combinations([one for one in columns if one not in changes], 2):
             complete = [row for row in rows if {a, b, column} <= row.keys()]
-            wrong = [row for row in complete if not _follows(*(row[at].number for at in (a, b, column)))]
+            wrong = [row for row in complete if not follows_as_change(*(row[at].number for at in (a, b, column)))]
             if len(complete) - len(wrong) >= max(MIN_ESTABLISHED_ROWS, 2 * len(wrong)):
                 for row in wrong:
                     numbers = [row[at].number.text for at in (column, a, b)]

@@ -95,7 +95,9 @@ async def audit_paper(
     report.provenance = reconstruct_provenance(scripts, logs, read.files)
     finder = OriginFinder(report.provenance)
     report.origins = tuple(finder.find(one) for one in report.verdicts)
-    report.missing_results = find_missing_results(report.verdicts)
+    report.missing_results = find_missing_results(
+        report.verdicts, {value for one in scripts if not one.is_test for value in one.list_settings()}
+    )
     return report
 
 

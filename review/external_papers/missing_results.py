@@ -1,24 +1,30 @@
 """Find printed results that are in no result file and do not follow from numbers that are.
 
 This is a fact about the files, not an accusation. Numbers that need not be in a file are excluded: whole numbers
-(counts, sizes, pages), settings, deviations, cited numbers, and changes (differences, ratios) between any two numbers
-of the paper.
+(counts, sizes, pages), settings (by the words around them, or because the code has them), deviations, cited numbers,
+changes (differences, ratios) between any two numbers of the paper, columns of changes from one row, and what follows
+from other numbers of the same sentence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 
-from labwright.review.external_papers.arithmetic import gives_change
+import numpy as np
+
+from labwright.review.external_papers.arithmetic import MIN_ESTABLISHED_ROWS, follows_as_change, gives_change
+from labwright.review.external_papers.number_matching import MAX_MATCH_CHANCE, compute_match_chance, find_matches
+from labwright.review.external_papers.printed_numbers import PrintedNumber
 from labwright.review.external_papers.verdicts import NumberVerdict
 
 MAX_PAIRED_VALUES = 60
 """Maximum numbers of a paper between which changes are tried."""
 _CHANGE = re.compile(
     r"\b(?:chang|gain|drop|improv|reduc|increas|decreas|differ|delta|\u0394|gap|ratio|relative|advantage|higher|lower"
-    r"|faster|slower|more|less|fewer|better|points|times|vs\b|versus)",
+    r"|faster|slower|more|less|fewer|better|points|times|factor|vs\b|versus)",
     re.I,
 )
 """Words next to the size of a change, or in the label of a column or row of changes."""
@@ -36,15 +42,69 @@ _CITED = re.compile(
 )
 
 
-def find_missing_results(verdicts: Sequence[NumberVerdict]) -> tuple[NumberVerdict, ...]:
-    """Return the numbers that are results and in no result file."""
+def find_missing_results(
+    verdicts: Sequence[NumberVerdict], settings: Iterable[float] = ()
+) -> tuple[NumberVerdict, ...]:
+    """Return the numbers that are results and in no result file; `settings` are those that the code has."""
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
     missing = [one for one in verdicts if one.kind == "unsupported" and not any(_absence_reasons(one))]
+    known = list(settings)
     return tuple(
         one
         for one in missing
-        if not (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
+        if not (
+            (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
+            or (one.claim.cell is None and _is_among(one.claim.number, known))
+            or _is_among(one.claim.number, _combine_others(one, verdicts))
+            or _is_change_from_row(one, verdicts)
+        )
+    )
+
+
+def _is_among(number: PrintedNumber, values: Sequence[float]) -> bool:
+    """Return whether a value rounds to the number, and not by chance."""
+    sizes = np.array(values, dtype=np.float64)
+    return (
+        bool(values) and bool(find_matches(sizes, number)) and compute_match_chance(sizes, number) <= MAX_MATCH_CHANCE
+    )
+
+
+def _combine_others(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> list[float]:
+    """Return what one step gives for two other numbers of the same sentence, and what these leave of 1.
+
+    Unsupported numbers are left out: each of "48.3 instead of 48.9, a difference of 0.6" follows from the others.
+    """
+    claim = one.claim
+    if claim.cell is not None:
+        return []
+    values = [
+        other.claim.number.value
+        for other in verdicts
+        if other.kind != "unsupported" and other.claim.passage is claim.passage and other.claim.context == claim.context
+    ]
+    pairs = list(permutations(dict.fromkeys(values), 2))
+    combined = [value for a, b in pairs for value in (a + b, a - b, a * b, *((a / b, (a - b) / abs(b)) if b else ()))]
+    return combined + [1 - value for value in combined if 0 < value < 1]
+
+
+def _is_change_from_row(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> bool:
+    """Return whether the whole column of a cell has the changes of another column from one row, which has none."""
+    cell = one.claim.cell
+    if cell is None:
+        return False
+    columns: dict[int, dict[int, PrintedNumber]] = defaultdict(dict)
+    for other in verdicts:
+        if other.claim.passage is one.claim.passage and other.claim.cell is not None:
+            columns[other.claim.cell.column].setdefault(other.claim.cell.row, other.claim.number)
+    own = columns.pop(cell.column)
+    return any(
+        len(rows := [row for row in own if row in numbers and row != base]) >= MIN_ESTABLISHED_ROWS
+        and all(follows_as_change(numbers[row], numbers[base], own[row]) for row in rows)
+        for numbers in columns.values()
+        for base in numbers
+        if abs(numbers[base].value) > numbers[base].rounding_slack
+        and (base not in own or own[base].value in (0.0, 1.0, 100.0))
     )
 
 

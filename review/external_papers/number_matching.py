@@ -75,11 +75,13 @@ def _matching_share(sizes: Floats, number: PrintedNumber, step: float) -> float:
 
 
 def list_scales(number: PrintedNumber) -> tuple[float, ...]:
-    """Return the factors that may have been applied before printing: share to percentage, and back."""
+    """Return the factors that may have been applied before printing: share to percentage and back, and units."""
     if number.percent:
         return (1.0, 100.0)
     if number.factor or number.value == 0:
         return (1.0,)
+    if number.unit_scales:
+        return (1.0, *number.unit_scales)
     if abs(number.value) <= 1 and number.digits > 1:
         return (1.0, 0.01)
     return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)

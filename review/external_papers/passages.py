@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers, find_unit_scales
 from labwright.review.judge.paper_reader import Paper
 from labwright.review.judge.sections import PaperSection, split_numbered_text
 
@@ -107,9 +107,15 @@ def extract_claims(passages: Iterable[PaperPassage]) -> tuple[ClaimedNumber, ...
     claims: list[ClaimedNumber] = []
     for passage in passages:
         for cell in passage.cells:
+            scales = find_unit_scales(cell.column_label.rpartition("(")[2])
             for number in extract_numbers(cell.text, "cell"):
                 sign = number.sign or ("" if _CHANGE_WORDS.search(cell.label) else "+")
-                number = replace(number, percent=number.percent or "%" in cell.label, sign=sign)
+                number = replace(
+                    number,
+                    percent=number.percent or "%" in cell.label,
+                    sign=sign,
+                    unit_scales=number.unit_scales or scales,
+                )
                 claims.append(ClaimedNumber(number, passage, f"{cell.label} {cell.text}", cell))
         ends = [match.end() for match in _SENTENCE.finditer(passage.text)]
         for number in extract_numbers(passage.text) if not passage.cells else ():

@@ -18,7 +18,8 @@ class PrintedNumber:
     """A printed number.
 
     `step` is one unit of its last printed place, `digits` its significant digits, `at` its offset in the text.
-    `factor` marks "2.5x". `bound` says that the true value may be above ("over 80%", the first of "65-90%") or
+    `factor` marks "2.5x". `unit_scales` are the factors from other units of the quantity ("2.5 kW", from watts: 0.001).
+    `bound` says that the true value may be above ("over 80%", the first of "65-90%") or
     below ("up to 5x") by less than one step.
     """
 
@@ -31,6 +32,7 @@ class PrintedNumber:
     digits: int = 1
     at: int = 0
     bound: Literal["", "above", "below"] = ""
+    unit_scales: tuple[float, ...] = ()
 
     @property
     def rounding_slack(self) -> float:
@@ -87,6 +89,24 @@ _DIMENSIONS = re.compile(r"\b\d+\s?[x\u00d7]\s?\d+(?:\s?[x\u00d7]\s?\d+)*\b")
 _RATIO = re.compile(r"(?<![\d.])\d{1,2}/\d{1,2}(?:/\d{1,2})?(?![\d.])")
 _NAME = re.compile(r"(?:[A-Za-z_@]|[A-Za-z\d][-@_]|[A-Za-z]\.)$")
 _AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x|tokens?|fold)\b)[A-Za-z_]|-[A-Za-z]")
+
+
+_TIME_UNIT = re.compile(r"([nm\u00b5]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|h)\b")
+_SECONDS = {"ns": 1e-9, "\u00b5s": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PREFIXED_UNIT = re.compile(r"[\u00b5mkKMGT]?i?(Wh?|B|bytes?|bits?|Hz|J|V|A|g|m|N|Pa|eV|FLOPS|FLOPs)\b")
+"""Units of time, and units that take the prefixes of the SI or of memory."""
+
+
+def find_unit_scales(text: str) -> tuple[float, ...]:
+    """Return the factors from other units of the same quantity to the unit that a text begins with, if any."""
+    text = text.lstrip(" \u00a0\u202f(")
+    if time := _TIME_UNIT.match(text):
+        own = _SECONDS.get(time[1]) or _SECONDS[time[1][0]]
+        return tuple(other / own for other in _SECONDS.values() if other != own)
+    if unit := _PREFIXED_UNIT.match(text):
+        bases = (1e3, 1024.0) if unit[1][0] in "Bb" else (1e3,)
+        return tuple(base**power for base in bases for power in (-2, -1, 1, 2))
+    return ()
 
 
 TextKind = Literal["prose", "cell", "results"]
@@ -193,4 +213,5 @@ def _apply_neighbours(text: str, found: list[PrintedNumber]) -> Iterator[Printed
             and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text) : number.at])
         ):
             bound = "below"
-        yield replace(number, bound=bound) if bound else number
+        scales = find_unit_scales(text[number.at + len(number.text) :][:12])
+        yield replace(number, bound=bound, unit_scales=scales) if bound or scales else number

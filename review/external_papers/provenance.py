@@ -109,6 +109,25 @@ class Script:
             if isinstance(one, ast.Constant) and isinstance(one.value, float)
         }
 
+    def list_settings(self) -> set[float]:
+        """Return the numbers that are given by keyword, as a default, or as a constant in capitals."""
+        values = list[ast.expr | None]()
+        for one in ast.walk(self.tree) if self.tree is not None else ():
+            match one:
+                case ast.keyword(value=value):
+                    values.append(value)
+                case ast.arguments(defaults=defaults, kw_defaults=named):
+                    values += [*defaults, *named]
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                    values.append(value)
+                case _:
+                    pass
+        return {
+            float(one.value)
+            for one in values
+            if isinstance(one, ast.Constant) and isinstance(one.value, int | float) and not isinstance(one.value, bool)
+        }
+
 
 @dataclass
 class PaperProvenance:

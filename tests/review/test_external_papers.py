@@ -117,6 +117,45 @@ async def test_the_paper_is_no_result_of_itself(place: Path):
     assert classes(await audited(place))["55.5%"] == "unsupported"
 
 
+# --- numbers that need not be in a file -----------------------------------------------------------------------------
+
+
+COMPRESSION = """| Bits | Bytes | Compression |
+|---|---|---|
+| 32 | 2560 | {base} |
+| 8 | 680 | {first} |
+| 4 | 360 | 7.1 |
+| 3 | 280 | 9.1 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("The latency is 0.01263 s for the net.", []),  # results in ms
+        ("The latency is 0.01263 h for the net.", ["0.01263"]),
+        ("With 3 tests, a level of 0.05 becomes 0.0167.", []),
+        ("With 3 tests, a level of 0.05 becomes 0.0176.", ["0.0176"]),
+        ("With 3 runs, the factor between net and tree is 3.02.", []),
+        ("With a dropout that was later removed, we first hold out 26.5 % of the rows.", []),  # a keyword of the code
+        ("It reaches 48.3 % instead of 48.9 %, a difference of 0.6 points.", ["48.3 %", "48.9 %"]),
+        (COMPRESSION.format(base="1.0", first="3.8"), []),
+        (COMPRESSION.format(base="1.0", first="3.9"), ["3.9", "7.1", "9.1"]),
+        (COMPRESSION.format(base="1.3", first="3.8"), ["1.3", "3.8", "7.1", "9.1"]),
+    ],
+)
+async def test_a_number_that_follows_from_others_is_not_missing(place: Path, text: str, missing: list[str]) -> None:
+    timing = {"net": {"latency_ms": 12.6312}, "tree": {"latency_ms": 4.177}}
+    (place / "results" / "timing.json").write_text(json.dumps(timing))
+    (place / "results" / "sizes.csv").write_text("bits,bytes\n32,2560\n8,680\n4,360\n3,280\n")
+    (place / "code").mkdir()
+    (place / "code" / "run.py").write_text("split(x, test_size=0.265)\nprint({'accuracy': 0.777})\n")
+    latency = "Net takes 12.63 ms and tree 4.18 ms."
+    (place / "paper.md").write_text(f"# Rain\n\n{BODY}\n\n## Results\n\n{latency}\n\n{text}\n")
+    report = await audit_paper(place / "paper.md", results=place / "results", code=place / "code")
+    assert [one.claim.number.text for one in report.missing_results] == missing
+
+
 # --- formats --------------------------------------------------------------------------------------------------------
 
 

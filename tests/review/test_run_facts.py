@@ -38,9 +38,7 @@ def test_arms_with_the_same_predictions_everywhere_are_noted() -> None:
     levels = [given("baseline@a", SOFT), given("method@a", SOFT), given("baseline@b", SOFT), given("method@b", other)]
     assert not list(find_equal_arms(levels))
     labels = np.array([0.0, 1.0] * 20)
-    assert not list(
-        find_equal_arms([given("baseline", labels, "predictions"), given("method", labels, "predictions")])
-    )
+    assert not list(find_equal_arms([given("baseline", labels, "predictions"), given("method", labels, "predictions")]))
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
