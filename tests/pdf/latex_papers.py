@@ -196,19 +196,25 @@ def _list_books() -> Iterator[LatexPaper]:
 
 
 def _list_publishers() -> Iterator[LatexPaper]:
-    """Yield papers in classes of publishers (Debian's texlive-publishers)."""
+    """Yield papers in classes of publishers (Debian's texlive-publishers and texlive-latex-extra).
+
+    Without texlive-fonts-extra (libertine, newtxmath, zi4), acmart uses Computer Modern, whose copyright sign Debian
+    only has as a bitmap; so it is set in Times.
+    """
     yield _write_article(
         "IEEEtran", document_class="IEEEtran", options="conference",
         front=_PLAIN_FRONT + r"\begin{IEEEkeywords}calibration\end{IEEEkeywords}", back=_BACK, titles=_ALL,
     )  # fmt: skip
     yield _write_article("IEEEtran-journal", document_class="IEEEtran", options="journal", back=_BACK, titles=_ALL)
     yield _write_article(
-        "acmart", document_class="acmart", options="sigconf",
+        "acmart", r"\usepackage{mathptmx}", document_class="acmart", options="sigconf",
         head=r"""\title{On the Confidence of Small Classifiers}
 \author{Ada Example}\affiliation{\institution{University}\city{Town}\country{Country}}
 \copyrightyear{2026}\acmYear{2026}\acmISBN{978-1-4503-0000-5}\acmDOI{10.1145/1234567.1234568}
 \acmConference[Conf '26]{A Conference}{November 28--30, 2026}{Town, Country}
-\begin{CCSXML}\end{CCSXML}\ccsdesc[500]{Computing methodologies~Neural networks}\keywords{calibration, classifiers}
+\begin{CCSXML}
+\end{CCSXML}
+\ccsdesc[500]{Computing methodologies~Neural networks}\keywords{calibration, classifiers}
 """,
         front=rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle", back=_BACK + _APPENDIX,
     )  # fmt: skip
