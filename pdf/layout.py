@@ -26,6 +26,8 @@ MAX_SPACE_EMS = 1.1
 """Width in ems of a space in justified text; a wider gap separates cells of a table."""
 MIN_COLUMN_RUNS = 8
 """Minimum number of runs of words on either side of the gap on a page with two columns."""
+MIN_PROSE_RUNS = 3
+"""The same for runs of prose, on a page that is filled only in part."""
 MIN_OVERREACH_SHARE = 0.05
 """Share of a page's width that a row reaches into both columns if it spans them."""
 MIN_PROSE_SHARE = 0.3
@@ -220,7 +222,8 @@ def _continues_run(run: Sequence[PdfWord], word: PdfWord) -> bool:
 
 
 def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
-    """Return the position of the gap between two columns: few runs cross it, and many lie on either side."""
+    """Return the position of the gap between two columns: few runs cross it, and many, or some of prose, lie on
+    either side."""
     boxes = [enclose(run) for run in runs]
     wide = [box for box in boxes if box[2] - box[0] >= MIN_PROSE_SHARE * width]
     best: tuple[int, int, float, float] | None = None
@@ -228,8 +231,9 @@ def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
         at = width * percent / 100
         left, right = sum(box[2] <= at for box in boxes), sum(box[0] >= at for box in boxes)
         cross = len(boxes) - left - right
-        of_prose = sum(box[2] <= at or box[0] >= at for box in wide)
-        if min(left, right) >= MIN_COLUMN_RUNS and 2 * cross <= left + right and 2 * of_prose >= len(wide) > 0:
+        prose = sum(box[2] <= at for box in wide), sum(box[0] >= at for box in wide)
+        of_prose, is_filled = sum(prose), min(left, right) >= MIN_COLUMN_RUNS or min(prose) >= MIN_PROSE_RUNS
+        if is_filled and 2 * cross <= left + right and 2 * of_prose >= len(wide) > 0:
             found = min(left, right), -cross, -abs(at - width / 2), at
             best = found if best is None else max(best, found)
     return best[-1] if best is not None else None

@@ -22,14 +22,13 @@ PassageRole = Literal["abstract", "results", "table", "caption"]
 
 @dataclass(frozen=True)
 class PaperTableCell:
-    """A table cell: the labels of its row and column, its numbers, and whether it is bold."""
+    """A table cell: its place, the labels of its row and column, and its text."""
 
     row: int
     column: int
     row_label: str
     column_label: str
     text: str
-    bold: bool = False
 
     @property
     def label(self) -> str:
@@ -222,8 +221,7 @@ def _build_cells(rows: list[list[str]]) -> Iterator[PaperTableCell]:
         label = _strip_markdown(row[0]) if row else ""
         for column, text in enumerate(row[1:], 1):
             head = heads[column] if column < len(heads) else ""
-            bold = bool(re.search(r"\*\*[^*]*\d[^*]*\*\*|__[^_]*\d[^_]*__|\\(?:textbf|mathbf|bf)\b", text))
-            yield PaperTableCell(at, column, label, head, text, bold)
+            yield PaperTableCell(at, column, label, head, text)
 
 
 def _strip_markdown(text: str) -> str:
