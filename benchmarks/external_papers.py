@@ -3,7 +3,8 @@
 DATA has `papers/AGENT/TASK/results/paper.md` next to the result files of each paper, as the public agent papers of
 MLR-Bench have (never copied here), or `NAME/paper.md`, `NAME/results` and `NAME/code`. Prints the table of
 docs/audit.md; with `--sample N --seed S` also N numbers classified as found and N as
-unsupported, each with its sentence and the matched line, for a human to judge.
+unsupported, each with its sentence and the matched line, for a human to judge. With `--alter N`, N numbers of each
+paper that are in its result files are changed by 5 to 14 %, one at a time, and those that become findings are counted.
 """
 
 from __future__ import annotations
@@ -12,24 +13,54 @@ import argparse
 import asyncio
 import json
 import random
+import re
+import tempfile
 from pathlib import Path
 
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
 
+PARTS = ("results", "code")
+ALTERED = (0.86, 0.91, 0.94, 1.05, 1.08, 1.13)
+
 
 def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
     """Audit every paper, by agent and task."""
+    return {name: asyncio.run(audit_paper(path, **inputs)) for name, (path, inputs) in list_papers(data).items()}
+
+
+def list_papers(data: Path) -> dict[str, tuple[Path, dict[str, Path | None]]]:
+    """Return each paper with its results and code, by agent and task, or by folder."""
     public = {
-        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": audit_paper(path, results=path.parent)
+        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": (path, {"results": path.parent, "code": None})
         for path in sorted((data / "papers").glob("*/*/results/paper.md"))
     }
-    own = {path.parent.name: audit_paper(path, **_find_inputs(path.parent)) for path in sorted(data.glob("*/paper.md"))}
-    return {name: asyncio.run(audit) for name, audit in (public | own).items()}
+    own = {
+        path.parent.name: (path, {name: part if (part := path.parent / name).is_dir() else None for name in PARTS})
+        for path in sorted(data.glob("*/paper.md"))
+    }
+    return public | own
 
 
-def _find_inputs(folder: Path) -> dict[str, Path | None]:
-    return {name: part if (part := folder / name).is_dir() else None for name in ("results", "code")}
+def count_altered_found(data: Path, most: int) -> tuple[int, int]:
+    """Alter up to `most` numbers of each paper, one at a time; return how many are named as findings, of how many."""
+    named = tried = 0
+    for name, (path, inputs) in list_papers(data).items():
+        text, before = path.read_text(), asyncio.run(audit_paper(path, **inputs))
+        printed = {one.claim.number.text for one in before.verdicts if one.kind == "found"}
+        bodies = sorted({found[0] for one in printed if (found := re.search(r"\d+\.\d+", one)) and len(found[0]) > 3})
+        for body in random.Random(name).sample(bodies, min(most, len(bodies))):
+            factor = random.Random(name + body).choice(ALTERED)
+            altered = f"{float(body) * factor:.{len(body.partition('.')[2])}f}"
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / path.name
+                copy.write_text(re.sub(rf"(?<![\d.]){re.escape(body)}(?!\d)", altered, text))
+                after = asyncio.run(audit_paper(copy, **inputs))
+            named += any(altered in one.claim.number.text for one in after.missing_results) or any(
+                altered in one.description for one in after.contradictions
+            )
+            tried += 1
+    return named, tried
 
 
 def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
@@ -80,11 +111,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path)
     parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--alter", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     audited = audit_papers(arguments.data)
     print(format_table(audited))
+    if arguments.alter:
+        print(
+            "altered numbers that are findings: {} of {}".format(*count_altered_found(arguments.data, arguments.alter))
+        )
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(summarize(audited), indent=1) + "\n")
     for kind in ("found", "unsupported") if arguments.sample else ():

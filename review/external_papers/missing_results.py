@@ -29,6 +29,8 @@ _CHANGE = re.compile(
 )
 """Words next to the size of a change, or in the label of a column or row of changes."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
+_SPREAD = re.compile(r"(?:\u00b1|\+/?-|\\pm)\W*$|\d\D{0,30}\[(?:[^\[\]]*[,;])?\s*[-\u2212+]?$")
+"""Text before a deviation, or a bound of an interval in brackets after its estimate: many methods compute these."""
 _SETTING = re.compile(
     r"\b(?:rate|lr|weight|size|threshold|temperature|param\w*|epochs?|batch|layers?|dim\w*|seeds?|budget|settings?"
     r"|decay|momentum|dropout|penalty|alpha|beta|gamma|lambda|sigma|tau)\b",
@@ -112,7 +114,7 @@ def _absence_reasons(one: NumberVerdict) -> Iterator[bool]:
     """Yield, for each reason why a number may be in no file, whether it applies."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
     yield "." not in number.text and not number.percent  # a count
-    yield re.search(r"(?:\u00b1|\+/?-|\\pm)\W*$", before) is not None  # a deviation, which can be computed in many ways
+    yield _SPREAD.search(before) is not None
     if cell is not None:
         row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
         yield _CITED.search(f"{cell.label} {row}") is not None

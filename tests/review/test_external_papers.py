@@ -136,6 +136,8 @@ COMPRESSION = """| Bits | Bytes | Compression |
         ("The latency is 0.01263 h for the net.", ["0.01263"]),
         ("With 3 tests, a level of 0.05 becomes 0.0167.", []),
         ("With 3 tests, a level of 0.05 becomes 0.0176.", ["0.0176"]),
+        ("One run costs 12.63 ms (95% interval [11.57, 13.69]).", []),
+        ("The interval of the other is [11.57, 13.69].", ["11.57", "13.69"]),
         ("With 3 runs, the factor between net and tree is 3.02.", []),
         ("With a dropout that was later removed, we first hold out 26.5 % of the rows.", []),  # a keyword of the code
         ("It reaches 48.3 % instead of 48.9 %, a difference of 0.6 points.", ["48.3 %", "48.9 %"]),
