@@ -115,11 +115,7 @@ class _NodeProbes:
 
     async def run_all(self) -> None:
         """Run all probes that are not recorded yet, until the node turns out suspect."""
-        for kind, probe in (
-            ("seed", self.probe_seed),
-            ("labels", self.probe_labels),
-            ("rows", self.probe_rows),
-        ):
+        for kind, probe in (("seed", self.probe_seed), ("labels", self.probe_labels), ("rows", self.probe_rows)):
             if not _is_probed(self.context, self.name, kind) and not self.node.suspect:
                 await probe()
 
