@@ -7,6 +7,7 @@ confidence levels ("95% CI"), code, addresses and displayed formulas.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -78,6 +79,9 @@ _ORDINAL = re.compile(
 _INLINE_ORDINAL = re.compile(r"(?<![\w.])\(\d\)(?=\s*[A-Za-z*])")
 _HEADING = re.compile(r"^(?:#{1,6}\s|\*\*)?\s*\d{1,2}(?:\.\d{1,2})*\.?\s+(?=[A-Z])", re.MULTILINE)
 _YEAR = re.compile(r"(?<![\d.,])(?:19[5-9]\d|20[0-4]\d)[a-z]?(?![\d%]|\.\d|,\d{3})")
+_MONTH = rf"(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in calendar.month_name[1:])})\b\.?"
+_DAYS = r"\d{1,2}(?:st|nd|rd|th)?(?:\s?[\u2013-]\s?\d{1,2})?"
+_DATE = re.compile(rf"\b{_MONTH} {_DAYS}(?!\.?\d|%)|\b{_DAYS} {_MONTH}|(?<!\w)['\u2019]\d{{2}}\b")
 _CLOCK = re.compile(
     r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b"
 )
@@ -115,6 +119,7 @@ _SKIPPED_PATTERNS: dict[TextKind, tuple[re.Pattern[str], ...]] = {
         _UNREAD_TEXT,
         CITED,
         _CLOCK,
+        _DATE,
         _SCRIPTS,
         _BOUND,
         _CONFIDENCE,

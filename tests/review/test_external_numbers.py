@@ -65,6 +65,7 @@ def test_a_number_is_read_as_it_is_printed(text: str, value: float):
         "80/20 split",
         "$x_{12}^{34}$",
         "2025-05-11 05:37:09,426",
+        "Conf \u201926, November 28\u201330, 2026, and on 3 May 2018",
     ],
 )
 def test_what_states_no_result_is_left_out(text: str):
