@@ -31,6 +31,7 @@ from labwright.review.claims.sentences import (
     names_two_arms,
     split_sentences,
 )
+from labwright.stages.paper.claim_check import remove_claims
 
 LEVELS = ("n0", "n20", "n40")
 GAIN = {"n0": 0.0, "n20": 0.03, "n40": 0.06}
@@ -612,6 +613,20 @@ def test_every_text_is_split_and_title_abstract_and_conclusion_are_read_twice() 
         "On mixup", "We ask.", "It helps.", "Results", "Mixup helps.", "Conclusion", "It ends.", "The loss by level.",
     ]  # fmt: skip
     assert [one.text for one in found if one.read_twice] == ["On mixup", "We ask.", "It helps.", "It ends."]
+
+
+@pytest.mark.parametrize("title", ["Mixup always helps", "Mixup always helps."])
+def test_the_title_of_a_paragraph_is_a_sentence_that_can_be_cut(title: str) -> None:
+    body = f"\\paragraph{{{title}}} Plain is slow."
+    first, second = split(body)
+    assert (first.text, second.text) == (title, "Plain is slow.")
+    reading = SentenceReading(sha256=first.sha256, labels=("outcome",), claims=(claim("generality"),))
+    setup = SentenceReading(sha256=second.sha256, labels=("setup",))
+    readings = {first.sha256: reading, second.sha256: setup}
+    paper = draft(body)
+    [(at, violation)] = check_claims((first, second), readings, RECORD)
+    cut, lines = remove_claims(paper, [(at, violation)], readings)
+    assert cut.sections[0].body == "Plain is slow." and len(lines) == 1
 
 
 def test_a_hash_changes_with_the_paragraph_before_a_sentence_and_with_its_numbers_only() -> None:
