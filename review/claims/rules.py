@@ -634,13 +634,14 @@ def _check_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
     if claim.certainty in ("open", "conjectured"):
         return
     for decision in record.decisions:
-        if decision.hypothesis.id == claim.hypothesis and decision.verdict == "supported":
+        hinted = claim.certainty == "suggested" and decision.verdict == "open"
+        if decision.hypothesis.id == claim.hypothesis and (decision.verdict == "supported" or hinted):
             rival = decision.hypothesis.rival
             numbers = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
             read = {arm for number in numbers if number is not None for arm in number.arms}
             isolates = any(record.roles.get(arm) == "ablation" for arm in read)
             excluded = rival is not None and decision.rival_sign == rival.ours
-            if (isolates or excluded) and (claim.certainty != "shown" or decision.confirmed):
+            if (excluded or (isolates and not hinted)) and (claim.certainty != "shown" or decision.confirmed):
                 return
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
