@@ -39,8 +39,10 @@ class ReadClaim(FrozenModel):
     amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
     of_other: str = Field(default="", description="ratio: what that is compared with; empty for a plain value")
-    at_least: float | None = Field(default=None, description="ratio: smallest value that the words allow")
-    at_most: float | None = Field(default=None, description="ratio: largest value that the words allow")
+    at_least: float | None = Field(
+        default=None, description="ratio, or difference with a bound in words: smallest value that they allow"
+    )
+    at_most: float | None = Field(default=None, description="the same: largest value")
     count: int | None = Field(
         default=None, description="in how many of the cases the claim is said to hold, if counted"
     )

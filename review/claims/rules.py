@@ -11,8 +11,8 @@ takes those of the numbers in its sentence, otherwise it must hold for all that 
 - size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
   a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
   in words is compared with the smallest effect that matters: small is not above it, large is above it.
-- ratio: its interval lies within the values that the words allow; one value lies in the interval, and the interval
-  within a factor of `RATIO_TOLERANCE` of it.
+- ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
+  value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
@@ -212,11 +212,15 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         return _check_cause(resolved, record)
     if claim.kind == "generality":
         return _check_generality(resolved, record)
-    if claim.kind == "size":
+    if claim.kind == "size" and (
+        claim.at_least is claim.at_most is None or Side() in (resolved.subject, resolved.other)
+    ):
         return _check_size(resolved, sentence.references, around.numbers, record)
     softened = claim.certainty == "shown" and around.is_exploratory
     if claim.kind == "ratio":
-        return _check_ratio(resolved, softened, record)
+        for one in _find_ratios(resolved, record):
+            _check_limits(resolved, one, softened)
+        return None
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
             _check_claim(claim.model_copy(update={"subject": arm, "other": ""}), sentence, record, around)
@@ -224,6 +228,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     found = _find_comparisons(resolved, record)
     if claim.count is not None:
         return _check_count(resolved, found)
+    if claim.at_least is not None or claim.at_most is not None:
+        for one in found:
+            _check_limits(resolved, one, softened)
+        return None
     observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
     for one in found:
         checked = observed if softened and not one.is_registered else resolved
@@ -539,32 +547,32 @@ def _check_amount(claim: ReadClaim, found: RecordedComparison, printed: bool) ->
         raise RefusedClaim(f"the smallest effect that matters is {found.margin:g} ({found}): leave the judgement out")
 
 
-def _check_ratio(one: ResolvedClaim, softened: bool, record: ClaimRecord) -> None:
-    """Refuse a ratio whose interval is not within the values that the words allow."""
+def _check_limits(one: ResolvedClaim, found: RecordedComparison, softened: bool) -> None:
+    """Refuse a claim if the interval of its ratio, or of its difference, is not within the values that it allows."""
     claim = one.claim
     least = -inf if claim.at_least is None else claim.at_least
     most = inf if claim.at_most is None else claim.at_most
-    for found in _find_ratios(one, record):
-        if found.low is None or found.high is None or found.mean is None:
-            raise RefusedClaim(f"there is no interval ({found}): leave the ratio out")
-        is_within, is_outside = least <= found.low and found.high <= most, found.high < least or found.low > most
-        if least == most:
-            ends = sorted((least / RATIO_TOLERANCE, least * RATIO_TOLERANCE))
-            is_within = found.low <= least <= found.high and ends[0] <= found.low and found.high <= ends[1]
-        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
-        if claim.certainty == "open":
-            if (is_within or is_outside) and not undecided:
-                raise RefusedClaim(f"the record decides it ({found}): report what was found")
-        elif is_outside:
-            raise RefusedClaim(f"the record has the opposite ({found})")
-        elif claim.certainty == "suggested":
-            if least != most and not least <= found.mean <= most:
-                raise RefusedClaim(f"not even the mean has this ratio ({found})")
-        elif claim.certainty in ("shown", "observed"):
-            if not is_within:
-                raise RefusedClaim(f"the interval does not decide it ({found}): say that it is open, or print it")
-            if claim.certainty == "shown" and not (softened and not found.is_registered):
-                _check_confirmed(found)
+    found = found.flip() if found.divisor is None and (one.sign or found.sign) < 0 else found
+    if found.low is None or found.high is None or found.mean is None:
+        raise RefusedClaim(f"there is no interval ({found}): leave it out")
+    is_within, is_outside = least <= found.low and found.high <= most, found.high < least or found.low > most
+    if least == most:
+        ends = sorted((least / RATIO_TOLERANCE, least * RATIO_TOLERANCE))
+        is_within = found.low <= least <= found.high and ends[0] <= found.low and found.high <= ends[1]
+    undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
+    if claim.certainty == "open":
+        if (is_within or is_outside) and not undecided:
+            raise RefusedClaim(f"the record decides it ({found}): report what was found")
+    elif is_outside:
+        raise RefusedClaim(f"the record has the opposite ({found})")
+    elif claim.certainty == "suggested":
+        if least != most and not least <= found.mean <= most:
+            raise RefusedClaim(f"not even the mean is as said ({found})")
+    elif claim.certainty in ("shown", "observed"):
+        if not is_within:
+            raise RefusedClaim(f"the interval does not decide it ({found}): say that it is open, or print it")
+        if claim.certainty == "shown" and not (softened and not found.is_registered):
+            _check_confirmed(found)
 
 
 def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:

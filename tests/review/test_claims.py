@@ -435,6 +435,22 @@ def test_a_registered_share_decides_about_itself_and_about_the_rest() -> None:
     assert "opposite" in check("Loss is twice as high.", claim("ratio", **doubled, at_least=2, at_most=2))
 
 
+def test_a_bound_in_words_is_compared_with_the_interval_of_the_difference() -> None:
+    fields = BETTER | {"levels": ("n40",)}
+    for kind in ("size", "direction"):
+        assert check("It adds at least two points.", claim(kind, **fields, at_least=0.02)) == ""
+        assert "does not decide" in check("It adds at least six points.", claim(kind, **fields, at_least=0.06))
+        assert (
+            check("Whether it adds six points is open.", claim(kind, **fields, at_least=0.06, certainty="open")) == ""
+        )
+        assert "opposite" in check("It adds two points at most.", claim(kind, **fields, at_most=0.02))
+    worse = fields | {"subject": "plain", "other": "mixup", "direction": "worse"}
+    assert check("It costs at least two points.", claim("size", **worse, at_least=0.02)) == ""
+    change = BETTER | {"levels": ("n0", "n40")}
+    assert check("The gain grows by two points or more.", claim("trend", **change, at_least=0.02)) == ""
+    assert "opposite" in check("The gain grows by ten points.", claim("trend", **change, at_least=0.1))
+
+
 def test_an_amount_in_words_is_compared_with_the_smallest_effect_that_matters() -> None:
     fields = BETTER | {"subject": "plain@n0", "other": "plain@n40", "levels": ()}
     assert check("It is far better.", claim("size", **fields, amount="large")) == "", "0.2 against 0.02"
