@@ -51,6 +51,11 @@ class ReadClaim(FrozenModel):
     )
     verdict: HypothesisVerdict | Literal[""] = Field(default="", description="its outcome according to the sentence")
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the words allow only some values."""
+        return self.at_least is not None or self.at_most is not None
+
 
 class ReadSentence(FrozenModel):
     """The label and claims of one numbered sentence."""

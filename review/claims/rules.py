@@ -212,33 +212,22 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         return _check_cause(resolved, record)
     if claim.kind == "generality":
         return _check_generality(resolved, record)
-    if claim.kind == "size" and (
-        claim.at_least is claim.at_most is None or Side() in (resolved.subject, resolved.other)
-    ):
+    if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence.references, around.numbers, record)
-    softened = claim.certainty == "shown" and around.is_exploratory
-    if claim.kind == "ratio":
-        for one in _find_ratios(resolved, record):
-            _check_limits(resolved, one, softened)
-        return None
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
             _check_claim(claim.model_copy(update={"subject": arm, "other": ""}), sentence, record, around)
         return None
-    found = _find_comparisons(resolved, record)
+    found = (_find_ratios if claim.kind == "ratio" else _find_comparisons)(resolved, record)
     if claim.count is not None:
         return _check_count(resolved, found)
-    if claim.at_least is not None or claim.at_most is not None:
-        for one in found:
-            _check_limits(resolved, one, softened)
-        return None
     observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
     for one in found:
-        checked = observed if softened and not one.is_registered else resolved
-        if claim.kind == "no difference" or (claim.kind == "trend" and not resolved.sign):
-            _check_absence(checked, one)
-        else:
-            _check_direction(checked, one)
+        softened = claim.certainty == "shown" and around.is_exploratory and not one.is_registered
+        is_absence = claim.kind == "no difference" or (
+            claim.kind == "trend" and not (resolved.sign or claim.is_bounded)
+        )
+        (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 
 
@@ -451,27 +440,36 @@ def _build_trends(
 
 
 def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
-    certainty, sign = one.claim.certainty, one.sign
-    mean = 0 if found.mean is None else (found.mean > 0) - (found.mean < 0)
-    if certainty == "open":
-        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
-        if found.sign and not undecided:
-            raise RefusedClaim(f"the record decides it ({found}): report what was found")
-    elif not sign:
+    """Refuse a claim if the interval of its difference or ratio is not within the limits that its words give; without
+    limits, if it does not have the claimed sign."""
+    claim, bounded = one.claim, one.claim.is_bounded
+    if not (one.sign or bounded or claim.certainty == "open"):
         raise RefusedClaim("it does not say in which direction: say which is better, or that this is open")
-    elif certainty == "conjectured":
-        if found.sign == -sign:
-            raise RefusedClaim(f"the record has the opposite ({found})")
-    elif found.sign == -sign:
+    least = 0.0 if not bounded else -inf if claim.at_least is None else claim.at_least
+    most = inf if claim.at_most is None else claim.at_most
+    side = found.flip() if found.divisor is None and (one.sign or found.sign) < 0 else found
+    low, high = (-inf if side.low is None else side.low), (inf if side.high is None else side.high)
+    mean = 0.0 if side.mean is None else side.mean
+    is_within, is_outside = least <= low and high <= most and (bounded or low > 0), high < least or low > most
+    if least == most:
+        ends = sorted((least / RATIO_TOLERANCE, least * RATIO_TOLERANCE))
+        is_within = low <= least <= high and ends[0] <= low and high <= ends[1]
+    if claim.certainty == "open":
+        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
+        if (is_within or is_outside) and not undecided:
+            raise RefusedClaim(f"the record decides it ({found}): report what was found")
+    elif is_outside:
         raise RefusedClaim(f"the record has the opposite ({found})")
-    elif certainty == "suggested":
-        if mean != sign:
-            raise RefusedClaim(f"not even the mean has this direction ({found})")
-    elif not found.sign:
-        why = "there is no interval" if found.low is None else "the interval contains zero"
-        raise RefusedClaim(f"{why} ({found}): say that it is open")
-    elif certainty == "shown":
-        _check_confirmed(found)
+    elif claim.certainty == "suggested":
+        if least != most and not (least <= mean <= most and (bounded or mean)):
+            raise RefusedClaim(f"not even the mean is as claimed ({found})")
+    elif claim.certainty in ("shown", "observed"):
+        if not is_within:
+            contains = "the interval does not decide it" if bounded else "the interval contains zero"
+            why = "there is no interval" if side.low is None else contains
+            raise RefusedClaim(f"{why} ({found}): say that it is open")
+        if claim.certainty == "shown":
+            _check_confirmed(found)
 
 
 def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
@@ -547,38 +545,10 @@ def _check_amount(claim: ReadClaim, found: RecordedComparison, printed: bool) ->
         raise RefusedClaim(f"the smallest effect that matters is {found.margin:g} ({found}): leave the judgement out")
 
 
-def _check_limits(one: ResolvedClaim, found: RecordedComparison, softened: bool) -> None:
-    """Refuse a claim if the interval of its ratio, or of its difference, is not within the values that it allows."""
-    claim = one.claim
-    least = -inf if claim.at_least is None else claim.at_least
-    most = inf if claim.at_most is None else claim.at_most
-    found = found.flip() if found.divisor is None and (one.sign or found.sign) < 0 else found
-    if found.low is None or found.high is None or found.mean is None:
-        raise RefusedClaim(f"there is no interval ({found}): leave it out")
-    is_within, is_outside = least <= found.low and found.high <= most, found.high < least or found.low > most
-    if least == most:
-        ends = sorted((least / RATIO_TOLERANCE, least * RATIO_TOLERANCE))
-        is_within = found.low <= least <= found.high and ends[0] <= found.low and found.high <= ends[1]
-    undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
-    if claim.certainty == "open":
-        if (is_within or is_outside) and not undecided:
-            raise RefusedClaim(f"the record decides it ({found}): report what was found")
-    elif is_outside:
-        raise RefusedClaim(f"the record has the opposite ({found})")
-    elif claim.certainty == "suggested":
-        if least != most and not least <= found.mean <= most:
-            raise RefusedClaim(f"not even the mean is as said ({found})")
-    elif claim.certainty in ("shown", "observed"):
-        if not is_within:
-            raise RefusedClaim(f"the interval does not decide it ({found}): say that it is open, or print it")
-        if claim.certainty == "shown" and not (softened and not found.is_registered):
-            _check_confirmed(found)
-
-
 def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
     """Return what the record has about a ratio: one for each named dataset and level. Raises `RefusedClaim`."""
     claim = one.claim
-    if Side() in (one.subject, one.divisor[0]) or claim.at_least is claim.at_most is None:
+    if Side() in (one.subject, one.divisor[0]) or not claim.is_bounded:
         raise RefusedClaim("it does not say which quantities have this ratio: name both, and their ratio")
     sides = (one.subject, one.other, *one.divisor)
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
