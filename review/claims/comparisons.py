@@ -176,40 +176,14 @@ class ClaimRecord:
     def find_registered(self, contrast: Contrast, metric: str) -> Iterator[RecordedComparison]:
         """Yield the registered comparisons that estimate a contrast, with its sign."""
         for one in self.registered:
-            if one.metric == metric and (sign := one.find_sign(contrast)):
+            if one.metric == metric and one.divisor is None and (sign := one.find_sign(contrast)):
                 yield one if sign > 0 else one.flip()
-
-    @cached_property
-    def ratios(self) -> tuple[RecordedComparison, ...]:
-        """The effects of hypotheses and the requested estimates that are ratios."""
-        found: list[RecordedComparison] = []
-        for key, (part, decision) in self._effects_by_key.items():
-            quotient = split_quotient(part.effect.estimand)
-            if quotient is None or is_change(part.effect.estimand):
-                continue
-            above, below = (_expand_sum(part.effect.estimand, self.plan, part.effect.metric, one) for one in quotient)
-            if above and below:
-                found.append(
-                    RecordedComparison(
-                        key=key,
-                        contrast=above,
-                        divisor=below,
-                        metric=part.effect.metric or self.plan.primary_metric.name,
-                        mean=part.mean,
-                        low=part.low,
-                        high=part.high,
-                        source="estimate" if decision is None else "effect",
-                        part=part,
-                        decision=decision,
-                    )
-                )
-        return tuple(found)
 
     def estimate_ratio(self, above: Contrast, below: Contrast, metric: str) -> RecordedComparison | None:
         """Return the ratio of two sums of cells: a registered one, also of the remaining share, or that over the seeds
         that all cells share; None if a cell was not measured."""
         rest = sum_cells((sign * one[cell], cell) for sign, one in ((1, below), (-1, above)) for cell in one)
-        for one in self.ratios:
+        for one in self.registered:
             divisor = _find_factor(below, one.divisor or {})
             if one.metric == metric and divisor:
                 if abs(_find_factor(above, one.contrast) - divisor) < _TOLERANCE:
@@ -335,16 +309,25 @@ class ClaimRecord:
     ) -> RecordedComparison | None:
         everywhere = decision is not None and decision.hypothesis.unit == "datasets"
         datasets = [one.name for one in self.plan.datasets] if everywhere else [""]
-        contrast: dict[Cell, float] = {}
-        for dataset in datasets:
-            found = expand_contrast(part.effect.estimand, self.plan, part.effect.metric, dataset=dataset)
-            if found is None:
-                return None
-            contrast |= {cell: weight / len(datasets) for cell, weight in found.items()}
+        estimand, metric = part.effect.estimand, part.effect.metric
+        quotient = None if is_change(estimand) else split_quotient(estimand)
+        sums: list[Contrast] = []
+        for whole in quotient or (None,):
+            terms: list[tuple[float, Cell]] = []
+            for dataset in datasets:
+                found = (
+                    expand_contrast(estimand, self.plan, metric, dataset=dataset)
+                    if whole is None
+                    else _expand_sum(estimand, self.plan, metric, whole, dataset=dataset)
+                )
+                if not found:
+                    return None
+                terms += [(weight / len(datasets), cell) for cell, weight in found.items()]
+            sums.append(sum_cells(terms))
         return RecordedComparison(
             key=key,
-            contrast=contrast,
-            metric=part.effect.metric or self.plan.primary_metric.name,
+            contrast=sums[0],
+            metric=metric or self.plan.primary_metric.name,
             mean=part.mean,
             low=part.low,
             high=part.high,
@@ -352,6 +335,7 @@ class ClaimRecord:
             margin=part.effect.smallest,
             part=part,
             decision=decision,
+            divisor=sums[1] if quotient else None,
         )
 
 

@@ -322,7 +322,9 @@ def _simplify(text: str) -> str:
 def _find_partner(arm: str, record: ClaimRecord) -> str:
     """Return the arm with which an arm is compared if the text does not say: the only other one of a registered effect,
     the baseline of a method, or the first method of an ablation or baseline."""
-    effects = [{cell[1] for cell in one.contrast} for one in record.registered if one.source == "effect"]
+    effects = [
+        {cell[1] for cell in one.contrast} for one in record.registered if one.source == "effect" and not one.divisor
+    ]
     partners = {name for arms in effects if arm in arms and len(arms) == 2 for name in arms - {arm}}
     if len(partners) == 1:
         return partners.pop()
@@ -373,6 +375,7 @@ def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[Record
         datasets, levels = ({cell[k] for cell in known.contrast} for k in (0, 2))
         if (
             known.metric != one.metric
+            or known.divisor is not None
             or (one.datasets and set(one.datasets) != datasets)
             or (one.levels and not free and set(one.levels) != levels)
         ):
