@@ -206,7 +206,8 @@ class CaseMaker:
         """Yield true and false sentences about the ratio of a difference at two levels or datasets."""
         for first, second in product(self.decided, self.decided):
             same = [(one.name, one.arm, parse_arm(one.other)) for one in (first, second)]
-            if first is not second and same[0] == same[1]:
+            near = first.dataset == second.dataset or first.level == second.level
+            if first is not second and same[0] == same[1] and near:
                 found = self.record.estimate_ratio(_get_contrast(first), _get_contrast(second), first.name)
                 if found is None or found.low is None or found.high is None or found.low <= 0:
                     continue

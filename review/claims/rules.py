@@ -557,17 +557,22 @@ def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedCompar
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     levels = [""] if all(side.level for side in sides if side.arm) else [*(one.levels or record.plan.level_names)]
     found: list[RecordedComparison] = []
-    for dataset, level in product(datasets, levels or [""]):
-        cells = [(dataset, side.arm, side.level or level) if side.arm else None for side in sides]
+    # the same quantity on two datasets, or all quantities on each
+    across = len(datasets) == 2 and sides[:2] == sides[2:]
+    places = [(datasets[0],) * 2 + (datasets[1],) * 2] if across else [(one,) * 4 for one in datasets]
+    for place, level in product(places, levels or [""]):
+        cells = [
+            (at, side.arm, side.level or level) if side.arm else None for at, side in zip(place, sides, strict=True)
+        ]
         above, under = (
             sum_cells((sign, cell) for sign, cell in ((1, first), (-1, second)) if cell is not None)
             for first, second in (cells[:2], cells[2:])
         )
-        ratio = record.estimate_ratio(above, under, one.metric) if above and under else None
+        ratio = record.estimate_ratio(above, under, one.metric) if above != under and above and under else None
         if ratio is not None:
             found.append(ratio)
         elif one.datasets and one.levels:
-            raise RefusedClaim(f"the record has no measurement of it ({level} on {dataset})")
+            raise RefusedClaim(f"the record has no measurement of it ({level} on {place[0]})")
     if not found:
         raise RefusedClaim("the record has no measurement of it (no such ratio)")
     return found

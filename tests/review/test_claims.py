@@ -431,6 +431,10 @@ def test_a_registered_share_decides_about_itself_and_about_the_rest() -> None:
     assert "1 - estimate/kept" in check("Half is lost.", claim("ratio", **lost, at_most=0.5), record=record)
     number = r"\result{estimate/kept.mean}"
     assert check(f"It keeps {number}.", claim("ratio", **kept, at_least=0.2, at_most=0.2), record=record) == ""
+    for datasets, why in ((("wine", "digits"), "opposite"), (("digits",), "no measurement")):
+        gain = {"subject": "mixup", "other": "plain", "of_subject": "mixup", "of_other": "plain", "levels": ("n40",)}
+        said = claim("ratio", **gain, metric="accuracy", datasets=datasets, at_least=1, at_most=1)
+        assert why in check("It is as large on Wine.", said), "a quantity is not compared with itself"
     doubled = {"subject": "plain@n0", "of_subject": "plain@n40", "metric": "log_loss", "datasets": ("digits",)}
     assert "opposite" in check("Loss is twice as high.", claim("ratio", **doubled, at_least=2, at_most=2))
 
