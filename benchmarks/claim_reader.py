@@ -1,7 +1,7 @@
 """Recall and false refusals of a claim reader, with 95 % Wilson intervals.
 
 python -m benchmarks.claim_reader --model NAME [--base-url URL] [--second NAME] [--run RUN ...] [--cases N] [--set FILE]
-                                  [--out FILE]
+                                  [--made-only] [--out FILE]
 
 `made`: true sentences about the records of runs, written from templates with and without numbers, and overclaims that
 differ from one of them in direction, arm, metric, level, certainty, generality, cause or size. `written`: titles,
@@ -403,7 +403,13 @@ def read_own_cases(path: Path) -> list[Case]:
 
 
 async def measure(
-    settings: ModelSettings, runs: Sequence[Path], count: int, seed: int, own: Path | None = None
+    settings: ModelSettings,
+    runs: Sequence[Path],
+    count: int,
+    seed: int,
+    own: Path | None = None,
+    *,
+    made_only: bool = False,
 ) -> dict[str, Any]:
     """Return the results of both sets for the configured readers. The runs have equal shares of the made sentences;
     `own` is about the first one and replaces the written set."""
@@ -425,7 +431,7 @@ async def measure(
     refused: set[str] = set()
     if own is not None:
         refused = await find_refusals(open_models(), *records[0], written := read_own_cases(own))
-    for study, cases in read_written_cases() if own is None else ():
+    for study, cases in read_written_cases() if own is None and not made_only else ():
         written += cases
         refused |= await find_refusals(open_models(), *build_study_record(studies[study]), cases)
     return {"readers": settings.model_names, "made": summarise(made, found), "written": summarise(written, refused)}
@@ -442,11 +448,15 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200, help="true sentences, and as many overclaims")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", type=Path, help="JSON lines with id, text and kind about the run, for `written`")
+    parser.add_argument("--made-only", action="store_true", help="leave the written set out")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     roles = {"second_claim_reader": RoleModel(name=given.second)} if given.second else {}
     settings = ModelSettings(name=given.model, base_url=given.base_url, roles=roles)
-    text = json.dumps(asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set)), indent=1)
+    text = json.dumps(
+        asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set, made_only=given.made_only)),
+        indent=1,
+    )
     print(text)
     if given.out is not None:
         given.out.write_text(text + "\n")
