@@ -26,7 +26,7 @@ from labwright.review.evidence.latex_scanner import ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
 from labwright.stages.paper.claim_check import find_claim_violations, read_claims
 from labwright.stages.paper.draft_versions import build_paper_context, record_edit, select_best
-from labwright.stages.paper.reflection import DraftEdits, apply_edits, format_heading_place, list_passages
+from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
 from labwright.stages.run_context import RunContext, run_once
 
 EDIT_NOTE = "copy edit"
@@ -41,8 +41,7 @@ async def copy_edit(context: RunContext) -> None:
         edited = next((one for one in drafts if any(line.startswith(EDIT_NOTE) for line in one.edits)), None)
         base = select_best([one for one in drafts if edited is None or one.round < edited.round])
         evidence = build_paper_context(context, client.decision).evidence
-        headings = {"title", *(format_heading_place(one.title) for one in base.draft.sections)}
-        texts = {where: text for where, text in list_passages(base.draft).items() if where not in headings}
+        texts = {where: text for where, text in list_passages(base.draft).items() if not where.startswith("title")}
         answer = await client.ask_or_none(
             COPY_EDIT,
             CopyEditInputs(
