@@ -10,7 +10,7 @@ takes those of the numbers in its sentence, otherwise it must hold for all that 
 - no difference: a registered equivalence that holds, or values that are all equal.
 - size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
   a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
-  in words is compared with the smallest effect that matters: small is not above it, large is above it.
+  in words is compared with the smallest effect that matters.
 - ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
   value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
@@ -214,9 +214,13 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         return _check_generality(resolved, record)
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence.references, around.numbers, record)
+    if claim.kind == "ratio" and not claim.is_bounded:
+        return _check_printed(resolved, around.numbers)
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
-            _check_claim(claim.model_copy(update={"subject": arm, "other": ""}), sentence, record, around)
+            _check_claim(
+                claim.model_copy(update={"subject": arm, "other": "", "count": None}), sentence, record, around
+            )
         return None
     found = (_find_ratios if claim.kind == "ratio" else _find_comparisons)(resolved, record)
     if claim.count is not None:
@@ -537,22 +541,23 @@ def _check_size(
 
 
 def _check_amount(claim: ReadClaim, found: RecordedComparison, printed: bool) -> None:
-    """Refuse a small size whose interval lies above the smallest effect that matters, and a large one whose interval,
-    or printed mean, does not."""
-    if found.margin is None or found.mean is None:
+    """Refuse a small size whose interval does not lie below the smallest effect that matters, and a large one whose
+    interval does not lie above it. Where the number is printed, an interval that contains it may be called small, and a
+    mean above it large."""
+    if found.margin is None or found.mean is None or found.low is None or found.high is None:
         return
-    end = min(abs(found.low or 0), abs(found.high or 0)) if found.sign else 0.0
-    if (claim.amount == "small" and end > found.margin) or (
-        claim.amount == "large" and (abs(found.mean) if printed else end) < found.margin
-    ):
+    near, far = sorted(map(abs, (found.low, found.high)))
+    near = near if found.sign else 0.0
+    is_small = (near if printed else far) <= found.margin
+    is_large = (abs(found.mean) if printed else near) >= found.margin
+    if not (is_small if claim.amount == "small" else is_large):
         raise RefusedClaim(f"the smallest effect that matters is {found.margin:g} ({found}): leave the judgement out")
 
 
 def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
     """Return what the record has about a ratio: one for each named dataset and level. Raises `RefusedClaim`."""
-    claim = one.claim
-    if Side() in (one.subject, one.divisor[0]) or not claim.is_bounded:
-        raise RefusedClaim("it does not say which quantities have this ratio: name both, and their ratio")
+    if Side() in (one.subject, one.divisor[0]):
+        raise RefusedClaim("it does not say which quantities have this ratio: name both")
     sides = (one.subject, one.other, *one.divisor)
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     levels = [""] if all(side.level for side in sides if side.arm) else [*(one.levels or record.plan.level_names)]
@@ -579,10 +584,18 @@ def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedCompar
 
 
 def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> None:
-    """Refuse a number of cases that is not the number of comparisons with the claimed sign, or without a difference."""
-    cases = sum(each.is_absent if one.claim.kind == "no difference" else each.sign == one.sign != 0 for each in found)
-    if cases != one.claim.count:
-        raise RefusedClaim(f"it holds in {cases} of {len(found)} cases: say in which")
+    """Refuse a number of cases that is not the number of contrasts with the claimed sign, or without a difference."""
+    is_absence = one.claim.kind == "no difference"
+    held = {frozenset(each.contrast): each.is_absent if is_absence else each.sign == one.sign != 0 for each in found}
+    if sum(held.values()) != one.claim.count:
+        raise RefusedClaim(f"it holds in {sum(held.values())} of {len(held)} cases: say in which")
+
+
+def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
+    """Refuse a ratio without a value whose number is not printed around it."""
+    arms = {side.arm for side in (one.subject, one.other, *one.divisor) if side.arm}
+    if not any(each.kind == "effect" and _covers(one, each) and arms <= {*each.arms} for each in numbers):
+        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
 
 
 def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:

@@ -399,7 +399,7 @@ SHARE = {"subject": "mixup@n20", "other": "plain@n20", "of_subject": "mixup@n40"
         ((2, 2), "conjectured", "opposite"),
         ((0.9, None), "observed", "opposite"),
         ((None, 0.1), "suggested", "opposite"),
-        ((None, None), "observed", "their ratio"),
+        ((None, None), "observed", "no number of this ratio"),
     ],
 )
 def test_a_ratio_in_words_is_compared_with_its_interval(
@@ -430,6 +430,7 @@ def test_a_registered_share_decides_about_itself_and_about_the_rest() -> None:
     assert check("Most is lost.", claim("ratio", **lost, at_least=0.5), record=record) == ""
     assert "1 - estimate/kept" in check("Half is lost.", claim("ratio", **lost, at_most=0.5), record=record)
     number = r"\result{estimate/kept.mean}"
+    assert check(f"The share is {number}.", claim("ratio", **kept), record=record) == ""
     assert check(f"It keeps {number}.", claim("ratio", **kept, at_least=0.2, at_most=0.2), record=record) == ""
     for datasets, why in ((("wine", "digits"), "opposite"), (("digits",), "no measurement")):
         gain = {"subject": "mixup", "other": "plain", "of_subject": "mixup", "of_other": "plain", "levels": ("n40",)}
@@ -460,6 +461,11 @@ def test_an_amount_in_words_is_compared_with_the_smallest_effect_that_matters() 
     assert check("It is far better.", claim("size", **fields, amount="large")) == "", "0.2 against 0.02"
     assert "leave the judgement out" in check("It is slightly better.", claim("size", **fields, amount="small"))
     near = BETTER | {"other": "no-mixing", "levels": ("n0",), "direction": "none"}
+    middle = BETTER | {"levels": ("n40",)}
+    for amount in ("small", "large"):
+        assert "leave the judgement out" in check("It is so.", claim("size", **middle, amount=amount)), (
+            "it is undecided"
+        )
     assert check("The difference is small.", claim("size", **near, amount="small")) == ""
     assert "leave the judgement out" in check("It is dramatic.", claim("size", **near, amount="large"))
     loss = fields | {"metric": "log_loss", "direction": "lower"}
@@ -470,12 +476,15 @@ def test_an_amount_in_words_is_compared_with_the_smallest_effect_that_matters() 
 def test_a_count_of_cases_is_that_of_the_record() -> None:
     fields = BETTER | {"levels": LEVELS}
     assert check("It helps at two levels.", claim("direction", **fields, count=2)) == ""
+    twice = make_record(more=(hypothesis("again", "mixup@n40 - plain@n40"),))
+    assert check("It helps at two levels.", claim("direction", **fields, count=2), record=twice) == ""
     assert "holds in 2 of 3 cases" in check("It helps at three levels.", claim("direction", **fields, count=3))
 
 
 def test_a_trend_without_an_arm_is_about_every_compared_arm() -> None:
     fields = {"metric": "accuracy", "datasets": ("digits",)}
     assert check("Accuracy falls with noise.", claim("trend", **fields, direction="lower")) == ""
+    assert check("Accuracy falls for both.", claim("trend", **fields, direction="lower", count=2)) == ""
     assert "opposite" in check("Accuracy rises with noise.", claim("trend", **fields, direction="higher"))
 
 
