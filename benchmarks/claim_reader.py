@@ -1,13 +1,14 @@
 """Recall and false refusals of a claim reader, with 95 % Wilson intervals.
 
-python -m benchmarks.claim_reader --model NAME [--base-url URL] [--second NAME] [--run RUN] [--cases N] [--set FILE]
-                                  [--out FILE]
+python -m benchmarks.claim_reader --model NAME [--base-url URL] [--second NAME] [--run RUN ...] [--cases N] [--set FILE]
+                                  [--made-only] [--out FILE]
 
-`made`: true sentences about a run's record, written from templates, and overclaims that differ from one of them in
-direction, arm, metric, level, certainty, generality or cause. `written`: titles, abstracts and passages by an author
-who had not seen the checks (benchmarks/wording, its versions in plain words). A text is refused if a claim that the
-reader finds in it does not match the record, or if a sentence of it gets no usable reading. RUN is a run's folder or
-zip, by default the recorded run.
+`made`: true sentences about the records of runs, written from templates with and without numbers, and overclaims that
+differ from one of them in direction, arm, metric, level, certainty, generality, cause or size. `written`: titles,
+abstracts and passages by an author who had not seen the checks (benchmarks/wording, its versions in plain words). A
+text is refused if a claim that the reader finds in it does not match the record, or if a sentence of it gets no usable
+reading. RUN is a run's folder or zip, by default the recorded run; the runs share the made sentences, of which a call
+reads fifty.
 
 Limits: a template has one sentence, so `made` does not measure pronouns; a text of `written` is refused as a whole.
 """
@@ -21,6 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -38,10 +40,10 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import read_state
 from labwright.record.printed_value import print_count
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, parse_arm, parse_level
 from labwright.record.schema.nodes import Node
 from labwright.record.zips import open_run_folder
-from labwright.review.claims.comparisons import ClaimRecord
+from labwright.review.claims.comparisons import Cell, ClaimRecord
 from labwright.review.claims.rules import check_claims
 from labwright.review.claims.sentences import split_sentences
 from labwright.review.evidence import Evidence
@@ -51,23 +53,52 @@ from labwright.stages.paper.paper_context import build_paper_claims
 
 SET_FOLDER = Path(__file__).parent / "wording" / "wording.tar.gz"
 RECORDED = Path(__file__).parents[1] / "examples" / "recorded-run.zip"
-TEMPLATES = (
-    "At {level} on {dataset}, {first} {raises} {metric} by {value} compared with {second}.",
-    "On {dataset} at {level}, the {metric} of {first} is {higher} than that of {second} (difference {value}).",
-    "{first} is {better} than {second} in {metric} on {dataset} at {level}, by {value}.",
-    "Compared with {second}, {first} {improves} the {metric} on {dataset} at {level} ({value}).",
-    "The {metric} of {first} and {second} on {dataset} at {level} differs by {value}, in favour of {winner}.",
+NUMBERED = (
+    "{place}, {first} {raises} {metric} by {value} compared with {second}.",
+    "{place}, the {metric} of {first} is {higher} than that of {second} (difference {value}).",
+    "{first} is {better} than {second} in {metric} {place}, by {value}.",
+    "Compared with {second}, {first} {improves} the {metric} {place} ({value}).",
+    "The {metric} of {first} and {second} differs by {value} {place}, in favour of {winner}.",
 )
-OPEN_TEMPLATES = (
-    "On {dataset} at {level}, it stays open whether {first} changes {metric} against {second} ({value}).",
-    "We find no clear difference in {metric} between {first} and {second} on {dataset} at {level} ({value}).",
+PLAIN = (
+    "{place}, {first} has a {higher} {metric} than {second}.",
+    "In {metric}, {first} comes out {better} than {second} {place}.",
+    "{place}, the {metric} is {higher} with {first} than with {second}.",
+    "Those who use {first} instead of {second} get a {better} {metric} {place}.",
 )
-HONEST_TEMPLATES = (
+OPEN = (
+    "{place}, it stays open whether {first} changes {metric} against {second} ({value}).",
+    "We find no clear difference in {metric} between {first} and {second} {place} ({value}).",
+    "Our data do not decide which of {first} and {second} has the higher {metric} {place}.",
+)
+HONEST = (
     "Whether {first} behaves in the same way on other datasets is a question for further work.",
-    "We compare {first} with {second} in {metric} on {dataset}.",
+    "We compare {first} with {second} in {metric} {place}.",
     "A possible explanation, which we did not test, is that {first} regularises the network.",
+    "For {second}, {metric} is measured {place} with the same seeds as for {first}.",
+    "One might expect {first} to change the {metric} on larger data; we have not tried it.",
 )
-OVERCLAIMS = ("direction", "arm", "metric", "level", "certainty", "generality", "cause")
+EQUAL = (
+    "{first} and {second} have the same {metric} {place}.",
+    "{place}, it makes no difference to {metric} whether {first} or {second} is used.",
+    "{first} has no effect on {metric} {place}, compared with {second}.",
+)
+GENERAL = (
+    "{winner} is the better choice in {metric}, whatever the data and the network.",
+    "In practice, {winner} should replace {loser} wherever {metric} matters.",
+    "Methods like {winner} improve {metric} for neural networks in general.",
+)
+REASONS = (
+    ", because its representations are smoother.",
+    ", which is due to a flatter minimum.",
+    "; the reason is that it memorises fewer examples.",
+    ", and better conditioned gradients explain this.",
+)
+TRUE_KINDS = ("numbered", "plain", "open", "value", "trend", "registered", "share", "honest")
+MAX_TRIES = 40
+"""Maximum number of draws for a sentence that differs from those made before."""
+OVERCLAIMS = ("direction", "arm", "metric", "level", "certainty", "generality", "cause", "size")
+SHARE = "The difference in {metric} between {first} and {second} {place} is {share} than half of that {reference}."
 
 
 class Case(NamedTuple):
@@ -79,90 +110,192 @@ class Case(NamedTuple):
     too_much: bool
 
 
+class CaseMaker:
+    """Makes true sentences about a record and overclaims, from templates."""
+
+    def __init__(self, record: ClaimRecord, rng: Random) -> None:
+        self.record, self.rng = record, rng
+        signs = {one.key: {one.excludes_zero} | self._list_registered_signs(one) for one in record.differences}
+        pairs = [one for one in record.differences if one.low is not None]
+        self.decided = [one for one in pairs if signs[one.key] == {True}]
+        self.open = [one for one in pairs if signs[one.key] == {False}]
+        self.shares = [*self._list_shares()]
+        self.trends = [*self._list_trends()]
+
+    def _list_registered_signs(self, one: ClaimDifference) -> set[bool | None]:
+        """Return whether the intervals of registered comparisons exclude zero; None for an equivalence."""
+        registered = self.record.find_registered(_get_contrast(one), one.name)
+        return {None if each.is_absent else each.sign * one.mean > 0 for each in registered}
+
+    def make_true(self, kind: str) -> str:
+        """Return a true sentence; "" if the record has none of this kind."""
+        pick, record = self.rng.choice, self.record
+        if kind == "value":
+            mean = pick(record.means)
+            place = self._name_place(mean.dataset, mean.level)
+            metric = record.plan.name_metric(mean.name)
+            return rf"The {metric} of {record.name_arm(mean.arm)} {place} is \result{{{mean.key}.mean}}."
+        if kind == "registered":
+            known = [one for one in record.decisions if one.confirmed or one.verdict == "open"]
+            said = {"supported": "is supported", "refuted": "is refuted", "open": "stays open"}
+            lines = [f"Our hypothesis \u201c{one.hypothesis.name}\u201d {said[one.verdict]}." for one in known]
+            return pick(lines) if lines else ""
+        if kind in ("trend", "share"):
+            found = self.trends if kind == "trend" else self.shares
+            return pick(found)[0] if found else ""
+        templates, source = {
+            "numbered": (NUMBERED, self.decided),
+            "plain": (PLAIN, self.decided),
+            "open": (OPEN, self.open),
+            "honest": (HONEST, record.differences),
+        }.get(kind, (NUMBERED, []))
+        return pick(templates).format_map(self.list_words(pick(source))) if source else ""
+
+    def make_overclaim(self, kind: str) -> str:
+        """Return a sentence that the record contradicts; "" if none of this kind can be made."""
+        pick, record = self.rng.choice, self.record
+        one = pick(self.decided)
+        words, numbered = self.list_words(one), pick((True, False))
+        template = pick(NUMBERED if numbered else PLAIN)
+        if kind == "direction":
+            return template.format_map(words | self._list_directions(one, flipped=True))
+        if kind in ("arm", "metric", "level"):
+            other = self._find_contrary(one, kind)
+            if other is None:
+                return ""
+            field = {"arm": ("first", "second"), "metric": ("metric",), "level": ("place",)}[kind]
+            return template.format_map(words | {name: self.list_words(other)[name] for name in field})
+        if kind == "certainty":
+            verdicts = [each for each in record.decisions if each.verdict == "open"]
+            if verdicts and pick((True, False)):
+                return f"Our results confirm the hypothesis \u201c{pick(verdicts).hypothesis.name}\u201d."
+            undecided = self.list_words(pick(self.open)) if self.open else {}
+            return pick((*PLAIN, *EQUAL)).format_map(undecided) if undecided else ""
+        if kind == "generality":
+            return pick(GENERAL).format_map(words)
+        if kind == "cause":
+            return template.removesuffix(".").format_map(words) + pick(REASONS)
+        found = [*self.shares, *self.trends]
+        return pick(found)[1] if found else ""
+
+    def _find_contrary(self, one: ClaimDifference, kind: str) -> ClaimDifference | None:
+        """Return a comparison that differs in one respect, and in which side is better or whether that is clear."""
+
+        def describe(each: ClaimDifference) -> dict[str, tuple[str, ...]]:
+            return {
+                "arm": (each.arm, parse_arm(each.other)),
+                "metric": (each.name,),
+                "level": (each.dataset, each.level),
+            }
+
+        def winner(each: ClaimDifference) -> int:
+            higher = self._is_higher_better(each.name)
+            return ((each.mean > 0) == higher) - ((each.mean > 0) != higher) if each.excludes_zero else 0
+
+        own = describe(one)
+        found = [
+            each
+            for each in (*self.decided, *self.open)
+            if [name for name, value in describe(each).items() if value != own[name]] == [kind]
+            and winner(each) != winner(one)
+            and (each.mean > 0, kind) != (one.mean > 0, "metric")
+        ]
+        return self.rng.choice(found) if found else None
+
+    def _list_shares(self) -> Iterator[tuple[str, str]]:
+        """Yield true and false sentences about the ratio of a difference at two levels or datasets."""
+        for first, second in product(self.decided, self.decided):
+            same = [(one.name, one.arm, parse_arm(one.other)) for one in (first, second)]
+            near = first.dataset == second.dataset or first.level == second.level
+            if first is not second and same[0] == same[1] and near:
+                found = self.record.estimate_ratio(_get_contrast(first), _get_contrast(second), first.name)
+                if found is None or found.low is None or found.high is None or found.low <= 0:
+                    continue
+                if found.low > 0.5 or found.high < 0.5:
+                    words = self.list_words(first) | {"reference": self._name_place(second.dataset, second.level)}
+                    shares = ("more", "less") if found.low > 0.5 else ("less", "more")
+                    true, false = (SHARE.format_map(words | {"share": one}) for one in shares)
+                    yield true, false
+
+    def _list_trends(self) -> Iterator[tuple[str, str]]:
+        """Yield true and false sentences about the change of an arm's values along the levels."""
+        record, plan = self.record, self.record.plan
+        levels = plan.level_names
+        for arm, metric, use in product(plan.compared_arms, record.metrics, plan.datasets):
+            steps = [
+                record.estimate_contrast({(use.name, arm, after): 1.0, (use.name, arm, before): -1.0}, metric)
+                for before, after in [*pairwise(levels), (levels[0], levels[-1])]
+                if before != after
+            ]
+            signs = {one.sign if one is not None else 0 for one in steps}
+            if len(signs) == 1 and 0 not in signs:
+                ends = f"From {plan.name_level(levels[0])} to {plan.name_level(levels[-1])}"
+                what = f"the {plan.name_metric(metric)} of {record.name_arm(arm)}"
+                true, false = (
+                    f"{ends}, {what} {verb} on {plan.name_dataset(use.name)}." for verb in ("rises", "falls")
+                )
+                yield (true, false) if signs == {1} else (false, true)
+
+    def list_words(self, one: ClaimDifference) -> dict[str, str]:
+        """Return the words for a comparison."""
+        return {
+            "first": self.record.name_arm(one.arm),
+            "second": self.record.name_arm(parse_arm(one.other)),
+            "metric": self.record.plan.name_metric(one.name),
+            "place": self._name_place(one.dataset, one.level),
+            "value": rf"\result{{{one.key}.mean}}",
+            **self._list_directions(one),
+        }
+
+    def _name_place(self, dataset: str, level: str) -> str:
+        at = f" at {self.record.plan.name_level(level)}" if level else ""
+        return f"on {self.record.plan.name_dataset(dataset)}{at}"
+
+    def _is_higher_better(self, metric: str) -> bool:
+        return next(each.higher_is_better for each in self.record.plan.metrics if each.name == metric)
+
+    def _list_directions(self, one: ClaimDifference, *, flipped: bool = False) -> dict[str, str]:
+        rises = (one.mean > 0) != flipped
+        wins = rises == self._is_higher_better(one.name)
+        names = [self.record.name_arm(arm) for arm in (one.arm, parse_arm(one.other))]
+        return {
+            "raises": "raises" if rises else "lowers",
+            "higher": "higher" if rises else "lower",
+            "better": "better" if wins else "worse",
+            "improves": "improves" if wins else "worsens",
+            "winner": names[not wins],
+            "loser": names[wins],
+        }
+
+
+def _get_contrast(one: ClaimDifference) -> dict[Cell, float]:
+    return {(one.dataset, one.arm, one.level): 1.0, (one.dataset, parse_arm(one.other), parse_level(one.other)): -1.0}
+
+
 def make_cases(record: ClaimRecord, count: int, rng: Random) -> list[Case]:
-    """Return `count` true sentences about a record and as many overclaims, evenly over their kinds."""
-    pairs = [one for one in record.differences if one.low is not None]
-    decided, undecided = [one for one in pairs if one.excludes_zero], [one for one in pairs if not one.excludes_zero]
-    found: list[Case] = []
-    for number in range(count):
-        source, templates = (undecided, OPEN_TEMPLATES) if number % 4 == 3 and undecided else (decided, TEMPLATES)
-        template = rng.choice(HONEST_TEMPLATES if number % 8 == 6 else templates)
-        found.append(_make_case(f"true-{number}", "", template, _list_words(rng.choice(source), record)))
-    for number in range(count):
-        kind = OVERCLAIMS[number % len(OVERCLAIMS)]
-        text, words = _make_overclaim(kind, record, decided, undecided, rng)
-        found.append(_make_case(f"{kind}-{number}", kind, text, words))
+    """Return `count` different true sentences about a record and as many overclaims, evenly over the kinds of which it
+    has any. Raises `ValueError` if the record has too few."""
+    maker, found, seen = CaseMaker(record, rng), list[Case](), set[str]()
+    if not maker.decided:
+        raise ValueError("no difference of the record excludes zero: give another --run")
+    for too_much, kinds in ((False, TRUE_KINDS), (True, OVERCLAIMS)):
+        make = maker.make_overclaim if too_much else maker.make_true
+        left, made = [*kinds], 0
+        while made < count and left:
+            for kind in left[: count - made]:
+                texts = (make(kind) for _ in range(MAX_TRIES))
+                text = next((one for one in texts if one and one not in seen), "")
+                if text:
+                    seen.add(text)
+                    made += 1
+                    name = f"{kind}-{made}" if too_much else f"true-{kind}-{made}"
+                    parts = {"section 'Results'": text[:1].upper() + text[1:]}
+                    found.append(Case(name, kind if too_much else "", parts, too_much))
+                else:
+                    left.remove(kind)
+        if made < count:
+            raise ValueError(f"the record gives only {made} sentences of {count}: ask for fewer --cases")
     return found
-
-
-def _make_case(name: str, kind: str, template: str, words: Mapping[str, str]) -> Case:
-    text = template.format_map(words)
-    return Case(name, kind, {"section 'Results'": text[:1].upper() + text[1:]}, bool(kind))
-
-
-def _make_overclaim(
-    kind: str,
-    record: ClaimRecord,
-    decided: Sequence[ClaimDifference],
-    undecided: Sequence[ClaimDifference],
-    rng: Random,
-) -> tuple[str, dict[str, str]]:
-    """Return a template and its words, one of which the record contradicts."""
-    plan, one = record.plan, rng.choice(decided)
-    words, template = _list_words(one, record), rng.choice(TEMPLATES)
-    if kind == "direction":
-        words |= _list_directions(one, record, flipped=True)
-    elif kind == "arm":
-        others = [record.name_arm(arm) for arm in record.arms if arm not in (one.arm, one.other.partition("@")[0])]
-        words["first"] = rng.choice(others or [words["second"]])
-        words["second"] = words["second"] if others else _list_words(one, record)["first"]
-    elif kind == "metric":
-        words["metric"] = plan.name_metric(rng.choice([each.name for each in plan.metrics if each.name != one.name]))
-    elif kind == "level":
-        words["level"] = plan.name_level(rng.choice([name for name in plan.level_names if name != one.level]))
-    elif kind == "certainty" and undecided:
-        words = _list_words(rng.choice(undecided), record)
-        template = "{first} and {second} have the same {metric} on {dataset} at {level} ({value})."
-    elif kind == "certainty":
-        template = "It is proven beyond doubt that " + template
-    elif kind == "generality":
-        template = rng.choice(
-            (
-                "{winner} is the better choice in {metric}, whatever the data and the network.",
-                "In practice, {winner} should replace {loser} wherever {metric} matters.",
-            )
-        )
-    else:
-        template = f"{template.removesuffix('.')}, because its representations are smoother."
-    return template, words
-
-
-def _list_words(one: ClaimDifference, record: ClaimRecord) -> dict[str, str]:
-    plan, other = record.plan, one.other.partition("@")[0]
-    return {
-        "first": record.name_arm(one.arm),
-        "second": record.name_arm(other),
-        "metric": plan.name_metric(one.name),
-        "dataset": plan.name_dataset(one.dataset),
-        "level": plan.name_level(one.level) if one.level else "the only level",
-        "value": rf"\result{{{one.key}.mean}}",
-        **_list_directions(one, record),
-    }
-
-
-def _list_directions(one: ClaimDifference, record: ClaimRecord, *, flipped: bool = False) -> dict[str, str]:
-    higher = next(each.higher_is_better for each in record.plan.metrics if each.name == one.name)
-    rises = (one.mean > 0) != flipped
-    wins = rises == higher
-    names = [record.name_arm(arm) for arm in (one.arm, one.other.partition("@")[0])]
-    return {
-        "raises": "raises" if rises else "lowers",
-        "higher": "higher" if rises else "lower",
-        "better": "better" if wins else "worse",
-        "improves": "improves" if wins else "worsens",
-        "winner": names[not wins],
-        "loser": names[wins],
-    }
 
 
 def build_run_record(path: Path) -> tuple[ClaimRecord, Evidence]:
@@ -269,29 +402,39 @@ def read_own_cases(path: Path) -> list[Case]:
     return [Case(one["id"], one["kind"], {"section 'Results'": one["text"]}, bool(one["kind"])) for one in rows]
 
 
-async def measure(settings: ModelSettings, run: Path, count: int, seed: int, own: Path | None = None) -> dict[str, Any]:
-    """Return the results of both sets for the configured readers; `own` replaces the written set."""
+async def measure(
+    settings: ModelSettings,
+    runs: Sequence[Path],
+    count: int,
+    seed: int,
+    own: Path | None = None,
+    *,
+    made_only: bool = False,
+) -> dict[str, Any]:
+    """Return the results of both sets for the configured readers. The runs have equal shares of the made sentences;
+    `own` is about the first one and replaces the written set."""
 
     def open_models() -> Models:  # calls are numbered from zero
         return Models(open_backend(settings), MemoryLog(), settings, time.monotonic)
 
-    record, evidence = build_run_record(run)
-    rng = Random(seed)
-    made = make_cases(record, count, rng)
-    rng.shuffle(made)
+    records, rng = [build_run_record(run) for run in runs], Random(seed)
+    made: list[Case] = []
+    found = set[str]()
+    for number, (record, evidence) in enumerate(records, 1):
+        share = count // len(runs) + (number <= count % len(runs))
+        cases = [one._replace(name=f"{number}/{one.name}") for one in make_cases(record, share, rng)]
+        rng.shuffle(cases)
+        made += cases
+        found |= await find_refusals(open_models(), record, evidence, cases)
     studies = {one["id"]: one for one in json.loads(read_set(SET_FOLDER)["studies.json"])["studies"]}
     written: list[Case] = []
     refused: set[str] = set()
     if own is not None:
-        refused = await find_refusals(open_models(), record, evidence, written := read_own_cases(own))
-    for study, cases in read_written_cases() if own is None else ():
+        refused = await find_refusals(open_models(), *records[0], written := read_own_cases(own))
+    for study, cases in read_written_cases() if own is None and not made_only else ():
         written += cases
         refused |= await find_refusals(open_models(), *build_study_record(studies[study]), cases)
-    return {
-        "readers": settings.model_names,
-        "made": summarise(made, await find_refusals(open_models(), record, evidence, made)),
-        "written": summarise(written, refused),
-    }
+    return {"readers": settings.model_names, "made": summarise(made, found), "written": summarise(written, refused)}
 
 
 def main() -> None:
@@ -299,15 +442,21 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="as models.name")
     parser.add_argument("--base-url", help="address of an OpenAI-compatible server, ending in /v1")
     parser.add_argument("--second", help="model of the second reader; default: the same")
-    parser.add_argument("--run", type=Path, default=RECORDED, help="folder or zip of a run with a decided record")
+    parser.add_argument(
+        "--run", type=Path, nargs="+", default=[RECORDED], help="folders or zips of runs with a decided record"
+    )
     parser.add_argument("--cases", type=int, default=200, help="true sentences, and as many overclaims")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", type=Path, help="JSON lines with id, text and kind about the run, for `written`")
+    parser.add_argument("--made-only", action="store_true", help="leave the written set out")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     roles = {"second_claim_reader": RoleModel(name=given.second)} if given.second else {}
     settings = ModelSettings(name=given.model, base_url=given.base_url, roles=roles)
-    text = json.dumps(asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set)), indent=1)
+    text = json.dumps(
+        asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set, made_only=given.made_only)),
+        indent=1,
+    )
     print(text)
     if given.out is not None:
         given.out.write_text(text + "\n")

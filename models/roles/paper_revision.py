@@ -55,7 +55,7 @@ class ReflectInputs(FrozenModel):
 class TextEdit(FrozenModel):
     """A replacement of a passage. `old` must occur exactly once in the named part."""
 
-    section: str = Field(description="a section's title, or 'abstract' or 'title'")
+    section: str = Field(description="a section's title, 'abstract', 'title', or the place that a violation names")
     old: str = Field(description="the passage exactly as written, long enough to occur there only once")
     new: str = Field(description="its replacement; empty deletes the passage")
 

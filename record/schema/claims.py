@@ -10,7 +10,9 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisVerdict
 
 SentenceLabel = Literal["outcome", "setup", "background", "question", "cited"]
-ClaimKind = Literal["direction", "no difference", "size", "trend", "cause", "generality", "registered", "ambiguous"]
+ClaimKind = Literal[
+    "direction", "no difference", "size", "ratio", "trend", "cause", "generality", "registered", "ambiguous"
+]
 ClaimDirection = Literal["better", "worse", "higher", "lower", "none"]
 Certainty = Literal["shown", "observed", "suggested", "open", "conjectured"]
 
@@ -34,8 +36,25 @@ class ReadClaim(FrozenModel):
         description="shown: established, confirmed or significant; observed: reported as measured; suggested: hedged; "
         "open: not decided by the data; conjectured: an explanation or expectation marked as such",
     )
-    hypothesis: str = Field(default="", description="id of the hypothesis whose outcome is reported")
+    amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
+    of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
+    of_other: str = Field(default="", description="ratio: what that is compared with; empty for a plain value")
+    at_least: float | None = Field(
+        default=None, description="ratio, or difference with a bound in words: smallest value that they allow"
+    )
+    at_most: float | None = Field(default=None, description="the same: largest value")
+    count: int | None = Field(
+        default=None, description="in how many of the cases the claim is said to hold, if counted"
+    )
+    hypothesis: str = Field(
+        default="", description="id of the hypothesis whose outcome is reported, or that states the cause"
+    )
     verdict: HypothesisVerdict | Literal[""] = Field(default="", description="its outcome according to the sentence")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the words allow only some values."""
+        return self.at_least is not None or self.at_most is not None
 
 
 class ReadSentence(FrozenModel):

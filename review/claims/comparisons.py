@@ -4,13 +4,16 @@ A comparison is a linear contrast of cells, arm by level by dataset. An effect t
 differences, a drop, a slope) is recognised whatever its estimand looks like; a contrast that nobody registered is
 computed over the seeds that its cells share, with a 95 % t interval, or taken from the recorded differences.
 
-Limits: effects that are no linear contrast (a ratio, the worst of several levels) support sizes and the outcome of
-their hypothesis, but no claim about a direction.
+A quotient of two linear combinations of cells is a ratio; one that nobody registered is the ratio of the means over
+common seeds, with Fieller's interval.
+
+Limits: other effects that are no linear contrast (the worst of several levels) support sizes and the outcome of their
+hypothesis, but no claim about a direction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
@@ -19,10 +22,12 @@ from typing import Literal, NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, compute_t_interval
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_t_interval
+from labwright.record.claims.intervals import RatioEstimate
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
+    Expression,
     MissingCell,
     evaluate_estimand,
     find_effect_metric,
@@ -43,7 +48,10 @@ _TOLERANCE = 1e-6
 
 
 class RecordedComparison(NamedTuple):
-    """A contrast in one metric with its estimate; `decision` is that of the hypothesis, if one covers it."""
+    """A contrast in one metric with its estimate; `decision` is that of the hypothesis, if one covers it.
+
+    A ratio has a `divisor`, and both are any weighted sums of cells.
+    """
 
     key: str
     contrast: Contrast
@@ -56,6 +64,7 @@ class RecordedComparison(NamedTuple):
     """Smallest size that matters; None if nothing in this metric was registered."""
     part: EffectDecision | None = None
     decision: HypothesisDecision | None = None
+    divisor: Contrast | None = None
 
     @property
     def sign(self) -> int:
@@ -75,12 +84,23 @@ class RecordedComparison(NamedTuple):
         return self.decision is not None and self.decision.hypothesis.confirmatory
 
     @property
-    def is_negligible(self) -> bool:
-        """Whether the interval contains zero and lies within plus and minus the smallest size that matters; also if all
-        values are zero."""
-        if self.low is None or self.high is None or self.margin is None:
-            return self.low == self.high == 0
-        return -self.margin < self.low <= 0 <= self.high < self.margin
+    def is_supported(self) -> bool:
+        """Whether a claim of a hypothesis about it holds: of an effect, of the hypothesis itself against its rival; of
+        an estimate, whether its interval excludes zero."""
+        if self.decision is None:
+            return self.source == "estimate" and self.sign != 0
+        if self.source == "rival":
+            rival = self.decision.hypothesis.rival
+            return rival is not None and self.decision.rival_sign == rival.ours and self.decision.verdict == "supported"
+        return self.source == "effect" and self.decision.verdict == "supported"
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no difference: a registered equivalence that holds, or values that are all equal."""
+        if self.source == "rival" and self.decision is not None:
+            return self.decision.rival_sign == "near zero"
+        within = self.part is not None and self.part.effect.claim == "within" and self.part.verdict == "supported"
+        return within or self.low == self.high == 0
 
     def find_sign(self, contrast: Contrast) -> int:
         """Return 1 or -1 if it estimates a contrast, or its negative; 0 if neither."""
@@ -156,16 +176,41 @@ class ClaimRecord:
     def find_registered(self, contrast: Contrast, metric: str) -> Iterator[RecordedComparison]:
         """Yield the registered comparisons that estimate a contrast, with its sign."""
         for one in self.registered:
-            if one.metric == metric and (sign := one.find_sign(contrast)):
+            if one.metric == metric and one.divisor is None and (sign := one.find_sign(contrast)):
                 yield one if sign > 0 else one.flip()
+
+    def estimate_ratio(self, above: Contrast, below: Contrast, metric: str) -> RecordedComparison | None:
+        """Return the ratio of two sums of cells: a registered one, also of the remaining share, or that over the seeds
+        that all cells share; None if a cell was not measured."""
+        rest = sum_cells((sign * one[cell], cell) for sign, one in ((1, below), (-1, above)) for cell in one)
+        for one in self.registered:
+            divisor = _find_factor(below, one.divisor or {})
+            if one.metric == metric and divisor:
+                if abs(_find_factor(above, one.contrast) - divisor) < _TOLERANCE:
+                    return one
+                if abs(_find_factor(rest, one.contrast) - divisor) < _TOLERANCE:
+                    mean, low, high = (None if each is None else 1 - each for each in (one.mean, one.high, one.low))
+                    return one._replace(key=f"1 - {one.key}", contrast=above, mean=mean, low=low, high=high)
+        both = self._list_sums(metric, above, below)
+        if not both or abs(fmean(divisor for _, divisor in both)) < _TOLERANCE:
+            return None
+        found = RatioEstimate(tuple(one for one, _ in both), tuple(one for _, one in both))
+        low, high = found.compute_interval(SIGNIFICANCE_LEVEL) if len(both) > 1 else (None, None)
+        key = f"({describe_contrast(above, metric)}) / ({describe_contrast(below, metric)})"
+        return RecordedComparison(key, above, metric, found.mean, low, high, "pair", divisor=below)
+
+    def _list_sums(self, metric: str, *contrasts: Contrast) -> list[tuple[float, ...]]:
+        """Return the sums of contrasts for each seed that all their cells share."""
+        cells = [[(weight, self.values.get((metric, *cell), {})) for cell, weight in one.items()] for one in contrasts]
+        values = [each for one in cells for _, each in one]
+        seeds = sorted(set[int].intersection(*(set(each) for each in values))) if values else []
+        return [tuple(sum(weight * each[seed] for weight, each in one) for one in cells) for seed in seeds]
 
     def estimate_contrast(self, contrast: Contrast, metric: str) -> RecordedComparison | None:
         """Return the estimate of a contrast over the seeds that its cells share; None if a cell was not measured."""
-        cells = [(weight, self.values.get((metric, *cell), {})) for cell, weight in contrast.items()]
-        seeds = sorted(set[int].intersection(*(set(values) for _, values in cells))) if cells else []
-        if not seeds:
+        values = [one for (one,) in self._list_sums(metric, contrast)]
+        if not values:
             return None
-        values = [sum(weight * cell[seed] for weight, cell in cells) for seed in seeds]
         mean = fmean(values)
         _, low, high = compute_t_interval(values)
         if len(values) > 1 and not any(values):
@@ -264,16 +309,25 @@ class ClaimRecord:
     ) -> RecordedComparison | None:
         everywhere = decision is not None and decision.hypothesis.unit == "datasets"
         datasets = [one.name for one in self.plan.datasets] if everywhere else [""]
-        contrast: dict[Cell, float] = {}
-        for dataset in datasets:
-            found = expand_contrast(part.effect.estimand, self.plan, part.effect.metric, dataset=dataset)
-            if found is None:
-                return None
-            contrast |= {cell: weight / len(datasets) for cell, weight in found.items()}
+        estimand, metric = part.effect.estimand, part.effect.metric
+        quotient = None if is_change(estimand) else split_quotient(estimand)
+        sums: list[Contrast] = []
+        for whole in quotient or (None,):
+            terms: list[tuple[float, Cell]] = []
+            for dataset in datasets:
+                found = (
+                    expand_contrast(estimand, self.plan, metric, dataset=dataset)
+                    if whole is None
+                    else _expand_sum(estimand, self.plan, metric, whole, dataset=dataset)
+                )
+                if not found:
+                    return None
+                terms += [(weight / len(datasets), cell) for cell, weight in found.items()]
+            sums.append(sum_cells(terms))
         return RecordedComparison(
             key=key,
-            contrast=contrast,
-            metric=part.effect.metric or self.plan.primary_metric.name,
+            contrast=sums[0],
+            metric=metric or self.plan.primary_metric.name,
             mean=part.mean,
             low=part.low,
             high=part.high,
@@ -281,15 +335,23 @@ class ClaimRecord:
             margin=part.effect.smallest,
             part=part,
             decision=decision,
+            divisor=sums[1] if quotient else None,
         )
 
 
 def expand_contrast(estimand: str, plan: DataPlan, metric: str, *, dataset: str = "") -> Contrast | None:
     """Return an estimand as a contrast of cells, of a relative change its numerator; None if it is not linear."""
+    quotient = split_quotient(estimand) if is_change(estimand) else None
+    found = _expand_sum(estimand, plan, metric, quotient[0] if quotient else estimand, dataset=dataset)
+    return found if found and abs(sum(found.values())) < _TOLERANCE else None
+
+
+def _expand_sum(
+    estimand: str, plan: DataPlan, metric: str, whole: str | Expression, *, dataset: str = ""
+) -> Contrast | None:
+    """Return `whole`, an estimand or a part of it, as a weighted sum of cells; None if it is not linear."""
     try:
         spec = next(one for one in plan.metrics if one.name == metric) if metric else plan.primary_metric
-        quotient = split_quotient(estimand) if is_change(estimand) else None
-        whole = quotient[0] if quotient else estimand
         places = [
             place for place in list_cells_read(estimand, plan, spec, dataset=dataset) if not place.selection_split
         ]
@@ -308,7 +370,7 @@ def expand_contrast(estimand: str, plan: DataPlan, metric: str, *, dataset: str 
     except (EstimandError, MissingCell, StopIteration):
         return None
     contrast = {(at.dataset, at.arm, at.level): weight for at, weight in found.items() if abs(weight) > _TOLERANCE}
-    return contrast if linear and contrast and abs(sum(contrast.values())) < _TOLERANCE else None
+    return contrast if linear else None
 
 
 def describe_contrast(contrast: Contrast, metric: str) -> str:
@@ -318,7 +380,16 @@ def describe_contrast(contrast: Contrast, metric: str) -> str:
         for sign in (1, -1)
     )
     datasets = ", ".join(dict.fromkeys(dataset for dataset, _, _ in contrast))
-    return f"{metric} of {', '.join(dict.fromkeys(above))} minus {', '.join(dict.fromkeys(below))} on {datasets}"
+    minus = f" minus {', '.join(dict.fromkeys(below))}" if below else ""
+    return f"{metric} of {', '.join(dict.fromkeys(above))}{minus} on {datasets}"
+
+
+def sum_cells(terms: Iterable[tuple[float, Cell]]) -> dict[Cell, float]:
+    """Return the sum of weighted cells, without cells of weight zero."""
+    found: dict[Cell, float] = {}
+    for weight, cell in terms:
+        found[cell] = found.get(cell, 0.0) + weight
+    return {cell: weight for cell, weight in found.items() if abs(weight) > _TOLERANCE}
 
 
 def _find_factor(one: Contrast, other: Contrast) -> float:

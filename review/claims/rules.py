@@ -7,21 +7,25 @@ takes those of the numbers in its sentence, otherwise it must hold for all that 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
   undecided claim; conjectured: no interval with the other sign.
-- no difference: an interval that contains zero and lies within the smallest effect that matters.
+- no difference: a registered equivalence that holds, or values that are all equal.
 - size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
-  a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence.
-- trend: the last level minus the first, and means without a turn.
-- cause: a measured ablation that isolates it, or a decided hypothesis about it.
+  a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
+  in words is compared with the smallest effect that matters.
+- ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
+  value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
+- trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
+- cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from math import inf
 from typing import NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
@@ -29,10 +33,12 @@ from labwright.record.result_macros import strip_form
 from labwright.record.schema.claims import ReadClaim, SentenceReading
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison
-from labwright.review.claims.sentences import ABSTRACT, PaperSentence
+from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison, sum_cells
+from labwright.review.claims.sentences import ABSTRACT, TITLE, PaperSentence
 from labwright.review.evidence.violations import Violation
 
+RATIO_TOLERANCE = 2.0
+"""Factor by which the interval of a ratio may depart from the one value that the words give ("half", "as large as")."""
 UNREAD = "no reader labelled this sentence: word it more plainly"
 _SIGNS = {"better": 1, "higher": 1, "worse": -1, "lower": -1, "none": 0}
 
@@ -67,6 +73,8 @@ class ResolvedClaim:
     claim: ReadClaim
     subject: Side
     other: Side
+    divisor: tuple[Side, Side]
+    """The sides of the quantity by which a ratio divides."""
     metric: str
     is_reversed: bool
     """Whether lower values of the metric are better."""
@@ -109,19 +117,16 @@ def find_unreported(
     sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
-    in any section, and that comparisons of the abstract or of a section are exploratory."""
+    in any section, and that comparisons of a section are exploratory."""
     reported: dict[str, set[str]] = {ABSTRACT: set(), "section": set()}
     exploratory: dict[str, None] = {}
     for sentence in sentences:
         place = sentence.where.partition(" ")[0]
         reading = readings.get(sentence.sha256)
         for claim in reading.claims if reading is not None and place in reported else ():
-            try:
-                outcomes = list(_list_outcomes(claim, sentence, record))
-            except RefusedClaim:
-                continue
+            outcomes = _list_outcomes(claim, sentence, record)
             reported[place].update(one.hypothesis.id for one in outcomes if one is not None)
-            if any(one is None or not one.hypothesis.confirmatory for one in outcomes):
+            if place == "section" and _is_exploratory(claim, sentence, record):
                 exploratory[sentence.where] = None
     texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
     return (
@@ -142,22 +147,31 @@ def find_unreported(
 
 def _list_outcomes(
     claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord
-) -> Iterator[HypothesisDecision | None]:
-    """Yield the decisions that a claim reports, and None for what nobody registered and no number of a hypothesis
-    supports. Raises `RefusedClaim`."""
-    if claim.kind == "registered":
-        decision = _find_decision(claim, sentence, record)
-        if claim.verdict == decision.verdict:
-            yield decision
-    elif claim.kind in ("direction", "no difference", "size", "trend"):
-        resolved = resolve_claim(claim, sentence.references, record)
-        if resolved.subject.arm and resolved.other != Side():
-            printed = any(one.hypothesis and _covers(resolved, one) for one in sentence.references)
-            for one in _find_comparisons(resolved, record):
-                if one.source == "effect":
-                    yield one.decision
-                elif not printed:
-                    yield None
+) -> tuple[HypothesisDecision | None, ...]:
+    """Return the decisions that a claim reports, and None for what nobody registered and no number of a hypothesis
+    supports; empty for a claim that the record does not have."""
+    with suppress(RefusedClaim):
+        if claim.kind == "registered":
+            decision = _find_decision(claim, sentence, record)
+            return (decision,) if claim.verdict == decision.verdict else ()
+        if claim.kind in ("direction", "no difference", "size", "ratio", "trend"):
+            resolved = resolve_claim(claim, sentence.references, record)
+            if resolved.subject.arm and (resolved.other != Side() or claim.kind == "ratio"):
+                find = _find_ratios if claim.kind == "ratio" else _find_comparisons
+                printed = any(one.hypothesis and _covers(resolved, one) for one in sentence.references)
+                found = find(resolved, record)
+                return tuple(
+                    one.decision if one.source == "effect" else None
+                    for one in found
+                    if one.source == "effect" or not printed
+                )
+    return ()
+
+
+def _is_exploratory(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> bool:
+    """Return whether a claim reports a comparison of no confirmatory hypothesis, or for a part of it none."""
+    outcomes = _list_outcomes(claim, sentence, record) if claim.certainty not in ("open", "conjectured") else ()
+    return any(one is None or not one.hypothesis.confirmatory for one in outcomes)
 
 
 def _find_faults(
@@ -172,6 +186,10 @@ def _find_faults(
         except RefusedClaim as refusal:
             if not isinstance(refusal, UnknownName) or claim.certainty not in ("open", "conjectured"):
                 yield f"read as {describe_claim(claim)}; {refusal}"
+    if sentence.where in (TITLE, ABSTRACT) and not around.is_exploratory:
+        new = [claim for claim in reading.claims if _is_exploratory(claim, sentence, record)]
+        if new:
+            yield f"read as {describe_claim(new[0])}; it was not registered: call it exploratory, or leave it out"
     ids = {one.hypothesis for one in reading.claims if one.kind == "registered"}
     for one in sentence.references if "outcome" in reading.labels else ():
         if one.hypothesis not in ids - {""} and not any(_covers(each, one) for each in resolved):
@@ -191,18 +209,29 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         return _check_registered(claim, sentence, record)
     resolved = resolve_claim(claim, sentence.references, record)
     if claim.kind == "cause":
-        return _check_cause(resolved, sentence, record)
+        return _check_cause(resolved, record)
     if claim.kind == "generality":
         return _check_generality(resolved, record)
-    if claim.kind == "size":
+    if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence.references, around.numbers, record)
+    if claim.kind == "ratio" and not claim.is_bounded:
+        return _check_printed(resolved, around.numbers)
+    if claim.kind == "trend" and resolved.subject == resolved.other:
+        for arm in record.plan.compared_arms:
+            _check_claim(
+                claim.model_copy(update={"subject": arm, "other": "", "count": None}), sentence, record, around
+            )
+        return None
+    found = (_find_ratios if claim.kind == "ratio" else _find_comparisons)(resolved, record)
+    if claim.count is not None:
+        return _check_count(resolved, found)
     observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
-    for one in _find_comparisons(resolved, record):
+    for one in found:
         softened = claim.certainty == "shown" and around.is_exploratory and not one.is_registered
-        if claim.kind == "no difference" or (claim.kind == "trend" and not resolved.sign):
-            _check_absence(observed if softened else resolved, one)
-        else:
-            _check_direction(observed if softened else resolved, one)
+        is_absence = claim.kind == "no difference" or (
+            claim.kind == "trend" and not (resolved.sign or claim.is_bounded)
+        )
+        (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 
 
@@ -220,9 +249,9 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
     near = [one for one in references if all(each.arm in one.arms for each in named)] or list(references)
     if len(pairs := {one.arms for one in near if one.kind != "value" and len(one.arms) == 2}) == 1:
         (pair,) = pairs
-        if not named and subject == other == Side():
+        if not named and subject == other == Side() and claim.kind != "cause":
             subject, other = (Side(arm) for arm in pair)
-        elif subject.arm in pair and other == Side():
+        elif subject.arm in pair and other == Side() and claim.kind != "ratio":
             other = Side(next(arm for arm in pair if arm != subject.arm))
     if subject.arm and other == Side() and claim.kind in ("direction", "no difference"):
         other = Side(_find_partner(subject.arm, record))
@@ -241,6 +270,7 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
         claim=claim,
         subject=subject,
         other=other,
+        divisor=(_resolve_side(claim.of_subject, record), _resolve_side(claim.of_other, record)),
         metric=metric,
         is_reversed=spec is not None and not spec.higher_is_better,
         datasets=tuple(filter(None, (_find_name(one, datasets, "dataset") for one in claim.datasets)))
@@ -296,7 +326,9 @@ def _simplify(text: str) -> str:
 def _find_partner(arm: str, record: ClaimRecord) -> str:
     """Return the arm with which an arm is compared if the text does not say: the only other one of a registered effect,
     the baseline of a method, or the first method of an ablation or baseline."""
-    effects = [{cell[1] for cell in one.contrast} for one in record.registered if one.source == "effect"]
+    effects = [
+        {cell[1] for cell in one.contrast} for one in record.registered if one.source == "effect" and not one.divisor
+    ]
     partners = {name for arms in effects if arm in arms and len(arms) == 2 for name in arms - {arm}}
     if len(partners) == 1:
         return partners.pop()
@@ -347,6 +379,7 @@ def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[Record
         datasets, levels = ({cell[k] for cell in known.contrast} for k in (0, 2))
         if (
             known.metric != one.metric
+            or known.divisor is not None
             or (one.datasets and set(one.datasets) != datasets)
             or (one.levels and not free and set(one.levels) != levels)
         ):
@@ -373,14 +406,14 @@ def _build_contrasts(
                 Side(side.arm or arm, side.level or (twin.level if across else "") or levels[0])
                 for side, twin in ((subject, other), (other, subject))
             )
-            yield _sum_cells(
+            yield sum_cells(
                 (sign / len(datasets), (dataset, side.arm, side.level))
                 for dataset in datasets
                 for sign, side in ((1, first), (-1, second))
             )
     elif subject.arm and other.arm:
         share = len(datasets) * len(levels)
-        yield _sum_cells(
+        yield sum_cells(
             (sign / share, (dataset, arm, level))
             for dataset, level in product(datasets, levels)
             for sign, arm in ((1, subject.arm), (-1, other.arm))
@@ -402,7 +435,7 @@ def _build_trends(
         middle = sum(points) / len(points)
         shapes.append({name: x - middle for name, x in zip(levels, points, strict=True) if x != middle})
     for shape in shapes:
-        yield _sum_cells(
+        yield sum_cells(
             (sign * weight / len(datasets), (dataset, arm, level))
             for dataset in datasets
             for sign, arm in arms
@@ -410,38 +443,40 @@ def _build_trends(
         )
 
 
-def _sum_cells(terms: Iterable[tuple[float, Cell]]) -> dict[Cell, float]:
-    found: dict[Cell, float] = {}
-    for weight, cell in terms:
-        found[cell] = found.get(cell, 0.0) + weight
-    return {cell: weight for cell, weight in found.items() if weight}
-
-
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
 def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
-    certainty, sign = one.claim.certainty, one.sign
-    mean = 0 if found.mean is None else (found.mean > 0) - (found.mean < 0)
-    if certainty == "open":
-        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
-        if found.sign and not undecided:
-            raise RefusedClaim(f"the record decides it ({found}): report what was found")
-    elif not sign:
+    """Refuse a claim if the interval of its difference or ratio is not within the limits that its words give; without
+    limits, if it does not have the claimed sign."""
+    claim, bounded = one.claim, one.claim.is_bounded
+    if not (one.sign or bounded or claim.certainty == "open"):
         raise RefusedClaim("it does not say in which direction: say which is better, or that this is open")
-    elif certainty == "conjectured":
-        if found.sign == -sign:
-            raise RefusedClaim(f"the record has the opposite ({found})")
-    elif found.sign == -sign:
+    least = 0.0 if not bounded else -inf if claim.at_least is None else claim.at_least
+    most = inf if claim.at_most is None else claim.at_most
+    side = found.flip() if found.divisor is None and (one.sign or found.sign) < 0 else found
+    low, high = (-inf if side.low is None else side.low), (inf if side.high is None else side.high)
+    mean = 0.0 if side.mean is None else side.mean
+    is_within, is_outside = least <= low and high <= most and (bounded or low > 0), high < least or low > most
+    if least == most:
+        ends = sorted((least / RATIO_TOLERANCE, least * RATIO_TOLERANCE))
+        is_within = low <= least <= high and ends[0] <= low and high <= ends[1]
+    if claim.certainty == "open":
+        undecided = found.part is not None and found.decision is not None and found.part.verdict == "open"
+        if (is_within or is_outside) and not undecided:
+            raise RefusedClaim(f"the record decides it ({found}): report what was found")
+    elif is_outside:
         raise RefusedClaim(f"the record has the opposite ({found})")
-    elif certainty == "suggested":
-        if mean != sign:
-            raise RefusedClaim(f"not even the mean has this direction ({found})")
-    elif not found.sign:
-        why = "there is no interval" if found.low is None else "the interval contains zero"
-        raise RefusedClaim(f"{why} ({found}): say that it is open")
-    elif certainty == "shown":
-        _check_confirmed(found)
+    elif claim.certainty == "suggested":
+        if least != most and not (least <= mean <= most and (bounded or mean)):
+            raise RefusedClaim(f"not even the mean is as claimed ({found})")
+    elif claim.certainty in ("shown", "observed"):
+        if not is_within:
+            contains = "the interval does not decide it" if bounded else "the interval contains zero"
+            why = "there is no interval" if side.low is None else contains
+            raise RefusedClaim(f"{why} ({found}): say that it is open")
+        if claim.certainty == "shown":
+            _check_confirmed(found)
 
 
 def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
@@ -450,9 +485,8 @@ def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
         if found.sign:
             raise RefusedClaim(f"the record has a difference ({found})")
         return
-    within = found.part is not None and found.part.effect.claim == "within" and found.part.verdict == "supported"
-    if not (found.is_negligible or within):
-        why = "the record has a difference" if found.sign else "the interval is too wide to say that there is none"
+    if not found.is_absent:
+        why = "the record has a difference" if found.sign else "no registered equivalence shows that there is none"
         raise RefusedClaim(f"{why} ({found})" + ("" if found.sign else ": say that it is open"))
     if certainty == "shown":
         _check_confirmed(found)
@@ -483,10 +517,16 @@ def _check_size(
     around it."""
     arms = {side.arm for side in (one.subject, one.other) if side.arm}
     values = {arm for each in numbers if each.kind == "value" and _covers(one, each) for arm in each.arms}
-    if not any(_covers(one, each) and arms <= {*each.arms} for each in numbers) and not (arms and arms <= values):
+    printed = any(_covers(one, each) and arms <= {*each.arms} for each in numbers) or bool(arms and arms <= values)
+    compared = _find_comparisons(one, record) if one.claim.amount and Side() not in (one.subject, one.other) else []
+    if not (printed or compared) or any(
+        one.claim.amount == "large" and not printed and each.margin is None for each in compared
+    ):
         raise RefusedClaim(
             f"the paragraph has no number of this comparison: print {_name_number(one, record)}, or leave the size out"
         )
+    for found in compared:
+        _check_amount(one.claim, found, printed)
     if one.sign and Side() not in (one.subject, one.other):
         keys = {strip_form(each.key) for each in own}
         change = replace(one, claim=one.claim.model_copy(update={"kind": "trend"}))
@@ -498,6 +538,64 @@ def _check_size(
         for found in changes or _find_comparisons(one, record):
             if found.mean is not None and found.mean * one.sign < 0:
                 raise RefusedClaim(f"the record has the opposite ({found})")
+
+
+def _check_amount(claim: ReadClaim, found: RecordedComparison, printed: bool) -> None:
+    """Refuse a small size whose interval does not lie below the smallest effect that matters, and a large one whose
+    interval does not lie above it. Where the number is printed, an interval that contains it may be called small, and a
+    mean above it large."""
+    if found.margin is None or found.mean is None or found.low is None or found.high is None:
+        return
+    near, far = sorted(map(abs, (found.low, found.high)))
+    near = near if found.sign else 0.0
+    is_small = (near if printed else far) <= found.margin
+    is_large = (abs(found.mean) if printed else near) >= found.margin
+    if not (is_small if claim.amount == "small" else is_large):
+        raise RefusedClaim(f"the smallest effect that matters is {found.margin:g} ({found}): leave the judgement out")
+
+
+def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
+    """Return what the record has about a ratio: one for each named dataset and level. Raises `RefusedClaim`."""
+    if Side() in (one.subject, one.divisor[0]):
+        raise RefusedClaim("it does not say which quantities have this ratio: name both")
+    sides = (one.subject, one.other, *one.divisor)
+    datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
+    levels = [""] if all(side.level for side in sides if side.arm) else [*(one.levels or record.plan.level_names)]
+    found: list[RecordedComparison] = []
+    # the same quantity on two datasets, or all quantities on each
+    across = len(datasets) == 2 and sides[:2] == sides[2:]
+    places = [(datasets[0],) * 2 + (datasets[1],) * 2] if across else [(one,) * 4 for one in datasets]
+    for place, level in product(places, levels or [""]):
+        cells = [
+            (at, side.arm, side.level or level) if side.arm else None for at, side in zip(place, sides, strict=True)
+        ]
+        above, under = (
+            sum_cells((sign, cell) for sign, cell in ((1, first), (-1, second)) if cell is not None)
+            for first, second in (cells[:2], cells[2:])
+        )
+        ratio = record.estimate_ratio(above, under, one.metric) if above != under and above and under else None
+        if ratio is not None:
+            found.append(ratio)
+        elif one.datasets and one.levels:
+            raise RefusedClaim(f"the record has no measurement of it ({level} on {place[0]})")
+    if not found:
+        raise RefusedClaim("the record has no measurement of it (no such ratio)")
+    return found
+
+
+def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> None:
+    """Refuse a number of cases that is not the number of contrasts with the claimed sign, or without a difference."""
+    is_absence = one.claim.kind == "no difference"
+    held = {frozenset(each.contrast): each.is_absent if is_absence else each.sign == one.sign != 0 for each in found}
+    if sum(held.values()) != one.claim.count:
+        raise RefusedClaim(f"it holds in {sum(held.values())} of {len(held)} cases: say in which")
+
+
+def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
+    """Refuse a ratio without a value whose number is not printed around it."""
+    arms = {side.arm for side in (one.subject, one.other, *one.divisor) if side.arm}
+    if not any(each.kind == "effect" and _covers(one, each) and arms <= {*each.arms} for each in numbers):
+        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
 
 
 def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
@@ -530,38 +628,42 @@ def _find_decision(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecor
     return found[0]
 
 
-def _check_cause(one: ResolvedClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+def _check_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
     claim = one.claim
     if claim.certainty in ("open", "conjectured"):
         return
-    named = {claim.hypothesis, *(each.hypothesis for each in sentence.references)}
     for decision in record.decisions:
-        if decision.hypothesis.id in named and decision.verdict == "supported":
+        hinted = claim.certainty == "suggested" and decision.verdict == "open"
+        if decision.hypothesis.id == claim.hypothesis and (decision.verdict == "supported" or hinted):
             rival = decision.hypothesis.rival
             numbers = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
             read = {arm for number in numbers if number is not None for arm in number.arms}
             isolates = any(record.roles.get(arm) == "ablation" for arm in read)
             excluded = rival is not None and decision.rival_sign == rival.ours
-            if (isolates or excluded) and (claim.certainty != "shown" or decision.confirmed):
+            if (excluded or (isolates and not hinted)) and (claim.certainty != "shown" or decision.confirmed):
                 return
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
         raise RefusedClaim("no measured ablation isolates this cause: mark it as a conjecture, or leave it out")
-    pair = ResolvedClaim(
+    pair = replace(
+        one,
         claim=claim.model_copy(update={"kind": "direction", "direction": "worse"}),
         subject=Side(ablated),
         other=Side(record.plan.find_tuned_arm(ablated)),
-        metric=one.metric,
-        is_reversed=one.is_reversed,
         datasets=one.datasets or (record.plan.datasets[0].name,),
-        levels=one.levels,
     )
     found = _find_comparisons(pair, record)
     if not any(each.sign == pair.sign for each in found) or any(each.sign == -pair.sign for each in found):
         raise RefusedClaim(f"the ablation does not show it ({'; '.join(map(str, found[:2]))}): mark it as a conjecture")
-    if claim.certainty == "shown" and not all(each.is_confirmed for each in found):
-        raise RefusedClaim(f"the ablation is exploratory ({found[0]}): report it as observed")
+    undecided = [each for each in found if not each.is_supported]
+    if claim.certainty != "suggested" and undecided:
+        raise RefusedClaim(
+            f"no registered hypothesis or estimate decides this cause ({undecided[0]}): mark it as a conjecture"
+        )
+    if claim.certainty == "shown":
+        for each in found:
+            _check_confirmed(each)
 
 
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
@@ -589,8 +691,9 @@ def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
 
 def _covers(one: ResolvedClaim, number: NumberReference) -> bool:
     """Return whether a number may belong to a claim: the same metric, common arms, datasets and levels."""
-    arms = {side.arm for side in (one.subject, one.other) if side.arm}
-    levels = {side.level for side in (one.subject, one.other) if side.level} or {*one.levels}
+    sides = (one.subject, one.other, *one.divisor)
+    arms = {side.arm for side in sides if side.arm}
+    levels = {side.level for side in sides if side.level} or {*one.levels}
     return (
         one.metric == number.metric
         and (not arms or arms <= {*number.arms} or {*number.arms} <= arms)
@@ -605,7 +708,22 @@ def describe_claim(claim: ReadClaim) -> str:
     sides = f"{claim.subject} {link.get(claim.direction, 'and')} {claim.other}" if claim.other else claim.subject
     alone = claim.direction if not claim.other and claim.direction != "none" else ""
     outcome = f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else ""
-    parts = (outcome, sides, alone, claim.metric, *claim.datasets, *claim.levels, claim.certainty)
+    limits = [
+        f"{word} {one:g}" for word, one in (("at least", claim.at_least), ("at most", claim.at_most)) if one is not None
+    ]
+    if claim.kind == "ratio":
+        sides = f"{sides} over {' and '.join(filter(None, (claim.of_subject, claim.of_other)))}"
+    parts = (
+        outcome,
+        claim.amount,
+        sides,
+        *limits,
+        alone,
+        claim.metric,
+        *claim.datasets,
+        *claim.levels,
+        claim.certainty,
+    )
     return f"{claim.kind}: {', '.join(filter(None, parts))}"
 
 

@@ -1,8 +1,9 @@
 """Find numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
 
 A number word of three or more is refused like a digit, unless it correctly counts something that the data plan or
-the record counts: "three arms", "ten classes", "five seeds". Ratios are always refused. Ordinals, "one", "two" and
-"zero" are allowed, except in phrases such as "two percent".
+the record counts: "three arms", "ten classes", "five seeds". Up to twelve, it may also count what neither plan nor
+settings count ("four lines of work"): whether a result is in it, the reader of the claims says. Ratios are refused
+where no ratio is registered. Ordinals, "one", "two" and "zero" are allowed, except in phrases such as "two percent".
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from labwright.record.quantity_words import (
 )
 from labwright.review.evidence.violations import Evidence
 
+MAX_ORDINARY_COUNT = 12
+"""Largest number that prose spells out."""
 _UNIT_AFTER = (
-    rf"(?:per(?:{WORD_GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{WORD_GAP}of\b)"
+    rf"(?:per(?:{WORD_GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|"
+    rf"orders?{WORD_GAP}of\b|(?:hour|minute|second|day)s?\b)"
 )
 _OUT_OF = re.compile(rf"{WORD_GAP}out{WORD_GAP}of\b", re.IGNORECASE)
 
@@ -78,7 +82,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         return ()
     roles = [arm.role for arm in plan.arms]
     by_role = {role: roles.count(role) for role in ("baseline", "method", "ablation")}
-    compared = len(roles) - by_role["ablation"]
+    compared, cells = len(roles) - by_role["ablation"], len(plan.conditions)
     factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
     seeds = {int(value.tex) for key, value in evidence.setups.items() if key == "run.seeds" and value.tex.isdigit()}
     titles = (*evidence.names, *(one.title for one in evidence.facts))  # "four operators" of "trees with 4 operators"
@@ -93,6 +97,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
             {len(roles), compared, *by_role.values()},
             True,
         ),
+        ("cells?|conditions?|combinations?", {cells, cells * len(plan.datasets)}, False),
         ("baselines?", {by_role["baseline"]}, False),
         ("ablations?|ablated", {by_role["ablation"]}, False),
         (
@@ -110,9 +115,11 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
             False,
         ),
     )
+    settings = {word for key in evidence.setups for word in re.findall(r"[a-z]{3,}", key.rpartition(".")[2].lower())}
+    counted = [(rf"{re.escape(word.removesuffix('s'))}s?", set[int](), False) for word in sorted(settings)]
     return tuple(
         CountedThings(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
-        for names, numbers, main in (*rows, *named)
+        for names, numbers, main in (*rows, *named, *counted)
     )
 
 
@@ -122,10 +129,12 @@ def find_ratio_words(plain: str) -> Iterator[NumberWords]:
         yield NumberWords(match.start(), match[0])
 
 
-def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[NumberWords]:
-    """Return the number words that state a value and are not correct counts of known things."""
+def find_number_words(plain: str, known: tuple[CountedThings, ...], *, ordinary: bool = False) -> Iterator[NumberWords]:
+    """Return the number words that state a value and are not correct counts of known things; with `ordinary`, small
+    counts of other things are left out."""
     for match in NUMBER_WORDS_PATTERN.finditer(plain):
-        if _states_a_value(match, plain) and not _is_right_count(match, plain, known):
+        counts = _is_right_count(match, plain, known) or (ordinary and _is_ordinary_count(match, plain, known))
+        if _states_a_value(match, plain) and not counts:
             yield NumberWords(match.start(), match[0])
     for match in ROMAN_NUMERAL_PATTERN.finditer(plain):
         # "(95\\% CI 2.0 to 3.5 points)": the numbers between the words are blanked here
@@ -151,19 +160,35 @@ def _states_a_value(match: re.Match[str], plain: str) -> bool:
 
 def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
     """Return whether the number is correct for the noun that follows, or for some countable thing ("all three")."""
-    value, after = _parse_number_words(match[0]), plain[match.end() : match.end() + 80]
+    value, after = _parse_number_words(match[0]), plain[match.end() :]
     if value is None:
         return False
-    for one in known:
-        noun = re.match(
-            rf"{LISTED_NUMBERS}{WORD_GAP}(?:(?!{_STOP_WORDS})[a-z0-9%][\w%]*{WORD_GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
-            after,
-            re.IGNORECASE,
-        )
-        if noun and value in one.numbers:
-            return True
+    if any(value in one.numbers and _counts(one, after) for one in known):
+        return True
     totals = {number for one in known if one.main for number in one.numbers}
     return value in totals and bool(_ALL_BEFORE.search(plain[: match.start()]) and _STANDS_ALONE.match(after))
+
+
+def _is_ordinary_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
+    """Return whether a small number counts a noun that stands for no known thing."""
+    value, after = _parse_number_words(match[0]), plain[match.end() :]
+    noun = re.match(
+        rf"[\s~]+(?!{_STOP_WORDS}|{_UNIT_AFTER}|{NUMBER_WORDS_PATTERN.pattern})[a-z]{{3,}}", after, re.IGNORECASE
+    )
+    alone = noun is None or _STANDS_ALONE.match(after)
+    return (
+        value is not None
+        and value <= MAX_ORDINARY_COUNT
+        and not alone
+        and not any(_counts(one, after) for one in known)
+    )
+
+
+def _counts(one: CountedThings, after: str) -> bool:
+    """Return whether the text after a number names these things, at most three words later."""
+    words = rf"(?:(?!{_STOP_WORDS})[a-z0-9%][\w%]*{WORD_GAP}){{0,3}}?"
+    noun = rf"{LISTED_NUMBERS}{WORD_GAP}{words}(?:{one.names.pattern})(?!\w)"
+    return bool(re.match(noun, after[:80], re.IGNORECASE))
 
 
 def _parse_number_words(words: str) -> int | None:

@@ -123,7 +123,7 @@ def _check_typed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
                 continue
             yield _make_violation("number", page, plain, at)
         joined = numbers.mask_matches(re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", content), named, " ")
-        for found in number_words.find_number_words(joined, counts):
+        for found in number_words.find_number_words(joined, counts, ordinary=True):
             yield _make_violation("word", page, joined, found.at)
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from labwright.record.estimands import classify_scale
 from labwright.record.result_macros import ClaimKey, ResultMacroUse
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.evidence import latex_allowlist, number_words, numbers
@@ -95,7 +96,8 @@ def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_
     named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
     masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
-    yield from (*number_words.find_number_words(plain, known), *_find_unregistered_ratios(plain, evidence))
+    yield from number_words.find_number_words(plain, known, ordinary=True)
+    yield from _find_unregistered_ratios(plain, evidence)
     places = [at for at, char in enumerate(masked) if char not in (BLANK, "{", "}")]
     joined = "".join(plain[at] for at in places)
     for found in (*number_words.find_number_words(joined, known), *_find_unregistered_ratios(joined, evidence)):
@@ -105,12 +107,11 @@ def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_
 
 
 def _find_unregistered_ratios(plain: str, evidence: Evidence) -> Iterator[number_words.NumberWords]:
-    """Return the ratios in words, except "half" where a hypothesis has it as its bound."""
+    """Return the ratios in words if no hypothesis is about a ratio; where one is, the claims of the sentences are read
+    as ratios and compared with the record."""
     hypotheses = evidence.plan.hypotheses if evidence.plan is not None else ()
-    is_bound = any(each.bound == 0.5 for one in hypotheses for each in one.effects)
-    for found in number_words.find_ratio_words(plain):
-        if not (is_bound and found.words.lower().startswith("half")):
-            yield found
+    if not any(classify_scale(each.estimand) == "ratio" for one in hypotheses for each in one.effects):
+        yield from number_words.find_ratio_words(plain)
 
 
 def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:

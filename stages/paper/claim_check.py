@@ -194,5 +194,6 @@ def remove_claims(
 
 def _cut_span(text: str, start: int, end: int) -> str:
     after = re.sub(r"\\item\s*(?=\\item|\\end)", "", text[:start] + text[end:])
+    after = re.sub(r"\\(?:sub)*(?:paragraph|section)\s*\{\s*\}[ \t]*", "", after)
     after = re.sub(r" {2,}", " ", re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", after)).strip()
     return after if after and len(scan(after).problems) <= len(scan(text).problems) else text

@@ -41,7 +41,7 @@ async def copy_edit(context: RunContext) -> None:
         edited = next((one for one in drafts if any(line.startswith(EDIT_NOTE) for line in one.edits)), None)
         base = select_best([one for one in drafts if edited is None or one.round < edited.round])
         evidence = build_paper_context(context, client.decision).evidence
-        texts = {where: text for where, text in list_passages(base.draft).items() if where != "title"}
+        texts = {where: text for where, text in list_passages(base.draft).items() if not where.startswith("title")}
         answer = await client.ask_or_none(
             COPY_EDIT,
             CopyEditInputs(

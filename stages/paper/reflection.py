@@ -232,6 +232,9 @@ def apply_edits(
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
             texts[rewrite.title] = rewrite.body
     for edit in answer.edits:
+        edit = edit.model_copy(
+            update={"section": re.sub(r"^section '(.*)'$", r"\1", edit.section)}
+        )  # as in a violation
         passage = r"\s+".join(map(re.escape, edit.old.split()))
         text = texts.get(edit.section, "")
         places: list[tuple[int, int]] = (
@@ -270,7 +273,9 @@ def apply_edits(
         update={
             "title": texts["title"],
             "abstract": texts["abstract"],
-            "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
+            "sections": tuple(
+                Section(title=texts[format_heading_place(one.title)], body=texts[one.title]) for one in draft.sections
+            ),
             "captions": {
                 name: texts[where]
                 for name in (*draft.captions, *answer.captions)
@@ -287,9 +292,15 @@ def list_passages(draft: PaperDraft) -> dict[str, str]:
     return {
         "title": draft.title,
         "abstract": draft.abstract,
+        **{format_heading_place(section.title): section.title for section in draft.sections},
         **{section.title: section.body for section in draft.sections},
         **{format_caption_place(name): caption for name, caption in draft.captions.items()},
     }
+
+
+def format_heading_place(title: str) -> str:
+    """Return how violations and edits name the heading of a section."""
+    return f"title of section {title!r}"
 
 
 def format_caption_place(name: str) -> str:
@@ -337,8 +348,10 @@ def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
         return "the old passage is empty"
     if times != 1:
         return f"the passage {f'occurs {times} times: quote more of it' if times else 'does not occur'}"
-    idle = edit.new == edit.old or (edit.section == "title" and not edit.new.strip())
-    return "it would change nothing, or leave the title empty" if idle else ""
+    is_title = edit.section == "title" or edit.section.startswith("title of section ")
+    if edit.new == edit.old or (is_title and not edit.new.strip()):
+        return "it would change nothing, or leave the title empty"
+    return "another section has this title" if is_title and edit.new.strip() in texts else ""
 
 
 def _shorten_passage(text: str) -> str:

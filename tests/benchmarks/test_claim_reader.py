@@ -28,6 +28,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile
 from labwright.record.estimands import evaluate_estimand, find_effect_metric, find_hypothesis_faults
 from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import CallAnswered
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, parse_arm, parse_level
 from labwright.record.schema.hypotheses import Effect, Hypothesis, rename_old_verdict
 
@@ -177,12 +178,18 @@ def test_honest_comparisons_have_the_macro_and_the_label_is_no_matter_of_having_
 @pytest.mark.slow
 async def test_made_sentences_are_true_or_differ_from_the_record_in_one_field() -> None:
     record, evidence = build_run_record(RECORDED)
-    cases = make_cases(record, 28, Random(1))
-    assert Counter(one.kind for one in cases) == {"": 28, **dict.fromkeys(OVERCLAIMS, 4)}
+    cases = make_cases(record, 32, Random(1))
+    assert Counter(one.kind for one in cases) == {"": 32, **dict.fromkeys(OVERCLAIMS, 4)}
+    assert len({text for one in cases for text in one.parts.values()}) == 64
+    with pytest.raises(ValueError, match="ask for fewer --cases"):
+        make_cases(record, 5000, Random(1))
     keys = [key for one in cases for text in one.parts.values() for _, key in MACRO.findall(text)]
     assert keys and all(key in evidence.results for key in keys)
-    assert len({text for one in cases if one.too_much for text in one.parts.values()}) > 20
-    models = Models(open_backend(ModelSettings()), MemoryLog(), ModelSettings(), lambda: 0.0)
+    log = MemoryLog()
+    models = Models(open_backend(ModelSettings()), log, ModelSettings(), lambda: 0.0)
     found = summarise(cases, await find_refusals(models, record, evidence, cases))
+    assert sum(isinstance(one, CallAnswered) for one in log.events) <= 4, (
+        "a call reads as many sentences as a page of a paper has"
+    )
     assert found["false_refusals"]["k"] == 0, found["refused"]
-    assert found["recall"]["n"] == 28 and 0 < found["recall"]["k"] < 28, "it reads arms from numbers, not from words"
+    assert found["recall"]["n"] == 32 and 0 < found["recall"]["k"] < 32, "it reads arms from numbers, not from words"

@@ -493,6 +493,12 @@ def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:
     assert "attached, 1 in all" in render(VISION, INPUTS["vision"], images=1).user
 
 
+def test_a_revision_sees_every_violation_whole() -> None:
+    long = f"[claim] abstract: {'It helps. ' * 200}the last words"
+    inputs = INPUTS["reflect"].model_copy(update={"violations": (long,), "complaints": (long,)})
+    assert render(roles.REFLECT, inputs).user.count("the last words") == 2
+
+
 def test_a_reflection_that_did_not_compile_says_so() -> None:
     inputs = INPUTS["reflect"].model_copy(update={"pages": None})
     assert isinstance(inputs, ReflectInputs)

@@ -62,6 +62,22 @@ def test_what_cannot_be_made_is_reported_and_leaves_the_draft(answer: Reflection
     assert draft == DRAFT and made == 0 and why in refused
 
 
+def test_headings_captions_and_paragraph_titles_are_edited_under_the_names_of_violations() -> None:
+    body = "\\paragraph{Erasing always helps} At high noise it helps."
+    draft = DRAFT.model_copy(update={"sections": (DRAFT.sections[0], Section(title="Erasing wins", body=body))})
+    for where, old, new in (
+        ("title of section 'Erasing wins'", "wins", "and noise"),
+        ("caption of loss", "The loss", "The log loss"),
+        ("section 'Erasing wins'", "Erasing always helps", "Erasing at high noise"),
+    ):
+        made, applied, refused = made_by(text(TextEdit(section=where, old=old, new=new)), draft)
+        assert (applied, refused) == (1, "")
+        assert any(new in one for one in made.texts) and not any(old in one for one in made.texts), where
+    for new, why in (("", "leave the title empty"), ("Introduction", "another section has this title")):
+        edit = TextEdit(section="title of section 'Erasing wins'", old="Erasing wins", new=new)
+        assert why in made_by(text(edit), draft)[2]
+
+
 def test_edits_are_made_in_order_and_one_refusal_stops_no_other() -> None:
     draft, made, refused = made_by(
         Reflection(

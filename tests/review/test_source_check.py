@@ -389,7 +389,21 @@ def test_the_key_of_a_claim_is_read_in_its_parts():
     )
 
 
-def test_half_may_be_written_only_where_a_hypothesis_has_it_as_its_bound() -> None:
+def test_small_counts_of_what_no_setting_counts_pass() -> None:
+    for text in ("Four lines of work touch it.", "We split it into two halves.", "We ask three separate questions."):
+        assert "word" not in kinds(synthetic_paper.add_paragraph(text)), text
+    for text in (
+        "It has four random seeds.",
+        "It ran five nodes.",
+        "It reads thirteen books.",
+        "It takes three minutes.",
+    ):
+        assert "word" in kinds(synthetic_paper.add_paragraph(text)), text
+    assert "word" not in kinds(synthetic_paper.add_paragraph("We measure all nine cells."))
+    assert "word" in kinds(synthetic_paper.add_paragraph("We measure all five cells."))
+
+
+def test_ratios_in_words_may_be_written_only_where_a_hypothesis_is_about_a_ratio() -> None:
     text = "It keeps at most half of the gain, between the ends of the 95\\% CI \\result{KEY} points."
     draft = synthetic_paper.add_paragraph(text.replace("KEY", next(iter(EVIDENCE.results))))
     assert [one.excerpt for one in check_draft(draft, EVIDENCE) if one.kind == "word"]
