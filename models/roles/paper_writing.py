@@ -108,9 +108,10 @@ class RequiredStatement(FrozenModel):
         default="",
         description=(
             "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
-            "likewise, or a placed table does; sentence: the abstract has the text unchanged"
+            "likewise, or a placed table does; sentence: a section has the text unchanged"
         ),
     )
+    named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
         default=(), description="for each key the sentence that the program adds if the paper does not report it"
     )
@@ -128,6 +129,9 @@ class WriteInputs(StudyInputs):
     program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
+    related_work_by_program: bool = Field(
+        default=False, description="no published work is in reach, so the program writes two sentences"
+    )
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
     text_words: int = Field(

@@ -67,17 +67,21 @@ async def assess_draft(
     )
 
 
-async def record_edit(
+async def assess_edit(
     context: RunContext, draft: PaperDraft, *edits: str, refused: Sequence[str] = (), anew: bool = False
 ) -> DraftAssessed:
-    """Record an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count."""
-    before = context.state.drafts
-    made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
-    made = made.model_copy(
-        update={"done": select_best(before).done, "edits": edits, "refused": tuple(refused), "anew": anew}
-    )
-    context.recorder.append(made)
-    return made
+    """Assess an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count. An
+    unchanged draft is that version."""
+    best = select_best(context.state.drafts)
+    if draft == best.draft:
+        return best
+    made = await assess_new_draft(context, draft, number=find_next_round(context.state.drafts))
+    return made.model_copy(update={"done": best.done, "edits": edits, "refused": tuple(refused), "anew": anew})
+
+
+def find_next_round(drafts: Sequence[DraftAssessed]) -> int:
+    """Return the number of the next version outside the rounds of reflection."""
+    return max(one.round for one in drafts) + 1
 
 
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:

@@ -13,8 +13,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from labwright.models.roles.figures import FigurePart, FigureScript
-from labwright.record.claims.estimates import compute_t_interval
-from labwright.record.claims.hypothesis_tests import ReplicateValues, find_deciding_nodes, read_replicate_values
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, compute_t_interval
+from labwright.record.claims.hypothesis_tests import (
+    ReplicateValues,
+    decide_hypotheses,
+    find_deciding_nodes,
+    read_replicate_values,
+)
+from labwright.record.claims.sentences import join_names
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
@@ -58,8 +65,9 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     runs = [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
     titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
     metric = _find_decided_metric(plan)
+    intervals = _find_intervals(state, plan, metric)
     return {
-        "differences": list(_build_differences(plan, runs, metric, titles)),
+        "differences": list(_build_differences(plan, runs, metric, titles, intervals)),
         "decided_metric": metric.display_name,
         "baseline": plan.name_arm(_find_baseline(plan)),
         "levels": list(_build_level_series(plan, runs)),
@@ -89,29 +97,26 @@ def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | 
 def _describe_figure(what: str, data: dict[str, Any]) -> str:
     """Return the caption of a figure."""
     if what == "levels":
-        return "Effects by level: mean over seeds with its 95% interval; dashed line: smallest effect of interest."
+        return (
+            "Effects by level: mean over seeds with its 95% interval over seeds, not corrected; dashed line: smallest "
+            "effect of interest."
+        )
     if what == "curves":
         return (
             f"Validation {data['metric']} over training, at the last level: mean and standard deviation over the "
             "deciding seeds."
         )
     panels = data["differences"]
-    arms = dict.fromkeys(series["label"] for panel in panels for series in panel["series"])
     margins = sorted({abs(margin) for panel in panels for margin in panel["margins"]})
     one_dataset = f" on {panels[0]['dataset']}" if len(panels) == 1 else ""
-    by_level = f" and by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
+    by_level = f", by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
     return (
-        f"Difference in {data['decided_metric']} from {data['baseline']}{one_dataset}, paired by seed{by_level}, for "
-        f"{_join_names([*arms])}: small points are seeds, large ones their means with 95% intervals over seeds, not "
-        "corrected for the number of comparisons. "
-        f"Above zero is better than {data['baseline']}."
-        + f" Dashed: the registered margin, {' and '.join(f'{one:g}' for one in margins)}."
+        f"Difference in {data['decided_metric']} from {data['baseline']}{one_dataset}, paired by seed{by_level}: small "
+        "points are seeds, large ones means with 95% intervals, of registered effects with those of the table of "
+        "hypotheses. Above zero is better."
+        + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}."
         * bool(margins)
     )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _find_decided_metric(plan: DataPlan) -> MetricSpec:
@@ -124,11 +129,56 @@ def _find_baseline(plan: DataPlan) -> str:
     return next((one.name for one in plan.arms if one.role == "baseline"), plan.arms[0].name)
 
 
+_Estimate = tuple[float, float | None, float | None]
+"""Mean, and the ends of its interval."""
+
+
+def _find_intervals(state: RunState, plan: DataPlan, metric: MetricSpec) -> dict[tuple[str, str, str], _Estimate]:
+    """Return the estimates of single differences as text and tables print them, by dataset and the two conditions:
+    those of registered effects, otherwise the exploratory ones."""
+    found: dict[tuple[str, str, str], _Estimate] = {
+        (one.dataset, one.condition, one.other): (one.mean, one.low, one.high)
+        for one in compute_differences(state, compute_paper_claims(state))
+        if one.name == metric.name
+    }
+    for decided in decide_hypotheses(state):
+        for part in decided.parts if decided.hypothesis.unit != "datasets" else ():
+            cells = list_cells_read(part.effect.estimand, plan, metric)
+            same_metric = find_effect_metric(part.effect, plan) == metric and is_contrast(part.effect.estimand)
+            if len(cells) != 2 or not same_metric or part.mean is None:
+                continue
+            first, second = cells
+            slope = evaluate_estimand(part.effect.estimand, plan, metric, lambda place, up=first: float(place == up))
+            if slope in (1, -1):
+                one_side, other = (first, second) if slope == 1 else (second, first)
+                key = (first.dataset, one_side.condition, other.condition)
+                found[key] = (part.mean, part.low, part.high)
+    return found
+
+
+def _orient(
+    known: Mapping[tuple[str, str, str], _Estimate], dataset: str, conditions: Sequence[str], sign: float
+) -> _Estimate | None:
+    """Return the estimate of the first condition minus the second, times `sign`; None if there is none."""
+    first, second = conditions
+    found, turned = known.get((dataset, first, second)), known.get((dataset, second, first))
+    mean, low, high = found or turned or (None, None, None)
+    if mean is None:
+        return None
+    if (sign if found else -sign) > 0:
+        return mean, low, high
+    return -mean, None if high is None else -high, None if low is None else -low
+
+
 def _build_differences(
-    plan: DataPlan, runs: Sequence[ReplicateValues], metric: MetricSpec, titles: Mapping[str, str]
+    plan: DataPlan,
+    runs: Sequence[ReplicateValues],
+    metric: MetricSpec,
+    titles: Mapping[str, str],
+    known: Mapping[tuple[str, str, str], _Estimate],
 ) -> Iterator[dict[str, Any]]:
     """Yield, for each dataset, the differences of every main arm from the baseline by level and seed; above zero is
-    better."""
+    better. Levels without any are left out."""
     baseline, sign = _find_baseline(plan), 1.0 if metric.higher_is_better else -1.0
     order = [one.name for one in plan.arms]
     for use in plan.datasets[:MAX_DATASETS]:
@@ -139,15 +189,20 @@ def _build_differences(
                 cells = [CellRef(use.name, one, level).condition for one in (arm, baseline)]
                 pairs = [[run.values.get((use.name, cell, metric.name)) for cell in cells] for run in runs]
                 values = [sign * (own - other) for own, other in pairs if own is not None and other is not None]
-                _, low, high = compute_t_interval(values) if values else (None, None, None)
-                points.append({"values": values, "mean": fmean(values), "low": low, "high": high} if values else None)
+                if not values:
+                    points.append(None)
+                    continue
+                estimate = _orient(known, use.name, cells, sign)
+                mean, low, high = estimate or (fmean(values), *compute_t_interval(values)[1:])
+                points.append({"values": values, "mean": mean, "low": low, "high": high})
             if any(points):
                 series.append({"label": plan.name_arm(arm), "order": order.index(arm), "points": points})
+        measured = [k for k in range(len(plan.level_names)) if any(one["points"][k] for one in series)]
         if series:
             yield {
                 "dataset": titles.get(use.name, plan.name_dataset(use.name)),
-                "ticks": [plan.name_level(level) for level in plan.level_names],
-                "series": series,
+                "ticks": [plan.name_level(plan.level_names[k]) for k in measured],
+                "series": [one | {"points": [one["points"][k] for k in measured]} for one in series],
                 "margins": _find_margins(plan, metric, use.name),
             }
 

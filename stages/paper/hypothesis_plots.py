@@ -15,6 +15,8 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 MAX_LABEL_CHARS = 36
 """Characters per line of an axis label that is as wide as a panel."""
+MAX_SIDE_CHARS = 18
+"""Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""
 
@@ -38,7 +40,7 @@ def differences(name: str) -> None:
     """Plot the paired differences of every arm from the baseline, by level: seeds, and means with intervals."""
     found = FIGURE_DATA["differences"]
     rows = -(-len(found) // 3)
-    figure, axes = panels(min(3, len(found)), height=2.2 * rows, rows=rows)
+    figure, axes = panels(min(3, len(found)), height=2.1 * rows, rows=rows)
     for axis in axes[len(found) :]:
         axis.remove()
     axes = axes[: len(found)]
@@ -63,8 +65,7 @@ def differences(name: str) -> None:
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
             axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
-    better = fill(f"better than {FIGURE_DATA['baseline']} by", 30)
-    label_left(axes, f"{FIGURE_DATA['decided_metric']}:\n{better}")
+    label_left(axes, fill(f"{FIGURE_DATA['decided_metric']}, minus {FIGURE_DATA['baseline']}", MAX_SIDE_CHARS))
     save(figure, name)
 
 
