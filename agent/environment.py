@@ -137,7 +137,10 @@ REPOSITORY_NUMBERS_TEXT = (
     " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
     "label was withheld from it, and all its values are graded 'logged'."
 )
-REPOSITORY_LABELS_TEXT = " The labels of its predictions lay where the repository's code could not reach them. On what the code trained, it alone decides."
+REPOSITORY_LABELS_TEXT = (
+    " The labels of its predictions lay where the repository's code could not reach them. On what the code trained, it "
+    "alone decides."
+)
 REPOSITORY_REACHABLE_LABELS_TEXT = (
     " The repository's code could have reached the labels of its predictions, so values computed from these are graded "
     "'computed', not 'scored'."

@@ -66,8 +66,8 @@ UNCHECKED_NOVELTY_TEXT = (
 )
 """The related work of a paper that rests on no published work."""
 UNCITED_COMPLAINT = (
-    "the related work cites nothing: cite listed works on the topic, or the program replaces it by two sentences that say "
-    "that novelty is unchecked"
+    "the related work cites nothing: cite listed works on the topic, or the program replaces it by two sentences that "
+    "say that novelty is unchecked"
 )
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")

@@ -54,7 +54,7 @@ async def copy_edit(context: RunContext) -> None:
         found = apply_copy_edits(base.draft, edits, evidence)
         if found.draft == base.draft:
             return
-        trial = base.model_copy(update={"draft": found.draft, "round": find_next_round(drafts)})
+        trial = base.model_copy(update={"draft": found.draft, "round": find_next_round(context.state)})
         sound = await _list_sound_edits(context, base, trial, edits)
         if len(sound) < len(edits):
             found = apply_copy_edits(base.draft, sound, evidence)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.paper import PaperDraft
 from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
@@ -75,13 +76,13 @@ async def assess_edit(
     best = select_best(context.state.drafts)
     if draft == best.draft:
         return best
-    made = await assess_new_draft(context, draft, number=find_next_round(context.state.drafts))
+    made = await assess_new_draft(context, draft, number=find_next_round(context.state))
     return made.model_copy(update={"done": best.done, "edits": edits, "refused": tuple(refused), "anew": anew})
 
 
-def find_next_round(drafts: Sequence[DraftAssessed]) -> int:
-    """Return the number of the next version outside the rounds of reflection."""
-    return max(one.round for one in drafts) + 1
+def find_next_round(state: RunState) -> int:
+    """Return the number of the next version outside the rounds of reflection; none that was read before has it."""
+    return max(*(one.round for one in state.drafts), *state.claims_read, 0) + 1
 
 
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:

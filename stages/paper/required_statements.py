@@ -2,9 +2,9 @@ r"""Determine the statements that a paper must contain, find those that a draft 
 
 Required are the estimate of every effect of a hypothesis, every measured ablation, the datasets on which the method
 loses, reference models that beat every arm, and settings that may explain a difference. A draft that omits one is not
-released. The program adds what a writer omits, as sentences of macros and fixed words (`Evidence.statements`). No page limit removes it: versions are ranked
-first by their omissions, and figures are moved instead. Whether the text also says what was decided is checked by
-reading it.
+released. The program adds what a writer omits, as sentences of macros and fixed words (`Evidence.statements`). No page
+limit removes it: versions are ranked first by their omissions, and figures are moved instead. Whether the text also
+says what was decided is checked by reading it.
 
 Limits: a reader may still give a statement too little weight.
 """
@@ -42,25 +42,28 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     )
 
 
-def list_reference_statements(state: RunState) -> Iterator[RequiredStatement]:
-    """Yield a sentence for each reference model that beats every arm, with macros for names and values."""
-    wins: dict[str, list[ReferenceWin]] = {}
+def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
+    """Return a sentence for each reference model that beats every arm, with macros for names and values."""
+    wins, made = dict[str, list[ReferenceWin]](), list[RequiredStatement]()
     for one in find_reference_wins(state):
         wins.setdefault(one.reference.arm, []).append(one)
     for arm, found in wins.items():
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
         values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
-        yield RequiredStatement(
-            id=f"ladder-{arm}",
-            keys=tuple(one.reference.key for one in found),
-            abstract=True,
-            required_form="sentence",
-            named=REFERENCE_ARM_TITLES[arm],
-            text=(
-                f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, which is not part of the study, outperforms every arm "
-                f"at its best level (\\setup{{metric.title}}: {values})."
-            ),
+        made.append(
+            RequiredStatement(
+                id=f"ladder-{arm}",
+                keys=tuple(one.reference.key for one in found),
+                abstract=True,
+                required_form="sentence",
+                named=REFERENCE_ARM_TITLES[arm],
+                text=(
+                    f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, which is not part of the study, outperforms "
+                    f"every arm at its best level (\\setup{{metric.title}}: {values})."
+                ),
+            )
         )
+    return tuple(made)
 
 
 def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
