@@ -59,9 +59,9 @@ async def copy_edit(context: RunContext) -> None:
         if len(sound) < len(edits):
             found = apply_copy_edits(base.draft, sound, evidence)
             found.refused += [f"{one.section}: {one.old!r}: it changes a claim" for one in edits if one not in sound]
-        if found.draft != base.draft:
-            lines = (f"{EDIT_NOTE}, {line}" for line in found.applied)
-            context.recorder.append(await assess_edit(context, found.draft, *lines, refused=found.refused))
+        lines = [f"{EDIT_NOTE}, {line}" for line in found.applied] or [f"{EDIT_NOTE}: all edits were undone"]
+        kept = await assess_edit(context, found.draft, *lines)
+        context.recorder.append(kept.model_copy(update={"edits": tuple(lines), "refused": tuple(found.refused)}))
 
     await run_once(context, context.state.format_paper_task(COPY_EDIT_TASK), work)
 

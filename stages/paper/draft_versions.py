@@ -68,16 +68,14 @@ async def assess_draft(
     )
 
 
-async def assess_edit(
-    context: RunContext, draft: PaperDraft, *edits: str, refused: Sequence[str] = (), anew: bool = False
-) -> DraftAssessed:
+async def assess_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
     """Assess an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count. An
     unchanged draft is that version."""
     best = select_best(context.state.drafts)
     if draft == best.draft:
         return best
     made = await assess_new_draft(context, draft, number=find_next_round(context.state))
-    return made.model_copy(update={"done": best.done, "edits": edits, "refused": tuple(refused), "anew": anew})
+    return made.model_copy(update={"done": best.done, "edits": edits, "refused": (), "anew": anew})
 
 
 def find_next_round(state: RunState) -> int:

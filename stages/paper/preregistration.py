@@ -65,7 +65,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         PaperTable(
             "hypotheses",
             (
-                "\\begin{tabular}{@{}L{0.37\\linewidth}lrlL{0.19\\linewidth}@{}}\n\\toprule\n"
+                "\\begin{tabular}{@{}L{0.35\\linewidth}lrlL{0.21\\linewidth}@{}}\n\\toprule\n"
                 f"{format_row(('Hypothesis and its effects', 'Effect [interval]', '$n$', 'Direction', 'Claim'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
@@ -112,11 +112,12 @@ def _describe_effect(effect: Effect, plan: DataPlan) -> str:
     """Describe an effect by short names; metric and dataset only where they are not the main ones."""
     metric = find_effect_metric(effect, plan)
     read = {place.dataset for place in list_cells_read(effect.estimand, plan, metric)}
-    others = [plan.name_dataset(use.name) for use in plan.datasets if use.name in read]
+    others = " and ".join(plan.name_dataset(use.name) for use in plan.datasets if use.name in read)
+    what = describe_estimand(effect.estimand, plan)
     return (
-        describe_estimand(effect.estimand, plan)
+        what
         + f", in {metric.display_name}" * (metric != plan.primary_metric)
-        + f", on {' and '.join(others)}" * (read != {plan.datasets[0].name})
+        + f", on {others}" * (read != {plan.datasets[0].name} and f"on {others}" not in what)
     )
 
 

@@ -117,7 +117,7 @@ def build_result_tables(
                 PaperTable(
                     name,
                     _build_ablation_table(found, titles),
-                    f"{name.capitalize()}: difference in {titles.format_metric(plan.primary_metric).lower()} on "
+                    f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))} on "
                     f"{split} data ({_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its "
                     f"exploratory {mark_recorded('95%')} interval.{_format_notes(found, titles, claims)}",
                     placement="main" if name == "ablation" else "appendix",
@@ -127,7 +127,7 @@ def build_result_tables(
 
 
 def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str:
-    return ", ".join(f"{titles.format_metric(one).lower()} ({_format_direction(one)})" for one in metrics)
+    return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
 def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
@@ -331,8 +331,11 @@ class _TableTitles:
         factor = plan.factor or "level" if plan.levels else ""
         self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_HEAD_CHARS, "[b]", "l")
 
+    def name_metric(self, metric: MetricSpec) -> str:
+        return f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}"
+
     def format_metric(self, metric: MetricSpec) -> str:
-        return self._capitalise(f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}")
+        return self._capitalise(self.name_metric(metric))
 
     def format_dataset(self, name: str) -> str:
         return mark_recorded(self._datasets.get(name, self.plan.name_dataset(name)))

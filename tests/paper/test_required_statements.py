@@ -113,7 +113,7 @@ async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(titles:
         synthetic_paper.make_short_paper(tmp_path, ""),
         draft=draft,
         evidence=made.evidence,
-        tables=made.tables,
+        tables=made.placed_tables,
         figures=(),
     )
     found = await assess_paper(parts, made.template, tmp_path / "paper")
