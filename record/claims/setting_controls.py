@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.swapped_settings import find_swapped_arms, list_swapped_cells
 
@@ -27,22 +26,19 @@ class OpenSetting(NamedTuple):
 
 def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[OpenSetting, ...]:
     """Return the pairs of arms of confirmatory hypotheses with different settings whose controls of the primary metric
-    disagree or were not measured; each pair without any control once."""
+    disagree or were not measured."""
     plan, lock = state.data_plan, state.current_lock
     if plan is None or lock is None:
         return ()
-    compared = dict(_compare_controls(plan, differences))
-    found: dict[OpenSetting, None] = {}
+    order, found = [one.name for one in plan.arms], dict[OpenSetting, None]()
+    compared = {(one.dataset, one.arm, one.level): (one, same) for one, same in _compare_controls(plan, differences)}
     for cell in list_swapped_cells(plan, trials=lock.trials):
         if state.find_cell_setting(cell) != state.find_setting(cell.arm, cell.trial):
-            control = next((one for one in compared if _is_of(one, cell)), None)
-            if control is None:
-                arm, other = sorted((cell.arm, cell.setting_of), key=[one.name for one in plan.arms].index)
-                found[OpenSetting(arm, other, None)] = None
-            elif not compared[control]:
-                found[OpenSetting(cell.arm, cell.setting_of, control)] = None
-    measured = {frozenset((one.arm, one.other)) for one in found if one.control is not None}
-    return tuple(one for one in found if one.control is not None or frozenset((one.arm, one.other)) not in measured)
+            control, agrees = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, False))
+            arms = (cell.arm, cell.setting_of)
+            arm, other = arms if control else sorted(arms, key=order.index)
+            found |= {} if agrees else {OpenSetting(arm, other, control): None}
+    return tuple(found)
 
 
 def find_agreeing_controls(plan: DataPlan, differences: Sequence[ClaimDifference]) -> list[ClaimDifference]:
@@ -50,25 +46,16 @@ def find_agreeing_controls(plan: DataPlan, differences: Sequence[ClaimDifference
     return [one for one, agrees in _compare_controls(plan, differences) if agrees]
 
 
-def _is_of(control: ClaimDifference, cell: Cell) -> bool:
-    return (control.dataset, control.arm, control.level) == (cell.dataset, cell.measured_arm, cell.level)
-
-
 def _compare_controls(plan: DataPlan, differences: Sequence[ClaimDifference]) -> Iterator[tuple[ClaimDifference, bool]]:
     swapped = find_swapped_arms(plan)
-    own = {
-        (one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in differences if _is_primary(one, plan)
-    }
+    primary = [one for one in differences if one.name == plan.primary_metric.name]
+    own = {(one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in primary}
     for one in own.values():
         if one.arm in swapped:
             arm, other = swapped[one.arm]
             same, reverse = (own.get((one.dataset, one.level, *pair)) for pair in ((arm, other), (other, arm)))
             direction = _find_sign(same) if same is not None else -_find_sign(reverse) if reverse is not None else None
             yield one, direction == _find_sign(one)
-
-
-def _is_primary(one: ClaimDifference, plan: DataPlan) -> bool:
-    return one.name == plan.primary_metric.name
 
 
 def _find_sign(one: ClaimDifference) -> int:

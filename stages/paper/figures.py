@@ -36,7 +36,12 @@ from labwright.stages.difference_tables import build_mean_tables
 from labwright.stages.nodes.node_plots import PLOT_SECONDS, check_typed_numbers, review_figures
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays
 from labwright.stages.paper.draft_versions import build_paper_context
-from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import (
+    RETIRED_FIGURES,
+    build_figure_data,
+    build_figure_script,
+    format_json,
+)
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.prompt_inputs import (
     build_node_brief,
@@ -126,8 +131,7 @@ async def draw_figures(context: RunContext) -> None:
         )
         await _draw_hypothesis_figures(context, studio, drawn)
         if context.state.figures is not None:
-            if drawn.kept:
-                _record_redrawn(context, studio, drawn, context.state.figures)
+            _record_redrawn(context, studio, drawn, context.state.figures)
             return
         for turn in range(context.paper.replots + 1):
             if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
@@ -245,9 +249,9 @@ def _choose_drawn(context: RunContext, drawn: _FigureProgress) -> tuple[tuple[Fi
 def _record_redrawn(context: RunContext, studio: DrawingContext, drawn: _FigureProgress, before: FiguresDrawn) -> None:
     """Seal the redrawn figures with the others of the earlier version."""
     made, _ = _choose_drawn(context, drawn)
-    others = [one for one in before.placed if one.name not in drawn.kept]
+    others = [one for one in before.placed if one.name not in RETIRED_FIGURES | drawn.kept.keys()]
     placed = tuple(one for place in ("main", "appendix") for one in (*made, *others) if one.placement == place)
-    kept = {name for name in before.figures if Path(name).stem not in drawn.kept}
+    kept = {f"{one.name}{suffix}" for one in others for suffix in FIGURE_SUFFIXES}
     old = context.folder.get_figures_path(before.version)
     files = {name: (old / name).read_bytes() for name in kept}
     files |= {f"source/{one.name}.py": (old / "source" / f"{one.name}.py").read_bytes() for one in others}

@@ -69,23 +69,6 @@ def differences(name: str) -> None:
     save(figure, name)
 
 
-def levels(name: str) -> None:
-    """Plot each effect by level, with intervals over seeds."""
-    found = FIGURE_DATA["levels"][:3]
-    figure, axes = panels(len(found), height=2.0)
-    for axis, series in zip(axes, found, strict=True):
-        points = series["points"]
-        axis.axhline(0, color="0.4", linewidth=0.8)
-        if series["smallest"] is not None:  # a slope has another unit
-            axis.axhline(series["smallest"], color="0.2", linewidth=0.8, linestyle="--")
-        mean = [point["mean"] for point in points]
-        axis.errorbar(range(len(points)), mean, yerr=half_widths(points), capsize=2.5, **look(0))
-        name_ticks(axis, [point["level"] for point in points])
-        axis.set_title(fill(series["label"], MAX_LABEL_CHARS))
-    label_left(axes, "effect")
-    save(figure, name)
-
-
 def curves(name: str) -> None:
     """Plot the primary metric on validation data over training, with its standard deviation over seeds, for each
     arm."""

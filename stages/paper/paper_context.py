@@ -32,6 +32,7 @@ from labwright.record.estimands import describe_estimand, find_effect_metric, li
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
+from labwright.record.registered_pairs import list_registered_sides
 from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, to_words
@@ -56,7 +57,7 @@ from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, Pa
 from labwright.stages.paper.outline import list_program_sentences, list_reportable_outcomes
 from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
 from labwright.stages.paper.preregistration import build_hypothesis_tables
-from labwright.stages.paper.required_statements import list_registered_pairs, list_required_statements, list_sides
+from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
@@ -239,9 +240,8 @@ class PaperContext:
     @cached_property
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
-        registered = list_registered_pairs(self.plan)
-        keys = {one.key for one in self.claims.differences if list_sides(one) in registered}
-        return tuple(one for one in self.comparisons if one.key not in keys)
+        registered = list_registered_sides(self.plan)
+        return tuple(one for one in self.comparisons if one.sides not in registered)
 
     @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:

@@ -102,8 +102,11 @@ async def revise(
 
 
 def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
-    """Restore required statements that the edits removed."""
-    material = build_paper_context(context)
+    """Restore required statements that the edits removed, and reduce related work that still cites nothing."""
+    material, draft = build_paper_context(context), found.draft
+    if is_novelty_unchecked(context.state, draft) and (reduced := reduce_related_work(draft)) != draft:
+        found.record("related work reduced to two sentences, by the program", "")
+        found = DraftEdits(reduced, found.applied, found.refused)
     statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
     made = [
         *found.applied,

@@ -19,11 +19,11 @@ from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
-from labwright.record.estimands import is_contrast, list_conditions_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
+from labwright.record.registered_pairs import list_registered_sides
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 
@@ -81,7 +81,7 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
             text = (
                 f"With both arms at the settings tuned for {other}, the \\setup{{metric.title}} of {arm} minus that of "
                 f"{other}{at} on \\setup{{data.{control.dataset}.title}} is \\result{{{control.key}.mean}} (95\\% "
-                f"interval \\result{{{control.key}.ci}}; exploratory), another direction than at the settings of each, "
+                f"interval \\result{{{control.key}.ci}}; exploratory), another direction than at their own settings, "
                 "so their settings may explain their difference."
             )
         yield RequiredStatement(
@@ -118,9 +118,12 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_pairs(state.data_plan)
+    registered = list_registered_sides(state.data_plan)
     for difference in _filter_primary(state, differences):
-        if roles.get(difference.arm) == "method" and list_sides(difference) not in registered:
+        sides = frozenset(
+            (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
+        )
+        if roles.get(difference.arm) == "method" and sides not in registered:
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
@@ -136,25 +139,6 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
                 ),
                 sentences=tuple(map(_format_difference, lost)),
             )
-
-
-Sides = frozenset[tuple[str, str, str]]
-"""(dataset, metric, condition) of both sides of a difference."""
-
-
-def list_registered_pairs(plan: DataPlan | None) -> frozenset[Sides]:
-    """Return the pairs of cells whose difference an effect of a hypothesis estimates, with an interval of its own."""
-    effects = [effect for one in plan.hypotheses for effect in one.effects] if plan is not None else []
-    return frozenset(
-        cells
-        for effect in effects
-        if plan is not None and is_contrast(effect.estimand)
-        if len(cells := frozenset(list_conditions_read((effect,), plan))) == 2
-    )
-
-
-def list_sides(one: ClaimDifference) -> Sides:
-    return frozenset((one.dataset, one.name, side) for side in (one.condition, one.other))
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:

@@ -92,7 +92,7 @@ def build_result_tables(
         made.append(
             PaperTable(
                 "metrics",
-                _build_metric_table(shown, further, titles, bold),
+                _build_main_table(shown, titles, (), bold),
                 f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over the same seeds; the supplement has their intervals."
                 f"{_format_notes(shown, titles, claims)}",
@@ -242,29 +242,6 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
     return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
-
-
-def _build_metric_table(
-    claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _TableTitles, bold: Collection[str]
-) -> str:
-    """Build a table with one row per level and arm and one column per metric, without intervals."""
-
-    def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
-        for level in titles.list_levels(here):
-            columns = [
-                [_find_claim([one for one in here if one.name == metric.name], arm, level) for arm in titles.main]
-                for metric in metrics
-            ]
-            measured = [k for k in range(len(titles.main)) if any(cells[k] for cells in columns)]
-            for k in measured:
-                yield (
-                    titles.format_level(level) if k == measured[0] else "",
-                    titles.format_arm(titles.main[k]),
-                    *(_format_value(cells[k], bold, interval=False) for cells in columns),
-                )
-
-    head = (titles.factor, "Arm", *map(titles.format_metric, metrics))
-    return _format_tabular("ll" + "c" * len(metrics), head, claims, titles, rows)
 
 
 def _format_tabular(

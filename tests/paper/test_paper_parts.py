@@ -25,7 +25,7 @@ from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import numbers
-from labwright.stages.paper.appendix import MAX_ITEMS, render_appendix, render_supplement
+from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
 from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
 from labwright.stages.paper.draft_versions import list_obstacles
@@ -90,6 +90,12 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
     assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
     assert metrics.tabular.count("{@{}llcc@{}}") == 1
+
+
+def test_the_grade_of_each_metric_is_disclosed():
+    graded = [one.model_copy(update={"grade": "computed"}) if one.name == "ece" else one for one in CLAIMS]
+    [line] = [one for one in list_disclosures(STATE, graded) if one.startswith("Grades of the values")]
+    assert line == "Grades of the values: scored: log loss, accuracy; computed: calibration error."
 
 
 def test_the_supplement_holds_every_node_seed_failure_and_cost():
