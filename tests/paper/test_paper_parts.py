@@ -89,13 +89,13 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
     many, *_ = build_result_tables([*some, *extra], plan.model_copy(update={"arms": (*plan.arms, *more)}))
     assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
-    assert metrics.tabular.count("{@{}llcc@{}}") == 1
+    assert metrics.tabular.count("{@{}lcccr@{}}") == 1 and "Calibration error, " in metrics.tabular
 
 
 def test_the_grade_of_each_metric_is_disclosed():
-    graded = [one.model_copy(update={"grade": "computed"}) if one.name == "ece" else one for one in CLAIMS]
+    graded = [one.model_copy(update={"grade": "scored"}) if one.name == "ece" else one for one in CLAIMS]
     [line] = [one for one in list_disclosures(STATE, graded) if one.startswith("Grades of the values")]
-    assert line == "Grades of the values: scored: log loss, accuracy; computed: calibration error."
+    assert line == "Grades of the values: computed: log loss, accuracy; scored: calibration error."
 
 
 def test_the_supplement_holds_every_node_seed_failure_and_cost():
