@@ -131,15 +131,15 @@ NETWORK_ON_TEXT = (
 )
 ISOLATED_TEXT = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but its own folder and the data views: "
-    "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'."
+    "its code could not reach the withheld labels."
 )
 REPOSITORY_NUMBERS_TEXT = (
     " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
     "label was withheld from it, and all its values are graded 'logged'."
 )
 REPOSITORY_LABELS_TEXT = (
-    " The labels of its predictions lay where the repository's code could not reach them, so values computed from "
-    "these are graded 'scored'. On what the code trained, it alone decides."
+    " The labels of its predictions lay where the repository's code could not reach them. On what the code trained, it "
+    "alone decides."
 )
 REPOSITORY_REACHABLE_LABELS_TEXT = (
     " The repository's code could have reached the labels of its predictions, so values computed from these are graded "

@@ -252,8 +252,6 @@ class EvaluationContext:
     read: ReadCell
     dataset: str
     level: str = ""
-    replacement_level: str = ""
-    """If set, a level that replaces every aggregation over levels."""
 
 
 def evaluate_estimand(
@@ -265,26 +263,6 @@ def evaluate_estimand(
     """
     whole = parse_estimand(estimand) if isinstance(estimand, str) else estimand
     return _evaluate(whole, EvaluationContext(plan, metric, read, dataset or plan.datasets[0].name))
-
-
-def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell) -> dict[str, EstimandValue]:
-    """Return the value of an estimand at each level: the level replaces its means and extremes over levels.
-
-    For a slope, this is the operand of the slope. Empty if there is no aggregation over levels, or if they have
-    different levels. Raises `MissingCell` and `EstimandError`.
-    """
-    whole, at = parse_estimand(text), EvaluationContext(plan, metric, read, plan.datasets[0].name)
-    over = [
-        (fold, _resolve_axis(fold.axis, fold.names, at))
-        for fold in _iterate_parts(whole)
-        if isinstance(fold, Aggregate)
-    ]
-    found = [(fold, names) for fold, (axis, names) in over if axis == "levels"]
-    if len({names for _, names in found}) != 1 or any(
-        fold.function == "slope" and fold is not whole for fold, _ in found
-    ):
-        return {}
-    return {name: _evaluate(whole, replace(at, replacement_level=name)) for name in found[0][1]}
 
 
 def has_extreme(text: str) -> bool:
@@ -402,8 +380,6 @@ def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
             return _evaluate(one.operand, replace(at, dataset=_resolve_name(one.dataset, "datasets", at)))
         case Aggregate():
             axis, names = _resolve_axis(one.axis, one.names, at)
-            if axis == "levels" and at.replacement_level:
-                return _evaluate(one.operand, replace(at, level=at.replacement_level))
             values = [_evaluate(one.operand, replace(at, **{axis[:-1]: name})) for name in names]
             return _apply_aggregate(one, axis, names, values, at)
         case TunedArm():

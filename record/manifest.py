@@ -38,8 +38,11 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
             yield measured / "measurements.jsonl", run.curves_sha256
         if run.exchanges_sha256:
             yield measured / EXCHANGES_LIST, run.exchanges_sha256
-    drawn = state.figures.figures if state.figures is not None else {}
-    yield from ((folder.drawn_figures / name, digest) for name, digest in drawn.items())
+    drawn: dict[Path, str] = {}
+    if state.figures is not None:
+        figures = folder.get_figures_path(state.figures.version)
+        drawn = {figures / name: digest for name, digest in state.figures.figures.items()}
+    yield from drawn.items()
     for added in ([state.library] if state.library is not None else []) + state.works_chosen:
         yield from ((folder.root / name, digest) for name, digest in added.files.items())
     known = [] if state.current_paper is None else [(state.current_paper.version, state.current_paper.released)]
@@ -47,7 +50,7 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
         known.append((state.paper_version, state.released))
     for version, released in known:
         paper = RunFolder(folder.root, version).paper_folder
-        yield from ((paper / name, digest) for name, digest in released.files.items() if Path(name).name not in drawn)
+        yield from ((paper / name, digest) for name, digest in released.files.items() if paper / name not in drawn)
         yield from ((folder.root / name, digest) for name, digest in released.companion_files.items())
     if state.judged is not None:
         yield from ((folder.root / name, digest) for name, digest in state.judged.files.items())

@@ -58,13 +58,17 @@ class RunFolder:
     """Model prompts, each named by its hash (`record.prompt_store`)."""
     cache = _RelativePath("cache")
     drawn_figures = _RelativePath("paper", "figures")
-    """The paper's figures, shared by all its versions."""
+    """The figures of the paper's first version."""
     review = _RelativePath("review")
 
     @property
     def paper_folder(self) -> Path:
         """The folder of the paper; later versions are in paper/v2, paper/v3, ..."""
         return self.root / "paper" / ("" if self.paper_version == 1 else f"v{self.paper_version}")
+
+    def get_figures_path(self, version: int) -> Path:
+        """Return the folder of the figures that were drawn for a version of the paper; later ones use them too."""
+        return self.drawn_figures if version == 1 else self.root / "paper" / f"v{version}" / "figures"
 
     def get_gathered_path(self, version: int, round_: int) -> Path:
         """Return the file of works that a citation round added for a version of the paper."""

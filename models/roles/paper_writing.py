@@ -91,6 +91,11 @@ class ExploratoryComparison(EstimateLine):
     caveats: tuple[str, ...] = Field(default=(), description="qualifications that the text must state")
 
     @property
+    def sides(self) -> frozenset[tuple[str, str, str]]:
+        """(dataset, metric, condition) of both sides."""
+        return frozenset((self.dataset, self.metric, side) for side in (self.better, self.worse))
+
+    @property
     def subtracted(self) -> tuple[str, str]:
         """The two conditions of the difference: the first minus the second."""
         first = self.condition or self.better
@@ -108,9 +113,10 @@ class RequiredStatement(FrozenModel):
         default="",
         description=(
             "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
-            "likewise, or a placed table does; sentence: the abstract has the text unchanged"
+            "likewise, or a placed table does; sentence: a section has the text unchanged"
         ),
     )
+    named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
         default=(), description="for each key the sentence that the program adds if the paper does not report it"
     )
@@ -128,6 +134,9 @@ class WriteInputs(StudyInputs):
     program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
+    related_work_by_program: bool = Field(
+        default=False, description="no published work is in reach, so the program writes two sentences"
+    )
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
     text_words: int = Field(

@@ -87,7 +87,8 @@ class FiguresDrawn(FrozenModel):
     """The paper's figures were drawn from recorded arrays."""
 
     type: Literal["figures_made"] = "figures_made"
-    figures: dict[str, str] = Field(description="file under paper/figures -> sha256")
+    version: int = Field(default=1, description="version of the paper for which they were drawn")
+    figures: dict[str, str] = Field(description="file in the version's folder of figures -> sha256")
     descriptions: dict[str, str] = Field(description="stem -> description of the figure")
     arrays: tuple[str, ...] = Field(description="sha256 of every array given to the script")
     reviews: tuple[FigureReview, ...] = ()

@@ -161,7 +161,8 @@ class RunState(RunStateFields):
             return self.stage
         if not self.is_task_done("score tests"):
             return "score"
-        if self.figures is None:
+        begun = bool(self.drafts) or self.paper_version == 1 or self.is_task_done(self.format_paper_task("figures"))
+        if self.figures is None or not begun:  # the program's own figures are drawn again for a new version
             return "figures"
         if not self.drafts:
             return "write"

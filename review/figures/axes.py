@@ -74,6 +74,7 @@ def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
 def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
     """Check that series can be told apart: a legend, distinct colours (for the closest two), not too many series."""
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
+    labelled_directly = labelled_directly or _is_dot_plot(axes)
     if not axes.legend and not labelled_directly and _needs_legend(axes):
         yield "legend", f"shows {axes.series} series without a legend", "Label each series and call legend()."
     if axes.covered > MAX_COVERED_SHARE:
@@ -106,6 +107,13 @@ def _needs_legend(axes: AxesFacts) -> bool:
     kinds = Counter(kind for kind, *_ in looks)
     bars = sum(one.kind in ("bar", "barh") and one.points > 1 for one in plain)
     return max(kinds.values(), default=0) > 1 or bars > 1 or set(kinds) - {"line", "scatter"} > {""}
+
+
+def _is_dot_plot(axes: AxesFacts) -> bool:
+    """Return whether an axis names every point: words along it, and series of a single point each."""
+    plain = [one for one in axes.drawn if not _is_reference(one)]
+    single = all(one.points == 1 and one.kind in ("line", "scatter") for one in plain)
+    return bool(plain) and single and (axes.xwords or axes.ywords) and len(axes.tick_words) >= len(plain)
 
 
 def _is_reference(one: DrawnFacts) -> bool:

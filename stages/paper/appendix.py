@@ -78,14 +78,15 @@ def render_appendix(
     origin: str = "",
     isolation: str = "",
     figures: Sequence[str] = (),
+    tables: Sequence[str] = (),
     used: Collection[str] = (),
     estimates: Sequence[RequestedEstimate] = (),
     checklist: bool = False,
 ) -> str:
     """Render the appendix as TeX, bounded in length; the supplement has what it omits.
 
-    `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` are those of the
-    appendix, `used` the keys of the comparisons that the text uses.
+    `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` and
+    `tables` are those of the appendix, `used` the keys of the comparisons that the text uses.
     """
     best = find_winner(state)
     shown = [one for one in _list_differences(claims) if one.key in used]
@@ -97,6 +98,7 @@ def render_appendix(
             | _build_comparison_context(shown)
             | {
                 "figures": figures,
+                "tables": tables,
                 "origin_note": origin,
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
@@ -317,10 +319,21 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             "failed_replicates": best and any(one.status != "good" for one in find_replicates(state, best)),
             "ignores_seed": best and is_seed_ignored(state, best),
             "grades": {one.grade for one in claims},
+            "graded": _list_grades(state, claims),
             "splits": [*{one.split for one in claims}],
         },
     ).split("\n")
     return tuple(line for line in lines if line)
+
+
+def _list_grades(state: RunState, claims: Sequence[Claim]) -> str:
+    """Return each grade with the metrics of the plan that have it: `scored: accuracy; computed: macro F1`."""
+    plan = state.data_plan
+    found: dict[str, list[str]] = {}
+    for metric in plan.metrics if plan is not None else ():
+        for grade in {one.grade: None for one in claims if one.name == metric.name}:
+            found.setdefault(grade, []).append(metric.display_name)
+    return "; ".join(f"{grade}: {', '.join(names)}" for grade, names in found.items())
 
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:

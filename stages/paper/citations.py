@@ -8,8 +8,9 @@ are not offered to the writer, and the user is informed.
 verifies each like any other entry. Search results and selections are events; entries are in a file of the run whose
 hash is in the event. An interruption loses only the searches in flight. Without a reachable catalogue nothing changes.
 
-**Without published work.** If no catalogue answered and the given library has nothing on the topic, the related work is
-two sentences by the program, and page one says that novelty is unchecked.
+**Without published work.** If nothing can be cited, the program writes two sentences as related work, and the writer is
+not asked for it. If nothing was cited although there was something, the reflector is told once that this section will
+be replaced. In both cases page one says that novelty is unchecked.
 
 Limits: relevant works may be missed; a work may not support the sentence that cites it (a model judges this from title
 and abstract); searches on another day may give other works.
@@ -38,7 +39,7 @@ from labwright.models.roles.paper_revision import (
     CiteSelectInputs,
     CiteSelection,
 )
-from labwright.models.roles.paper_writing import Reference
+from labwright.models.roles.paper_writing import PlannedSection, Reference
 from labwright.record.events.paper_events import LibraryChecked, WorksChosen, WorksFound
 from labwright.record.quantity_words import has_ranking_word
 from labwright.record.reducers.run_state import RunState
@@ -64,6 +65,10 @@ UNCHECKED_NOVELTY_TEXT = (
     "compared with no published work. Whether the question or the results are new is unchecked."
 )
 """The related work of a paper that rests on no published work."""
+UNCITED_COMPLAINT = (
+    "the related work cites nothing: cite listed works on the topic, or the program replaces it by two sentences that "
+    "say that novelty is unchecked"
+)
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -205,7 +210,7 @@ def is_novelty_unchecked(state: RunState, draft: PaperDraft) -> bool:
     return not read and not answered and not collect_used_keys(related, CITE_COMMANDS)
 
 
-def is_related_work(section: Section) -> bool:
+def is_related_work(section: Section | PlannedSection) -> bool:
     """Return whether a section reviews the literature and does nothing else."""
     return " ".join(section.title.split()).casefold() == RELATED_WORK.casefold()
 

@@ -25,7 +25,7 @@ from labwright.review.evidence.latex_allowlist import VALUE_COMMANDS
 from labwright.review.evidence.latex_scanner import ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
 from labwright.stages.paper.claim_check import find_claim_violations, read_claims
-from labwright.stages.paper.draft_versions import build_paper_context, record_edit, select_best
+from labwright.stages.paper.draft_versions import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
 from labwright.stages.run_context import RunContext, run_once
 
@@ -34,12 +34,13 @@ EDIT_NOTE = "copy edit"
 
 
 async def copy_edit(context: RunContext) -> None:
-    """Record a copy-edited version of the best draft, and one without the edits that changed a claim, if any."""
+    """Record the best draft with the edits that change no claim, if any are left."""
 
     async def work(client: ModelClient) -> None:
         drafts = context.state.drafts
-        edited = next((one for one in drafts if any(line.startswith(EDIT_NOTE) for line in one.edits)), None)
-        base = select_best([one for one in drafts if edited is None or one.round < edited.round])
+        if any(line.startswith(EDIT_NOTE) for one in drafts for line in one.edits):
+            return
+        base = select_best(drafts)
         evidence = build_paper_context(context, client.decision).evidence
         texts = {where: text for where, text in list_passages(base.draft).items() if not where.startswith("title")}
         answer = await client.ask_or_none(
@@ -53,19 +54,16 @@ async def copy_edit(context: RunContext) -> None:
         found = apply_copy_edits(base.draft, edits, evidence)
         if found.draft == base.draft:
             return
-        edited = edited or await _record(context, found)
-        sound = await _list_sound_edits(context, base, edited, edits)
-        if len(sound) < len(edits) and context.state.drafts[-1].round == edited.round:
-            kept = apply_copy_edits(base.draft, sound, evidence)
-            kept.refused += [f"{one.section}: {one.old!r}: it changes a claim" for one in edits if one not in sound]
-            await _record(context, kept, anew=True)
+        trial = base.model_copy(update={"draft": found.draft, "round": find_next_round(context.state)})
+        sound = await _list_sound_edits(context, base, trial, edits)
+        if len(sound) < len(edits):
+            found = apply_copy_edits(base.draft, sound, evidence)
+            found.refused += [f"{one.section}: {one.old!r}: it changes a claim" for one in edits if one not in sound]
+        lines = [f"{EDIT_NOTE}, {line}" for line in found.applied] or [f"{EDIT_NOTE}: all edits were undone"]
+        kept = await assess_edit(context, found.draft, *lines)
+        context.recorder.append(kept.model_copy(update={"edits": tuple(lines), "refused": tuple(found.refused)}))
 
     await run_once(context, context.state.format_paper_task(COPY_EDIT_TASK), work)
-
-
-async def _record(context: RunContext, found: DraftEdits, *, anew: bool = False) -> DraftAssessed:
-    lines = [f"{EDIT_NOTE}, {line}" for line in found.applied] or [f"{EDIT_NOTE}: all edits were undone"]
-    return await record_edit(context, found.draft, *lines, refused=found.refused, anew=anew)
 
 
 async def _list_sound_edits(

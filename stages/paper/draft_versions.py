@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.paper import PaperDraft
 from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
@@ -67,17 +68,19 @@ async def assess_draft(
     )
 
 
-async def record_edit(
-    context: RunContext, draft: PaperDraft, *edits: str, refused: Sequence[str] = (), anew: bool = False
-) -> DraftAssessed:
-    """Record an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count."""
-    before = context.state.drafts
-    made = await assess_new_draft(context, draft, number=max(one.round for one in before) + 1)
-    made = made.model_copy(
-        update={"done": select_best(before).done, "edits": edits, "refused": tuple(refused), "anew": anew}
-    )
-    context.recorder.append(made)
-    return made
+async def assess_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
+    """Assess an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count. An
+    unchanged draft is that version."""
+    best = select_best(context.state.drafts)
+    if draft == best.draft:
+        return best
+    made = await assess_new_draft(context, draft, number=find_next_round(context.state))
+    return made.model_copy(update={"done": best.done, "edits": edits, "refused": (), "anew": anew})
+
+
+def find_next_round(state: RunState) -> int:
+    """Return the number of the next version outside the rounds of reflection; none that was read before has it."""
+    return max(*(one.round for one in state.drafts), *state.claims_read, 0) + 1
 
 
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:

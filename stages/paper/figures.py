@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from labwright.models.client import ModelClient
 from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
@@ -35,7 +36,12 @@ from labwright.stages.difference_tables import build_mean_tables
 from labwright.stages.nodes.node_plots import PLOT_SECONDS, check_typed_numbers, review_figures
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays
 from labwright.stages.paper.draft_versions import build_paper_context
-from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import (
+    RETIRED_FIGURES,
+    build_figure_data,
+    build_figure_script,
+    format_json,
+)
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.prompt_inputs import (
     build_node_brief,
@@ -102,7 +108,8 @@ class _FigureProgress:
 
 
 async def draw_figures(context: RunContext) -> None:
-    """Draw the final figures, review them, keep the readable ones, and record them."""
+    """Draw the final figures, review them, keep the readable ones, and record them. For a new version of the paper only
+    the program's own figures are drawn again, with the present code."""
 
     async def work(client: ModelClient) -> None:
         node, drawn = find_trusted_winner(context), _FigureProgress()
@@ -110,7 +117,7 @@ async def draw_figures(context: RunContext) -> None:
             executor=context.executor,
             seconds=min(PLOT_SECONDS, context.node_seconds),
             seed=node.seed,
-            folder=create_draft_folder(context.folder.drawn_figures),
+            folder=create_draft_folder(context.folder.get_figures_path(context.state.paper_version)),
             style=build_style(build_paper_context(context).template),
             arrays=PlotArrays(
                 node.id,
@@ -123,6 +130,9 @@ async def draw_figures(context: RunContext) -> None:
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
         await _draw_hypothesis_figures(context, studio, drawn)
+        if context.state.figures is not None:
+            _record_redrawn(context, studio, drawn, context.state.figures)
+            return
         for turn in range(context.paper.replots + 1):
             if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
                 break
@@ -138,7 +148,7 @@ async def draw_figures(context: RunContext) -> None:
                 )
             )
 
-    await run_once(context, "figures", work)
+    await run_once(context, context.state.format_paper_task("figures"), work)
 
 
 async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
@@ -230,31 +240,71 @@ async def _review_drawings(
     return look.reviews
 
 
-def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Seal the figures drawn as .pdf and .png and found readable, each with its code."""
+def _choose_drawn(context: RunContext, drawn: _FigureProgress) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
-    figures, crowded_out = choose_figures(
-        [one.part for one in drawn.kept.values()], context.plan, find_synthetic_datasets(context.state.datasets), widths
+    parts, synthetic = [one.part for one in drawn.kept.values()], find_synthetic_datasets(context.state.datasets)
+    return choose_figures(parts, context.plan, synthetic, widths)
+
+
+def _record_redrawn(context: RunContext, studio: DrawingContext, drawn: _FigureProgress, before: FiguresDrawn) -> None:
+    """Seal the redrawn figures with the others of the earlier version."""
+    made, _ = _choose_drawn(context, drawn)
+    others = [one for one in before.placed if one.name not in RETIRED_FIGURES | drawn.kept.keys()]
+    placed = tuple(one for place in ("main", "appendix") for one in (*made, *others) if one.placement == place)
+    kept = {f"{one.name}{suffix}" for one in others for suffix in FIGURE_SUFFIXES}
+    old = context.folder.get_figures_path(before.version)
+    files = {name: (old / name).read_bytes() for name in kept}
+    files |= {f"source/{one.name}.py": (old / "source" / f"{one.name}.py").read_bytes() for one in others}
+    hashes = _seal_figures(context, studio, drawn, [one.name for one in made], files)
+    context.recorder.append(
+        before.model_copy(
+            update={
+                "version": context.state.paper_version,
+                "figures": hashes,
+                "descriptions": {one.name: one.description for one in placed},
+                "reviews": tuple(one for one in before.reviews if one.name in kept),
+                "placed": placed,
+                "left_out": {name: why for name, why in before.left_out.items() if name not in drawn.kept},
+            }
+        )
     )
+
+
+def _seal_figures(
+    context: RunContext,
+    studio: DrawingContext,
+    drawn: _FigureProgress,
+    names: Sequence[str],
+    others: Mapping[str, bytes] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Seal drawn figures with their code, and other files, as the figures of this version. Return the hash of each
+    picture by name."""
     files = {
-        f"{one.name}{suffix}": (studio.folder / "figures" / f"{one.name}{suffix}").read_bytes()
-        for one in figures
+        f"{name}{suffix}": (studio.folder / "figures" / f"{name}{suffix}").read_bytes()
+        for name in names
         for suffix in FIGURE_SUFFIXES
     }
-    folder = context.folder.drawn_figures
+    texts = {**build_style_files(studio.style), **{f"{name}.py": drawn.kept[name].script for name in names}}
+    files |= {**others, **{f"source/{name}": text.encode() for name, text in texts.items()}}
+    folder = context.folder.get_figures_path(context.state.paper_version)
     clean = create_draft_folder(partial_path(folder))
     (clean / "source").mkdir()
-    sources = {f"{one.name}.py": drawn.kept[one.name].script for one in figures}
-    for name, text in {**build_style_files(studio.style), **sources}.items():
-        (clean / "source" / name).write_text(text)
     for name, data in files.items():
         (clean / name).write_bytes(data)
     seal_folder(clean, folder)
     remove_tree(studio.folder)
+    return {name: hash_file(folder / name) for name in files if "/" not in name}
+
+
+def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
+    """Record the figures drawn as .pdf and .png and found readable."""
+    figures, crowded_out = _choose_drawn(context, drawn)
+    hashes = _seal_figures(context, studio, drawn, [one.name for one in figures])
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
     context.recorder.append(
         FiguresDrawn(
-            figures={name: hash_file(folder / name) for name in files},
+            version=context.state.paper_version,
+            figures=hashes,
             descriptions={one.name: one.description for one in figures},
             reviews=tuple(drawn.reviews.values()),
             arrays=tuple(

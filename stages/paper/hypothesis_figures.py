@@ -1,5 +1,5 @@
 """Define the figures that show what was decided, and their data: paired differences from the baseline with the
-registered margin, effects over levels, validation curves. The program draws them itself from recorded values; plots by
+registered margin, and validation curves. The program draws them itself from recorded values; plots by
 experiment code show dev data."""
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from labwright.models.roles.figures import FigurePart, FigureScript
-from labwright.record.claims.estimates import compute_t_interval
-from labwright.record.claims.hypothesis_tests import ReplicateValues, find_deciding_nodes, read_replicate_values
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, compute_t_interval
+from labwright.record.claims.hypothesis_tests import (
+    ReplicateValues,
+    decide_hypotheses,
+    find_deciding_nodes,
+    read_replicate_values,
+)
+from labwright.record.claims.sentences import join_names
 from labwright.record.estimands import (
     CellRef,
-    EstimandError,
-    MissingCell,
-    evaluate_by_level,
     evaluate_estimand,
     find_effect_metric,
     is_contrast,
@@ -27,6 +31,7 @@ from labwright.record.estimands import (
     list_main_arms,
 )
 from labwright.record.reducers.run_state import RunState
+from labwright.record.registered_pairs import find_registered_pair
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, parse_arm, parse_level
 from labwright.record.schema.figures import FigurePlacement
@@ -35,11 +40,12 @@ from labwright.record.schema.hypotheses import Effect
 SCRIPT_PATH = Path(__file__).with_name("hypothesis_plots.py")
 _FIGURES: dict[str, tuple[str, FigurePlacement]] = {
     "differences": ("decided", "main"),
-    "levels": ("effects-over-levels", "appendix"),
     "curves": ("validation-curves", "appendix"),
 }
 """Part of the data -> the figure's name and placement."""
-PROGRAM_FIGURES = frozenset(name for name, _ in _FIGURES.values())
+RETIRED_FIGURES = frozenset({"effects-over-levels"})
+"""Figures that the program drew for older papers."""
+PROGRAM_FIGURES = RETIRED_FIGURES | {name for name, _ in _FIGURES.values()}
 """Figures for which no writer wrote a caption: their description is the caption, and unless placed in the text they
 go to the appendix.
 """
@@ -58,11 +64,11 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     runs = [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
     titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
     metric = _find_decided_metric(plan)
+    intervals = _find_intervals(state, plan, metric)
     return {
-        "differences": list(_build_differences(plan, runs, metric, titles)),
+        "differences": list(_build_differences(plan, runs, metric, titles, intervals)),
         "decided_metric": metric.display_name,
         "baseline": plan.name_arm(_find_baseline(plan)),
-        "levels": list(_build_level_series(plan, runs)),
         "factor": plan.factor,
         "metric": plan.primary_metric.display_name,
         "curves": list(_build_curves(state, plan, folder)),
@@ -88,30 +94,22 @@ def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | 
 
 def _describe_figure(what: str, data: dict[str, Any]) -> str:
     """Return the caption of a figure."""
-    if what == "levels":
-        return "Effects by level: mean over seeds with its 95% interval; dashed line: smallest effect of interest."
     if what == "curves":
         return (
             f"Validation {data['metric']} over training, at the last level: mean and standard deviation over the "
             "deciding seeds."
         )
     panels = data["differences"]
-    arms = dict.fromkeys(series["label"] for panel in panels for series in panel["series"])
     margins = sorted({abs(margin) for panel in panels for margin in panel["margins"]})
     one_dataset = f" on {panels[0]['dataset']}" if len(panels) == 1 else ""
-    by_level = f" and by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
+    by_level = f", by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
     return (
-        f"Difference in {data['decided_metric']} from {data['baseline']}{one_dataset}, paired by seed{by_level}, for "
-        f"{_join_names([*arms])}: small points are seeds, large ones their means with 95% intervals over seeds, not "
-        "corrected for the number of comparisons. "
-        f"Above zero is better than {data['baseline']}."
-        + f" Dashed: the registered margin, {' and '.join(f'{one:g}' for one in margins)}."
+        f"Difference in {data['decided_metric']} from {data['baseline']}{one_dataset}, paired by seed{by_level}: small "
+        "points are seeds, large ones means with 95% intervals, of registered effects with those of the table of "
+        "hypotheses. Above zero is better."
+        + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}."
         * bool(margins)
     )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _find_decided_metric(plan: DataPlan) -> MetricSpec:
@@ -124,11 +122,40 @@ def _find_baseline(plan: DataPlan) -> str:
     return next((one.name for one in plan.arms if one.role == "baseline"), plan.arms[0].name)
 
 
+_Estimate = tuple[float, float | None, float | None]
+"""Mean, and the ends of its interval."""
+
+
+def _find_intervals(state: RunState, plan: DataPlan, metric: MetricSpec) -> dict[tuple[CellRef, CellRef], _Estimate]:
+    """Return the estimates of single differences as text and tables print them, by their two cells in either order:
+    those of registered effects, otherwise the exploratory ones."""
+    found: dict[tuple[CellRef, CellRef], _Estimate] = {}
+
+    def add(first: CellRef, second: CellRef, mean: float, low: float | None, high: float | None) -> None:
+        found[first, second] = mean, low, high
+        found[second, first] = -mean, None if high is None else -high, None if low is None else -low
+
+    for one in compute_differences(state, compute_paper_claims(state)):
+        if one.name == metric.name:
+            cells = [CellRef(one.dataset, parse_arm(side), one.level) for side in (one.condition, one.other)]
+            add(cells[0], cells[1], one.mean, one.low, one.high)
+    for decided in decide_hypotheses(state):
+        for part in decided.parts if decided.hypothesis.unit != "datasets" else ():
+            pair = find_registered_pair(part.effect, plan)
+            if pair is not None and part.mean is not None and find_effect_metric(part.effect, plan) == metric:
+                add(*pair, part.mean, part.low, part.high)
+    return found
+
+
 def _build_differences(
-    plan: DataPlan, runs: Sequence[ReplicateValues], metric: MetricSpec, titles: Mapping[str, str]
+    plan: DataPlan,
+    runs: Sequence[ReplicateValues],
+    metric: MetricSpec,
+    titles: Mapping[str, str],
+    known: Mapping[tuple[CellRef, CellRef], _Estimate],
 ) -> Iterator[dict[str, Any]]:
     """Yield, for each dataset, the differences of every main arm from the baseline by level and seed; above zero is
-    better."""
+    better. Levels without any are left out."""
     baseline, sign = _find_baseline(plan), 1.0 if metric.higher_is_better else -1.0
     order = [one.name for one in plan.arms]
     for use in plan.datasets[:MAX_DATASETS]:
@@ -136,18 +163,23 @@ def _build_differences(
         for arm in (one for one in list_main_arms(plan) if one != baseline):
             points: list[dict[str, Any] | None] = []
             for level in plan.level_names:
-                cells = [CellRef(use.name, one, level).condition for one in (arm, baseline)]
-                pairs = [[run.values.get((use.name, cell, metric.name)) for cell in cells] for run in runs]
+                cells = (CellRef(use.name, arm, level), CellRef(use.name, baseline, level))
+                pairs = [[run.values.get((use.name, cell.condition, metric.name)) for cell in cells] for run in runs]
                 values = [sign * (own - other) for own, other in pairs if own is not None and other is not None]
-                _, low, high = compute_t_interval(values) if values else (None, None, None)
-                points.append({"values": values, "mean": fmean(values), "low": low, "high": high} if values else None)
+                if not values:
+                    points.append(None)
+                    continue
+                estimate = known.get(cells if sign > 0 else (cells[1], cells[0]))
+                mean, low, high = estimate or (fmean(values), *compute_t_interval(values)[1:])
+                points.append({"values": values, "mean": mean, "low": low, "high": high})
             if any(points):
                 series.append({"label": plan.name_arm(arm), "order": order.index(arm), "points": points})
+        measured = [k for k in range(len(plan.level_names)) if any(one["points"][k] for one in series)]
         if series:
             yield {
                 "dataset": titles.get(use.name, plan.name_dataset(use.name)),
-                "ticks": [plan.name_level(level) for level in plan.level_names],
-                "series": series,
+                "ticks": [plan.name_level(plan.level_names[k]) for k in measured],
+                "series": [one | {"points": [one["points"][k] for k in measured]} for one in series],
                 "margins": _find_margins(plan, metric, use.name),
             }
 
@@ -183,36 +215,6 @@ def _compute_slope(effect: Effect, plan: DataPlan, metric: MetricSpec, dataset: 
 
 def format_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=1)
-
-
-def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator[dict[str, Any]]:
-    """Yield the values of each effect at each of its levels."""
-    for hypothesis in plan.hypotheses:
-        for number, effect in enumerate(hypothesis.effects, 1):
-            metric, found = find_effect_metric(effect, plan), dict[str, list[float]]()
-            for run in runs:
-
-                def read(place: CellRef, run: ReplicateValues = run, name: str = metric.name) -> float:
-                    value = run.values.get((place.dataset, place.condition, name))
-                    if value is None:
-                        raise MissingCell(place)
-                    return value
-
-                try:
-                    for level, value in evaluate_by_level(effect.estimand, plan, metric, read).items():
-                        found.setdefault(level, []).append(float(value))
-                except (MissingCell, EstimandError):
-                    continue
-            points: list[dict[str, Any]] = []
-            for level, values in found.items():
-                _, low, high = compute_t_interval(values)
-                points.append({"level": plan.name_level(level), "mean": fmean(values), "low": low, "high": high})
-            if len(points) > 1:
-                yield {
-                    "label": hypothesis.name + (f" ({number})" if len(hypothesis.effects) > 1 else ""),
-                    "points": points,
-                    "smallest": None if "slope(" in effect.estimand else effect.smallest,
-                }
 
 
 def _build_curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterator[dict[str, Any]]:

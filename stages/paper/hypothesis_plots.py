@@ -15,6 +15,8 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 MAX_LABEL_CHARS = 36
 """Characters per line of an axis label that is as wide as a panel."""
+MAX_SIDE_CHARS = 18
+"""Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""
 
@@ -38,7 +40,7 @@ def differences(name: str) -> None:
     """Plot the paired differences of every arm from the baseline, by level: seeds, and means with intervals."""
     found = FIGURE_DATA["differences"]
     rows = -(-len(found) // 3)
-    figure, axes = panels(min(3, len(found)), height=2.2 * rows, rows=rows)
+    figure, axes = panels(min(3, len(found)), height=2.1 * rows, rows=rows)
     for axis in axes[len(found) :]:
         axis.remove()
     axes = axes[: len(found)]
@@ -63,25 +65,7 @@ def differences(name: str) -> None:
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
             axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
-    better = fill(f"better than {FIGURE_DATA['baseline']} by", 30)
-    label_left(axes, f"{FIGURE_DATA['decided_metric']}:\n{better}")
-    save(figure, name)
-
-
-def levels(name: str) -> None:
-    """Plot each effect by level, with intervals over seeds."""
-    found = FIGURE_DATA["levels"][:3]
-    figure, axes = panels(len(found), height=2.0)
-    for axis, series in zip(axes, found, strict=True):
-        points = series["points"]
-        axis.axhline(0, color="0.4", linewidth=0.8)
-        if series["smallest"] is not None:  # a slope has another unit
-            axis.axhline(series["smallest"], color="0.2", linewidth=0.8, linestyle="--")
-        mean = [point["mean"] for point in points]
-        axis.errorbar(range(len(points)), mean, yerr=half_widths(points), capsize=2.5, **look(0))
-        name_ticks(axis, [point["level"] for point in points])
-        axis.set_title(fill(series["label"], MAX_LABEL_CHARS))
-    label_left(axes, "effect")
+    label_left(axes, fill(f"{FIGURE_DATA['decided_metric']}, minus {FIGURE_DATA['baseline']}", MAX_SIDE_CHARS))
     save(figure, name)
 
 

@@ -53,6 +53,8 @@ class PaperTable:
     name: str
     tabular: str
     caption: str
+    placement: Literal["main", "appendix"] = "main"
+    """The program places the tables of the appendix."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
         f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
         f"{align_columns(one.tabular, parts.evidence.results)}}}%\n{{{_add_grade(one.caption, parts)}}}}}"
         for one in parts.tables
-        if one.name in placed["table"]
+        if one.placement == "appendix" or one.name in placed["table"]
     ]
     for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
         lines += [_render_missing(what, name) for name in placed[what] if name not in {one.name for one in known}]

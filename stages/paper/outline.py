@@ -2,8 +2,8 @@
 
 A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
 comparison), and facts about the run that readers must know. The checks ensure that all of it is planned in some
-section, that every name in the outline exists, that every figure, and every table except that of secondary metrics, is
-placed exactly once, and that no table is placed twice. The supplement prints everything that no table shows.
+section, that every name in the outline exists, and that every figure and table is placed exactly once. The supplement
+prints everything that no table shows.
 `required_statements` checks what a draft must contain.
 
 Limits: a valid outline does not guarantee a good paper or good sentences.
@@ -30,8 +30,9 @@ from labwright.record.printed_value import escape_tex
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
+from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.page_space import divide_words
-from labwright.stages.paper.result_tables import EXPENDABLE_TABLE
+from labwright.stages.paper.required_statements import shorten_statement
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
@@ -59,6 +60,10 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
         for title, count in times.items()
         if not title or count > 1 or title in RESERVED_TITLES
     ]
+    if inputs.related_work_by_program and any(map(is_related_work, outline.sections)):
+        faults.append("the program writes the related work: plan no section for it")
+        rest = tuple(one for one in outline.sections if not is_related_work(one))
+        outline = outline.model_copy(update={"sections": rest or outline.sections})
     sections: list[PlannedSection] = []
     titles: set[str] = set(RESERVED_TITLES)
     placed: dict[str, Counter[str]] = {name: Counter() for name in known}
@@ -80,11 +85,11 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     faults += wrong
     for name in ("keys", "tells"):
         faults += _find_unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, needed, once in (("figures", in_text, in_text), ("tables", _list_needed_tables(inputs), inputs.tables)):
+    for field, once in (("figures", in_text), ("tables", inputs.tables)):
         faults += [
             f"{field}: {name!r} is placed {placed[field][name]} times: place it once"
             for name in once
-            if placed[field][name] > 1 or (name in needed and not placed[field][name])
+            if placed[field][name] != 1
         ]
     faults += [
         f"figures: {one.name!r} is in the appendix: place it in no section"
@@ -155,7 +160,7 @@ def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutlin
         (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
         (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
         (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
-        (longest, "tables", _list_needed_tables(inputs)),
+        (longest, "tables", inputs.tables),
     ):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
@@ -176,7 +181,7 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
     and the estimates of each hypothesis. Required statements are not added."""
     figures = [one.name for one in inputs.figures if one.placement == "main"]
     placed = "\n".join(one.body for one in sections)
-    floats = [f"\\papertable{{{name}}}" for name in _list_needed_tables(inputs)]
+    floats = [f"\\papertable{{{name}}}" for name in inputs.tables]
     floats += [f"\\paperfigure{{{name}}}" for name in figures]
     outcomes = [text for one in inputs.statements if one.required_form == "printed" for text in one.sentences]
     body = (
@@ -191,11 +196,6 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
         sections=(*sections, Section(title="Recorded results", body="\n\n".join(filter(None, body)))),
         captions={one.name: escape_tex(one.description) for one in inputs.figures},
     )
-
-
-def _list_needed_tables(inputs: WriteInputs) -> list[str]:
-    """Return the tables that the main text always has."""
-    return [name for name in inputs.tables if name != EXPENDABLE_TABLE]
 
 
 def _find_unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
@@ -293,7 +293,7 @@ def list_reportable_outcomes(
 
 def is_disclosure(statement: RequiredStatement) -> bool:
     """Return whether a statement discloses something about the run rather than an outcome."""
-    return not statement.keys and not statement.abstract
+    return not statement.keys and not statement.abstract and not statement.required_form
 
 
 def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
@@ -301,7 +301,11 @@ def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str
     return tuple(
         text
         for one in statements
-        for text in (*one.sentences, *([one.text] if one.required_form == "sentence" else ()))
+        for text in (
+            *one.sentences,
+            *([one.text] if one.required_form == "sentence" else ()),
+            *([shorten_statement(one)] if one.named else ()),
+        )
     )
 
 

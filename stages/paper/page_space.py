@@ -43,7 +43,7 @@ ROW_INCHES = 10.5 / 72
 TABLE_CHARACTERS_PER_INCH = 18.0
 RESULT_CHARACTERS = 9
 """Characters that a macro of a table prints."""
-MAX_FLOAT_SHARE = 0.5
+MAX_FLOAT_SHARE = 0.45
 """Maximum share of the room that floats may take; figures beyond it belong in the appendix."""
 
 

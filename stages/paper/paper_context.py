@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from labwright.literature.bibtex import BibEntry
@@ -31,6 +32,7 @@ from labwright.record.estimands import describe_estimand, find_effect_metric, li
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
+from labwright.record.registered_pairs import list_registered_sides
 from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, to_words
@@ -56,7 +58,7 @@ from labwright.stages.paper.outline import list_program_sentences, list_reportab
 from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
 from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_required_statements
-from labwright.stages.paper.result_tables import EXPENDABLE_TABLE, build_result_tables
+from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
@@ -119,14 +121,19 @@ class PaperContext:
         """The verified entries that may be cited. Raises `literature.errors.LibraryError`."""
         return read_run_library(self.state, self.folder)
 
+    @property
+    def has_no_published_work(self) -> bool:
+        """Whether no work can be cited or was read, so that the program writes the related work."""
+        read = self.state.prior_work is not None and not self.state.prior_work.is_unread
+        searched_later = self.state.read_setting("literature.sources") and self.settings.citation_rounds
+        return not (read or searched_later or self.library)
+
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
         every = self.state.figures.placed if self.state.figures is not None else ()
         in_text = [one.name for one in every if one.placement == "main"]
-        floats = {f"fig:{name}" for name in in_text} | {
-            f"tab:{one.name}" for one in self.tables if one.name != EXPENDABLE_TABLE
-        }
+        floats = {f"fig:{name}" for name in in_text} | {f"tab:{one.name}" for one in self.placed_tables}
         crowding = find_crowding_figures(
             count_text_words(self.template),
             {label: words for label, words in self.float_words.items() if label in floats},
@@ -134,12 +141,16 @@ class PaperContext:
         )
         return tuple(one.model_copy(update={"placement": "appendix"}) if one.name in crowding else one for one in every)
 
+    @property
+    def figure_folder(self) -> Path:
+        return self.folder.get_figures_path(self.state.figures.version if self.state.figures is not None else 1)
+
     @cached_property
     def float_words(self) -> dict[str, int]:
         """The words whose room each figure or table takes, by its label."""
         drawn = self.state.figures.placed if self.state.figures is not None else ()
         return measure_floats(
-            [FigureFile(one.name, self.folder.drawn_figures / f"{one.name}.pdf") for one in drawn],
+            [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in drawn],
             self.tables,
             {one.name: one.description for one in drawn if one.name in PROGRAM_FIGURES},
             self.template,
@@ -158,6 +169,11 @@ class PaperContext:
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),
         )
+
+    @property
+    def placed_tables(self) -> tuple[PaperTable, ...]:
+        """The tables of the main text; the program places the others in the appendix."""
+        return tuple(one for one in self.tables if one.placement == "main")
 
     @cached_property
     def decisions(self) -> tuple[HypothesisDecision, ...]:
@@ -222,6 +238,12 @@ class PaperContext:
         )
 
     @cached_property
+    def exploratory(self) -> tuple[ExploratoryComparison, ...]:
+        """The differences that the text may print: a registered effect has its own, corrected interval."""
+        registered = list_registered_sides(self.plan)
+        return tuple(one for one in self.comparisons if one.sides not in registered)
+
+    @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:
         """All hypotheses with their estimates, as the writer sees them."""
         return tuple(
@@ -282,12 +304,12 @@ class PaperContext:
             setups=format_setups(self.state),
             cites=frozenset(entry.key for entry in self.library),
             figures=frozenset(one.name for one in self.figures),
-            tables=frozenset(table.name for table in self.tables),
+            tables=frozenset(table.name for table in self.placed_tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
             comparisons=self.comparisons,
             plan=plan,
             facts=facts,
-            claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
+            claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.placed_tables},
             statements=list_program_sentences(self.statements),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
         )
@@ -307,12 +329,13 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
             ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
         ),
         decided=material.decided,
-        comparisons=material.comparisons,
+        comparisons=material.exploratory,
         estimates=material.estimate_lines,
         figures=material.figures,
         program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
-        tables=tuple(table.name for table in material.tables),
+        tables=tuple(table.name for table in material.placed_tables),
         references=tuple(map(to_reference, material.library)),
+        related_work_by_program=material.has_no_published_work,
         literals=ALLOWED_LITERALS,
         page_limit=material.template.page_limit,
         text_words=count_text_words(material.template),
@@ -351,7 +374,7 @@ def build_paper_parts(
     figures = tuple(
         FigureFile(
             name=one.name,
-            path=material.folder.drawn_figures / f"{one.name}.pdf",
+            path=material.figure_folder / f"{one.name}.pdf",
             placement="main" if one.name not in unplaced else "appendix" if one.name in in_appendix else "supplement",
         )
         for one in material.figures
@@ -373,6 +396,7 @@ def build_paper_parts(
             origin=material.notice,
             isolation=material.isolation,
             figures=in_appendix,
+            tables=[one.name for one in material.tables if one.placement == "appendix"],
             used=used,
             estimates=material.estimates,
             checklist=material.settings.checklist,

@@ -31,25 +31,21 @@ from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.paper.citations import (
-    gather_citations,
-    is_novelty_unchecked,
-    is_related_work,
-    reduce_related_work,
-)
+from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.claim_check import find_claim_violations, list_claim_obstacles, read_claims, remove_claims
 from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
 from labwright.stages.paper.draft_versions import (
     assess_draft,
+    assess_edit,
     assess_new_draft,
     build_paper_context,
     list_obstacles,
-    record_edit,
     select_best,
 )
 from labwright.stages.paper.figures import draw_figures
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
@@ -119,7 +115,7 @@ async def _ask_for_draft(
         if answer is None:
             raise NoDraftError(WRITE, client)
         written += match_sections(asked, answer.sections)
-        captions |= answer.captions
+        captions |= {name: text for name, text in answer.captions.items() if name not in PROGRAM_FIGURES}
         abstract = answer.abstract or abstract
     if complaints := check_abstract(abstract, material.evidence):
         given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
@@ -128,11 +124,7 @@ async def _ask_for_draft(
     draft = PaperDraft(
         title=outline.title, abstract=abstract, sections=tuple(written), captions=captions, estimates=outline.estimates
     )
-    searched_later = context.literature is not None and context.paper.citation_rounds > 0
-    reviewed = any(map(is_related_work, draft.sections))
-    if searched_later or not (reviewed and is_novelty_unchecked(context.state, draft)):
-        return draft
-    return reduce_related_work(draft)
+    return reduce_related_work(draft) if inputs.related_work_by_program else draft
 
 
 async def _write_outline(
@@ -166,7 +158,6 @@ async def release_paper(context: RunContext) -> None:
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
         await copy_edit(context)
-        await _shorten_draft(context)
         left = await _cut_overclaims(context)
         material, best, folder = build_paper_context(context), select_best(context.state.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
@@ -211,23 +202,18 @@ async def release_paper(context: RunContext) -> None:
 
 
 async def _complete_draft(context: RunContext) -> None:
-    """Record a version with the required statements that the best one omits, and without related work if none was in
-    reach, if that changes anything."""
+    """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
+    related work if nothing published was cited, and fewer figures while the text is too long."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
     draft = add_missing_statements(kept, build_write_inputs(material).statements, material.evidence.claims_by_table)
-    if draft != best.draft:
-        edits = (*best.left_out, *["related work reduced to two sentences"] * (kept != best.draft))
-        await record_edit(context, draft, *(f"{line}, by the program" for line in edits))
-
-
-async def _shorten_draft(context: RunContext) -> None:
-    """Record versions with one float fewer in the text each, while the text is too long and a float can be moved."""
-    version, figures = select_best(context.state.drafts), build_paper_context(context).figures
-    while version.over > 0 and (found := drop_float(version.draft, figures)):
-        version = await record_edit(
-            context, found.draft, *(f"{line}, by the program, because the text is too long" for line in found.applied)
-        )
+    edits = (*best.left_out, *["related work reduced to two sentences"] * (kept != best.draft))
+    version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
+    while version.over > 0 and (found := drop_float(version.draft, material.figures)):
+        moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
+        version = await assess_edit(context, found.draft, *version.edits, *moved)
+    if version.draft != best.draft:
+        context.recorder.append(version)
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
@@ -241,7 +227,7 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
         draft, cuts = remove_claims(version.draft, found, readings)
         if not cuts or made == MAX_CUTS:
             return list_claim_obstacles(found, readings)
-        await record_edit(context, draft, *cuts, anew=True)
+        context.recorder.append(await assess_edit(context, draft, *cuts, anew=True))
         made += 1
 
 

@@ -1,8 +1,8 @@
 """Render what was registered and its outcomes as TeX: a sentence of the disclosure, a table, a part of the appendix.
 
 The disclosure has the hash of the plan, the search objective with its reason, and whether prior work was read. The
-table `hypotheses` of the main text has one row for each hypothesis with its verdict, and below it its effects with
-interval, n, direction and claim; the appendix (`registered.tex.jinja`) states the decision rules.
+table `hypotheses` of the main text has the effects of each hypothesis with interval, n, direction and claim, and its
+verdict; the appendix (`registered.tex.jinja`) has the statements, the decision rules and what else was computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from labwright.record.estimands import describe_estimand, find_effect_metric, is
 from labwright.record.printed_value import format_tex_number
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
+from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.stages.paper.latex import format_row, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
@@ -45,27 +45,27 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     plan, found = state.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ()
-    rows = "\n\\addlinespace[3pt]\n".join("\n".join(_build_rows(one, plan)) for one in found)
+    rows = "\n".join(row for one in found for row in _build_rows(one, plan))
     levels = " and ".join(dict.fromkeys(f"{100 * (1 - one.level):.3g}%" for one in found))
     titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
     main = plan.datasets[0].name
+    units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
     notes = [
-        "Registered hypotheses with their verdicts, and the effects that decide them, in "
-        f"{plan.primary_metric.display_name} on {titles.get(main, plan.name_dataset(main))} unless stated otherwise: "
-        f"estimate, {levels} interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ seeds or datasets, "
-        "direction, and the claim.",
+        f"Registered hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on "
+        f"{titles.get(main, plan.name_dataset(main))} unless stated otherwise: estimate, {levels} "
+        f"interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ {units}, direction, and the claim.",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
         else "",
-        "Rival: a measurement for which a rival explanation predicts something else."
-        if any(one.rival is not None for one in found)
+        "Rival: what a rival explanation predicted, and we did not."
+        if any(_is_rival_open(one) for one in found)
         else "",
     ]
     return (
         PaperTable(
             "hypotheses",
             (
-                "\\begin{tabular}{@{}L{0.34\\linewidth}lrlL{0.16\\linewidth}@{}}\n\\toprule\n"
+                "\\begin{tabular}{@{}L{0.35\\linewidth}lrlL{0.21\\linewidth}@{}}\n\\toprule\n"
                 f"{format_row(('Hypothesis and its effects', 'Effect [interval]', '$n$', 'Direction', 'Claim'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
@@ -76,50 +76,48 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
 
 
 def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
-    """Yield the row of a hypothesis, and below it those of its effects, of its rival, and of what readers must know."""
+    """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
+    the declared alternatives if some do not support it. The name and a single effect share a row."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
-    named = rf"\emph{{{mark_recorded(one.hypothesis.name)}}}: {mark_recorded(one.hypothesis.statement)}"
-    yield format_row((rf"\multicolumn{{4}}{{@{{}}L{{0.78\linewidth}}}}{{{named}}}", f"{one.verdict}{kind}"))
+    name = rf"\emph{{{mark_recorded(one.hypothesis.name[:1].upper() + one.hypothesis.name[1:])}}}"
+    few = one.verdict != "open" and one.holds < len(one.hypothesis.alternatives)
+    held = f"; {one.holds} of {len(one.hypothesis.alternatives)} alternatives supported" if few else ""
+    if len(one.parts) > 1:
+        yield format_row([rf"\multicolumn{{4}}{{@{{}}l}}{{{name}}}", mark_recorded(f"{one.verdict}{kind}{held}")])
     for part in one.parts:
-        verdict = mark_recorded(f"{part.effect.claim_text}: {part.verdict}")
-        yield _build_effect_row(_describe_effect(part.effect, plan), part, _format_direction(part), verdict)
-    if one.rival is not None and one.hypothesis.rival is not None:
-        expected = {one.hypothesis.rival.ours: "as expected", one.hypothesis.rival.theirs: "as the rival says"}
+        what = _describe_effect(part.effect, plan)
+        label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
+        claim = f"{part.effect.claim_text}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
+        yield _build_effect_row(label, part, _format_direction(part), mark_recorded(claim))
+    if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
+        outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        yield _build_effect_row(
-            what, one.rival, one.rival_sign or "open", expected.get(one.rival_sign or "", "neither")
-        )
-    units = "datasets" if one.hypothesis.unit == "datasets" else "seeds"
-    notes = [
-        text
-        for part in one.parts
-        for text in (
-            describe_need(part, units) if (part.needed or inf) > len(part.values) else "",
-            *format_lost_seeds(part, one.hypothesis),
-            "stopping early makes the estimate optimistic" if part.optimistic else "",
-        )
-    ]
-    if one.hypothesis.alternatives:
-        notes.append(f"{one.holds} of {len(one.hypothesis.alternatives)} declared alternatives are supported")
-    if text := "; ".join(dict.fromkeys(filter(None, notes))):
-        text = mark_recorded(f"{text[:1].upper()}{text[1:]}.")
-        yield format_row([rf"\multicolumn{{5}}{{@{{\quad}}L{{0.93\linewidth}}@{{}}}}{{\footnotesize {text}}}"])
+        yield _build_effect_row(_indent(what), one.rival, one.rival_sign or "open", outcome)
 
 
-def _build_effect_row(what: str, part: EffectDecision, direction: str, outcome: str) -> str:
-    text = rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
-    return format_row((text, _format_estimate(part), mark_recorded(len(part.values)), direction, outcome))
+def _is_rival_open(one: HypothesisDecision) -> bool:
+    """Return whether a rival explanation was measured and is not ruled out."""
+    return one.rival is not None and one.hypothesis.rival is not None and one.rival_sign != one.hypothesis.rival.ours
+
+
+def _indent(what: str) -> str:
+    return rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
+
+
+def _build_effect_row(label: str, part: EffectDecision, direction: str, outcome: str) -> str:
+    return format_row((label, _format_estimate(part), mark_recorded(len(part.values)), direction, outcome))
 
 
 def _describe_effect(effect: Effect, plan: DataPlan) -> str:
     """Describe an effect by short names; metric and dataset only where they are not the main ones."""
     metric = find_effect_metric(effect, plan)
     read = {place.dataset for place in list_cells_read(effect.estimand, plan, metric)}
-    others = [plan.name_dataset(use.name) for use in plan.datasets if use.name in read]
+    others = " and ".join(plan.name_dataset(use.name) for use in plan.datasets if use.name in read)
+    what = describe_estimand(effect.estimand, plan)
     return (
-        describe_estimand(effect.estimand, plan)
+        what
         + f", in {metric.display_name}" * (metric != plan.primary_metric)
-        + f", on {' and '.join(others)}" * (read != {plan.datasets[0].name})
+        + f", on {others}" * (read != {plan.datasets[0].name} and f"on {others}" not in what)
     )
 
 
@@ -154,8 +152,19 @@ def render_in_full(state: RunState) -> str:
             "one_sample": not any(one.command for one in state.datasets),
             "described": partial(describe_estimand, plan=plan),
             "estimate": _format_estimate,
-            "lost": format_lost_seeds,
+            "notes": _list_notes,
             "outcome": describe_outcome,
             "metric": partial(find_effect_metric, plan=plan),
         },
     )
+
+
+def _list_notes(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[str]:
+    """Yield what else readers of an estimate must know: the seeds that it needs, those that were lost, its bias."""
+    if (part.needed or inf) > len(part.values) and (
+        need := describe_need(part, "datasets" if hypothesis.unit == "datasets" else "seeds")
+    ):
+        yield need
+    yield from format_lost_seeds(part, hypothesis)
+    if part.optimistic:
+        yield "stopping early makes the estimate optimistic"

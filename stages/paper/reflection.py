@@ -20,9 +20,14 @@ from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import collect_used_keys, find_sentence_spans, scan
+from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
-from labwright.stages.paper.citations import list_version_works
+from labwright.stages.paper.citations import (
+    UNCITED_COMPLAINT,
+    is_novelty_unchecked,
+    list_version_works,
+    reduce_related_work,
+)
 from labwright.stages.paper.claim_check import read_claims
 from labwright.stages.paper.draft_versions import (
     assess_new_draft,
@@ -36,7 +41,6 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
-from labwright.stages.paper.result_tables import EXPENDABLE_TABLE
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5
@@ -98,8 +102,11 @@ async def revise(
 
 
 def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
-    """Restore required statements that the edits removed."""
-    material = build_paper_context(context)
+    """Restore required statements that the edits removed, and reduce related work that still cites nothing."""
+    material, draft = build_paper_context(context), found.draft
+    if is_novelty_unchecked(context.state, draft) and (reduced := reduce_related_work(draft)) != draft:
+        found.record("related work reduced to two sentences, by the program", "")
+        found = DraftEdits(reduced, found.applied, found.refused)
     statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
     made = [
         *found.applied,
@@ -127,6 +134,7 @@ def build_reflect_inputs(
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
     violations = (*base.violations, *(read.violations if read else ()))
+    uncited = is_novelty_unchecked(context.state, draft) and draft != reduce_related_work(draft)
     # From the record, the reflector needs the subject of the paper and all that the draft or a finding names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
@@ -142,7 +150,7 @@ def build_reflect_inputs(
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         estimates=inputs.estimates,
         violations=violations,
-        complaints=(*complaints, *(read.unreported if read else ())),
+        complaints=(*complaints, *(read.unreported if read else ()), *[UNCITED_COMPLAINT] * uncited),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=measure_sections(draft, base.pages, count_page_words(material.template), inputs.float_words),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),
@@ -264,7 +272,7 @@ def apply_edits(
     remaining = collect_used_keys(texts.values(), frozenset({"papertable"}))
     for section in draft.sections:  # no edit takes out what decides
         for name in collect_used_keys([section.body], frozenset({"papertable"})):
-            if name not in remaining and name != EXPENDABLE_TABLE:
+            if name not in remaining:
                 found.record(f"{section.title}: the table {name} taken out", "it has what decides, so it stays")
                 texts[section.title] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
@@ -309,27 +317,13 @@ def format_caption_place(name: str) -> str:
 
 
 def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """Return the draft without the last float that its text can spare; None if there is none.
-
-    A figure goes to the appendix; then the table of secondary metrics, which the supplement has, is removed with the
-    sentences that refer to it. The figure and tables of the decided hypotheses stay.
-    """
-    bodies = [one.body for one in draft.sections]
-    placed = collect_used_keys(bodies, frozenset({"paperfigure"}))
-    if spared := [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]:
-        return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
-    if EXPENDABLE_TABLE not in collect_used_keys(bodies, frozenset({"papertable"})):
+    """Return the draft with the last figure that its text can spare in the appendix; None if there is none. The figure
+    and tables of the decided hypotheses stay."""
+    placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    spared = [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]
+    if not spared:
         return None
-    kept = tuple(one.model_copy(update={"body": _remove_table(one.body)}) for one in draft.sections)
-    return DraftEdits(draft.model_copy(update={"sections": kept}), [f"the table {EXPENDABLE_TABLE} taken out"])
-
-
-def _remove_table(text: str) -> str:
-    text = text.replace(f"\\papertable{{{EXPENDABLE_TABLE}}}", "")
-    for start, end in reversed([*find_sentence_spans(scan(text))]):
-        if f"\\ref{{tab:{EXPENDABLE_TABLE}}}" in text[start:end]:
-            text = text[:start] + text[end:]
-    return re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", text).strip()
+    return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

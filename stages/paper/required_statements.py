@@ -1,10 +1,10 @@
 r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
 Required are the estimate of every effect of a hypothesis, every measured ablation, the datasets on which the method
-loses, and reference models that beat every arm. A draft that omits one is not released. The program adds what a writer
-omits, as sentences of macros and fixed words (`Evidence.statements`). No page limit removes it: versions are ranked
-first by their omissions, and figures are moved instead. Whether the text also says what was decided is checked by
-reading it.
+loses, reference models that beat every arm, and settings that may explain a difference. A draft that omits one is not
+released. The program adds what a writer omits, as sentences of macros and fixed words (`Evidence.statements`). No page
+limit removes it: versions are ranked first by their omissions, and figures are moved instead. Whether the text also
+says what was decided is checked by reading it.
 
 Limits: a reader may still give a statement too little weight.
 """
@@ -17,8 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.sentences import join_names
+from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, find_reference_wins
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
+from labwright.record.registered_pairs import list_registered_sides
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.paper import PaperDraft, Section
@@ -33,27 +36,60 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     """Return the statements that the record requires, besides the outcomes of the hypotheses."""
     return (
         *list_reference_statements(state),
+        *_list_setting_statements(state, differences),
         *_list_ablation_statements(state, differences),
         *_list_loss_statements(state, differences),
     )
 
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
-    """Return a sentence for each dataset on which a reference model beats every arm, with macros for name and value."""
-    return tuple(
-        RequiredStatement(
-            id=f"ladder-{one.dataset}",
-            keys=(one.reference.key,),
-            abstract=True,
-            required_form="sentence",
-            text=(
-                f"On \\setup{{data.{one.dataset}.title}}, the {REFERENCE_ARM_TITLES[one.reference.arm]}, which "
-                "is not part of the study, outperforms every arm at its best level (\\setup{metric.title}: "
-                f"\\result{{{one.reference.key}.mean}})."
-            ),
+    """Return a sentence for each reference model that beats every arm, with macros for names and values."""
+    wins, made = dict[str, list[ReferenceWin]](), list[RequiredStatement]()
+    for one in find_reference_wins(state):
+        wins.setdefault(one.reference.arm, []).append(one)
+    for arm, found in wins.items():
+        datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
+        values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
+        made.append(
+            RequiredStatement(
+                id=f"ladder-{arm}",
+                keys=tuple(one.reference.key for one in found),
+                abstract=True,
+                required_form="sentence",
+                named=REFERENCE_ARM_TITLES[arm],
+                text=(
+                    f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, which is not part of the study, outperforms "
+                    f"every arm at its best level (\\setup{{metric.title}}: {values})."
+                ),
+            )
         )
-        for one in find_reference_wins(state)
-    )
+    return tuple(made)
+
+
+def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+    """Yield a sentence for each pair of arms whose difference their tuned settings may explain."""
+    for one in find_open_settings(state, differences):
+        arm, other = (f"\\setup{{arm.{name}.title}}" for name in (one.arm, one.other))
+        control = one.control
+        if control is None:
+            text = (
+                f"For {arm} and {other}, each with settings tuned for it, no run has the settings of the other, so "
+                "their settings may explain their difference."
+            )
+        else:
+            at = f" at \\setup{{level.{control.level}.title}}" if control.level else ""
+            text = (
+                f"With both arms at the settings tuned for {other}, the \\setup{{metric.title}} of {arm} minus that of "
+                f"{other}{at} on \\setup{{data.{control.dataset}.title}} is \\result{{{control.key}.mean}} (95\\% "
+                f"interval \\result{{{control.key}.ci}}; exploratory), another direction than at their own settings, "
+                "so their settings may explain their difference."
+            )
+        yield RequiredStatement(
+            id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
+            keys=(control.key,) if control else (),
+            required_form="sentence",
+            text=text,
+        )
 
 
 def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
@@ -79,11 +115,15 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
 
 def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
-    every level of a dataset."""
+    every level of a dataset. Registered pairs are reported as such, with their own interval."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
+    registered = list_registered_sides(state.data_plan)
     for difference in _filter_primary(state, differences):
-        if roles.get(difference.arm) == "method":
+        sides = frozenset(
+            (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
+        )
+        if roles.get(difference.arm) == "method" and sides not in registered:
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
@@ -128,7 +168,9 @@ def missing_statements(
     lines: list[str] = []
     for item in statements:
         if _lacks_sentence(draft, item):
-            lines.append(f"the abstract omits {item.id}: include this sentence unchanged: {item.text}")
+            lines.append(f"no section has {item.id}: include this sentence unchanged in the results: {item.text}")
+        if _lacks_name(draft, item):
+            lines.append(f"the abstract omits {item.id}: say in one clause that the {item.named} beats every arm")
         if missing := _find_missing_keys(draft, item, table_claims):
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             where = (
@@ -144,7 +186,8 @@ def add_missing_statements(
     """Return the draft with the omitted required statements added."""
     abstract, sentences = [draft.abstract.rstrip()], list[str]()
     for item in statements:
-        abstract += [item.text] * _lacks_sentence(draft, item)
+        abstract += [shorten_statement(item)] * _lacks_name(draft, item)
+        sentences += [item.text] * _lacks_sentence(draft, item)
         missing = _find_missing_keys(draft, item, table_claims)
         sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
     found = [
@@ -160,8 +203,19 @@ def add_missing_statements(
     )
 
 
+def shorten_statement(item: RequiredStatement) -> str:
+    """Return a required sentence without its numbers in brackets, for the abstract."""
+    return f"{item.text.partition(' (')[0]}."
+
+
 def _lacks_sentence(draft: PaperDraft, item: RequiredStatement) -> bool:
-    return item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract)
+    return item.required_form == "sentence" and not any(
+        _normalise_space(item.text) in _normalise_space(section.body) for section in draft.sections
+    )
+
+
+def _lacks_name(draft: PaperDraft, item: RequiredStatement) -> bool:
+    return bool(item.named) and item.named not in _normalise_space(draft.abstract)
 
 
 def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> list[str]:

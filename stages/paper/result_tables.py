@@ -10,6 +10,7 @@ from typing import get_args
 from labwright.record.claims.caveats import Caveat, compare_anchors
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import GRADES_BEST_FIRST, Claim
+from labwright.record.claims.setting_controls import find_agreeing_controls
 from labwright.record.estimands import list_main_arms
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm
@@ -20,18 +21,13 @@ from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
-REFERENCES_NOTE = (
-    " References are models of the program's own, tuned with as many trials as an arm of the study; no "
-    "part of the comparisons."
-)
+REFERENCES_NOTE = " References: models of the program's own, tuned like an arm; no part of the comparisons."
 BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
-CONTROLS_NOTE = ", and of arms with the settings of another from that other (controls)"
-EXPENDABLE_TABLE = "metrics"
-"""The only table that may be left out, if the text is too long."""
+CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
 """Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
 them are rows."""
-MAX_HEAD_CHARS, MAX_VARIANT_CHARS = 16, 34
+MAX_HEAD_CHARS, MAX_VARIANT_CHARS = 16, 45
 """Characters per line of a column heading, and of the name of a variant."""
 
 
@@ -43,64 +39,64 @@ def build_result_tables(
     differences: Sequence[ClaimDifference] = (),
     bold: Collection[str] = (),
 ) -> tuple[PaperTable, ...]:
-    """Build the tables that a paper may place, from claims of one split (test, or validation if there is no test
-    split).
+    """Build the tables of claims of one split (test, or validation if there is no test split).
 
-    `main` has the primary metric with intervals, for every arm that all experiments measure (`list_main_arms`);
-    `metrics` the other metrics, called `tradeoffs` if a method is worse than a baseline in one of them; `ablation` the
-    differences of the conditions in `ablated` that are
-    not in `main`. The last two exist only if there is something to show. `bold` has
-    the keys of the means that are bold. Captions name the caveats of `differences`.
+    `main` has the primary metric for every arm that all experiments measure (`list_main_arms`), and other metrics where
+    a method is worse than a baseline; `ablation` the differences of the conditions in `ablated` that are not in `main`.
+    In the appendix, `metrics` has the other metrics in full, and `controls` the arms with the settings of another whose
+    difference has the direction that it has at the arms' own settings. All but `main` exist only if there is something
+    to show. `bold` has the keys of the means that are bold. Captions name the caveats of `differences`.
     """
     titles = _TableTitles(plan, facts)
     split = claims[0].split if claims else "test"
     compared = [one for one in claims if one.arm in titles.main]
-    primary = [one for one in claims if one.name == plan.primary_metric.name]
+    further = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     made: list[PaperTable] = []
     if compared:
-        chosen = [one for one in primary if one in compared]
-        references = [one for one in primary if one.arm in REFERENCE_ARM_TITLES]
+        lost = {
+            (one.name, one.dataset, one.level)
+            for one in differences
+            if one.name != plan.primary_metric.name
+            and titles.find_role(one.arm) == "method"
+            and one.better == one.other
+            and one.excludes_zero
+        }
+        chosen = [
+            one
+            for metric in plan.metrics
+            for one in compared
+            if one.name == metric.name and (metric == plan.primary_metric or (one.name, one.dataset, one.level) in lost)
+        ]
+        references = [one for one in claims if one.arm in REFERENCE_ARM_TITLES and one.name == plan.primary_metric.name]
+        worse = [metric for metric in further if any(one.name == metric.name for one in chosen)]
+        harm = (
+            f" Rows of {_list_directions(worse, titles)}: where a method is worse than a baseline and the interval of "
+            "the difference excludes zero."
+        )
+        more = r" Other metrics: Table~\ref{tab:metrics}."
         made.append(
             PaperTable(
                 "main",
                 _build_main_table(chosen, titles, references, bold),
                 f"{titles.format_metric(plan.primary_metric)} on {split} data "
-                f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds, and in "
-                f"brackets the {mark_recorded('95%')} Student $t$ interval of the mean, which covers training again "
-                "but not the choice of test examples."
+                f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
+                f"{harm * bool(worse)}{more * bool(further)}"
                 f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
                 f"{REFERENCES_NOTE if references else ''}"
                 f"{_format_caveats(plan, claims, differences, titles)}"
                 f"{_format_notes(chosen, titles, claims)}",
             )
         )
-    if metrics := [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]:
-        shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
-        directed = ", ".join(f"{titles.format_metric(one).lower()}: {_format_direction(one)}" for one in metrics)
-        worse = [
-            f"{titles.format_metric(metric).lower()}{f' at {levels}' if levels else ''}"
-            for metric in metrics
-            if (
-                found := [
-                    one
-                    for one in differences
-                    if one.name == metric.name
-                    and titles.find_role(one.arm) == "method"
-                    and one.better == one.other
-                    and one.excludes_zero
-                ]
-            )
-            for levels in [", ".join(dict.fromkeys(titles.format_level(one.level) for one in found if one.level))]
-        ]
-        harm = (
-            f" A method is worse than a baseline in {' and '.join(worse)}: an interval excludes zero." if worse else ""
-        )
+    if further:
+        shown = [one for one in compared if one.name in {metric.name for metric in further}]
         made.append(
             PaperTable(
-                "tradeoffs" if worse else EXPENDABLE_TABLE,
-                _build_metric_table(shown, metrics, titles, bold),
-                f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
-                f"seeds.{harm} The supplement has their intervals.{_format_notes(shown, titles, claims)}",
+                "metrics",
+                _build_main_table(shown, titles, (), bold),
+                f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
+                f"deviation over the same seeds; the supplement has their intervals."
+                f"{_format_notes(shown, titles, claims)}",
+                placement="appendix",
             )
         )
     pairs = [
@@ -109,19 +105,29 @@ def build_result_tables(
         if one.name == plan.primary_metric.name and one.condition in set(ablated) and one.arm not in titles.main
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
-    if pairs:
-        controls = "" if titles.swapped.keys().isdisjoint(one.arm for one in pairs) else CONTROLS_NOTE
-        made.append(
-            PaperTable(
-                "ablation",
-                _build_ablation_table(pairs, titles),
-                f"Ablations: difference in {titles.format_metric(plan.primary_metric).lower()} on {split} data "
-                f"({_format_direction(plan.primary_metric)}) of each variant from the whole method{controls}, paired "
-                f"by seed, with its {mark_recorded('95%')} interval, which is exploratory."
-                f"{_format_notes(pairs, titles, claims)}",
+    agreeing = {one.key for one in find_agreeing_controls(plan, differences)}
+    controls = "an arm with the settings of another from that other (control)"
+    for name, found, what in (
+        ("ablation", [one for one in pairs if one.key not in agreeing], "each variant from the whole method"),
+        ("controls", [one for one in pairs if one.key in agreeing], ""),
+    ):
+        what = " and of ".join(filter(None, (what, controls * any(one.arm in titles.swapped for one in found))))
+        if found:
+            made.append(
+                PaperTable(
+                    name,
+                    _build_ablation_table(found, titles),
+                    f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))} on "
+                    f"{split} data ({_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its "
+                    f"exploratory {mark_recorded('95%')} interval.{_format_notes(found, titles, claims)}",
+                    placement="main" if name == "ablation" else "appendix",
+                )
             )
-        )
     return tuple(made)
+
+
+def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str:
+    return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
 def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
@@ -186,34 +192,36 @@ def _format_caveats(
 def _build_main_table(
     chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim], bold: Collection[str]
 ) -> str:
-    """Build the main table: the arms are columns, with the intervals in a second line if there are more than two; many
-    arms are rows. Each dataset ends with one line per reference model."""
+    """Build the main table: the arms are columns, many arms are rows. Each dataset ends with its reference models."""
     arms = [arm for arm in titles.main if any(one.arm == arm for one in chosen)]
-    wide, lines = len(arms) <= MAX_ARM_COLUMNS, 1 if len(arms) <= 2 else 2
+    wide = len(arms) <= MAX_ARM_COLUMNS
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
-        for level in titles.list_levels(here):
-            cells = [_find_claim(here, arm, level) for arm in arms]
-            found = [one for one in cells if one is not None]
-            if wide:
-                values = [_format_value(one, bold, interval=lines == 1) for one in cells]
-                yield titles.format_level(level), *values, _format_counts(cells)
-                if lines == 2 and any(map(_format_interval, cells)):
-                    yield "", *map(_format_interval, cells), ""
-            for k, claim in enumerate(found if not wide else ()):
-                name, value = titles.format_arm(claim.arm), _format_value(claim, bold)
-                yield "" if k else titles.format_level(level), name, value, _format_counts([claim])
-        for claim in references:
-            if claim.dataset == here[0].dataset:
-                first = (titles.format_arm(claim.arm),) if wide else ("", titles.format_arm(claim.arm))
-                value = _format_value(claim)
-                across = rf"\multicolumn{{{len(arms)}}}{{c}}{{{value}}}" if wide and len(arms) > 1 else value
-                yield *first, across, _format_counts([claim])
+        for metric in titles.plan.metrics:
+            found = [one for one in here if one.name == metric.name]
+            for level in titles.list_levels(found):
+                name = titles.format_metric(metric) if metric != titles.plan.primary_metric else ""
+                label = ", ".join(filter(None, (name, titles.format_level(level))))
+                cells = [_find_claim(found, arm, level) for arm in arms]
+                if wide:
+                    yield label, *(_format_value(one, bold, interval=False) for one in cells), _format_counts(cells)
+                for k, claim in enumerate(filter(None, cells if not wide else ())):
+                    value = _format_value(claim, bold, interval=False)
+                    yield "" if k else label, titles.format_arm(claim.arm), value, _format_counts([claim])
+        if models := [one for one in references if one.dataset == here[0].dataset]:
+            named = [
+                f"{mark_recorded(REFERENCE_ARM_TITLES[one.arm].removesuffix(' reference'))} "
+                f"{_format_value(one, interval=False)}"
+                for one in models
+            ]
+            value = "; ".join(named)
+            across = rf"\multicolumn{{{len(arms)}}}{{c}}{{{value}}}" if wide and len(arms) > 1 else value
+            yield "References", *([""] if not wide else []), across, _format_counts(models)
 
     head = (
         (titles.factor, *(titles.format_arm_head(arm) for arm in arms), "$n$")
         if wide
-        else (titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
+        else (titles.factor, "Arm", r"Mean $\pm$ sd", "$n$")
     )
     return _format_tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, chosen, titles, rows)
 
@@ -234,29 +242,6 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
     return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
-
-
-def _build_metric_table(
-    claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _TableTitles, bold: Collection[str]
-) -> str:
-    """Build a table with one row per level and arm and one column per metric, without intervals."""
-
-    def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
-        for level in titles.list_levels(here):
-            columns = [
-                [_find_claim([one for one in here if one.name == metric.name], arm, level) for arm in titles.main]
-                for metric in metrics
-            ]
-            measured = [k for k in range(len(titles.main)) if any(cells[k] for cells in columns)]
-            for k in measured:
-                yield (
-                    titles.format_level(level) if k == measured[0] else "",
-                    titles.format_arm(titles.main[k]),
-                    *(_format_value(cells[k], bold, interval=False) for cells in columns),
-                )
-
-    head = (titles.factor, "Arm", *map(titles.format_metric, metrics))
-    return _format_tabular("ll" + "c" * len(metrics), head, claims, titles, rows)
 
 
 def _format_tabular(
@@ -323,15 +308,18 @@ class _TableTitles:
         factor = plan.factor or "level" if plan.levels else ""
         self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_HEAD_CHARS, "[b]", "l")
 
+    def name_metric(self, metric: MetricSpec) -> str:
+        return f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}"
+
     def format_metric(self, metric: MetricSpec) -> str:
-        return self._capitalise(f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}")
+        return self._capitalise(self.name_metric(metric))
 
     def format_dataset(self, name: str) -> str:
         return mark_recorded(self._datasets.get(name, self.plan.name_dataset(name)))
 
     def _name_arm(self, name: str) -> str:
         title = REFERENCE_ARM_TITLES.get(name) or self.plan.name_arm(name)
-        return f"{title[:1].upper()}{title[1:]}{' (control)' if name in self.swapped else ''}"
+        return f"{title[:1].upper()}{title[1:]}{CONTROL_MARK if name in self.swapped else ''}"
 
     def format_arm(self, name: str) -> str:
         return mark_recorded(self._name_arm(name))
@@ -340,7 +328,7 @@ class _TableTitles:
         return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
 
     def format_variant(self, name: str) -> str:
-        return _stack_lines(self._name_arm(name), MAX_VARIANT_CHARS, "[t]", "l")
+        return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK), MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))

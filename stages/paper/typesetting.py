@@ -143,7 +143,7 @@ async def _compile(
     log = (work / "paper.log").read_text(errors="replace")
     placed = (
         *(f"fig:{one.name}" for one in parts.figures if one.placement == "main"),
-        *(f"tab:{one.name}" for one in parts.tables),
+        *(f"tab:{one.name}" for one in parts.tables if one.placement == "main"),
     )
     filled = compilation_findings.measure_pages(work, placed)
     too_long = compilation_findings.check_length(filled, template) if filled is not None else ()

@@ -236,7 +236,7 @@ def make_parts(folder: Path, template: str) -> PaperParts:
     captions, tables = draw_figures(run, folder, template), make_tables(run)
     claims = compute_paper_claims(run)
     floats = [r"\papertable{hypotheses}", r"\paperfigure{decided}"]
-    floats += [rf"\papertable{{{one.name}}}" for one in tables[1:]]
+    floats += [rf"\papertable{{{one.name}}}" for one in tables[1:] if one.placement == "main"]
     sections = [Section(title=f"Part {'I' * k}", body=f"{TEXT}\n\n{one}\n\n{TEXT}") for k, one in enumerate(floats, 1)]
     return PaperParts(
         draft=PaperDraft(
@@ -251,4 +251,5 @@ def make_parts(folder: Path, template: str) -> PaperParts:
         ),
         figures=tuple(FigureFile(name=name, path=folder / "figures" / f"{name}.pdf") for name in captions),
         tables=tables,
+        appendix="\\recordappendix\n\\section{Further tables}\n\n\\papertable{metrics}\n",
     )

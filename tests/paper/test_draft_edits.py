@@ -99,9 +99,9 @@ def test_a_section_that_is_open_to_it_is_rewritten_as_a_whole() -> None:
 
 
 def test_no_edit_takes_out_a_table_that_decides() -> None:
-    body = "See it.\n\n\\papertable{ablation}\n\n\\papertable{metrics}"
+    body = "See it.\n\n\\papertable{ablation}"
     draft = DRAFT.model_copy(update={"sections": (DRAFT.sections[0], Section(title="Results", body=body))})
-    less = TextEdit(section="Results", old="\\papertable{ablation}\n\n\\papertable{metrics}", new="")
+    less = TextEdit(section="Results", old="\\papertable{ablation}", new="")
     made, applied, refused = made_by(text(less), draft)
     assert made.sections[1].body == "See it.\n\n\\papertable{ablation}" and applied == 1
     assert refused == "Results: the table ablation taken out: it has what decides, so it stays"

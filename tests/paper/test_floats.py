@@ -19,9 +19,14 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.review.evidence import Evidence, find_bold_claims
 from labwright.review.evidence.bold_check import check_bold
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
+from labwright.stages.paper.latex_sources import FigureFile
+from labwright.stages.paper.page_space import count_text_words, measure_floats
+from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
+from labwright.stages.paper.preregistration import render_in_full
 from labwright.stages.paper.result_tables import BOLD_NOTE, build_result_tables
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
+from labwright.stages.settings import PaperSettings
 from tests.paper import erasing_study
 
 RUN = erasing_study.make_state()
@@ -40,30 +45,33 @@ def with_effect(**changes: object) -> DataPlan:
     return erasing_study.PLAN.model_copy(update={"hypotheses": (one.model_copy(update={"effects": (effect,)}),)})
 
 
-def test_each_hypothesis_is_a_sentence_with_its_verdict_above_its_effects() -> None:
+def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     table, *_ = erasing_study.make_tables(RUN)
-    groups = [group.split("\n") for group in plain(table.tabular).split("\\addlinespace[3pt]\n")]
-    assert [len(group) for group in groups[1:]] == [4, 4], (
-        "a sentence, its effects, and an empty line or the end of the table"
+    rows = plain(table.tabular).split("\n")[4:-2]
+    assert rows[0] == (
+        r"\emph{Erasing helps}: random erasing minus no erasing, at 95 \% & 0.025 [0.016, 0.034] & 5 & positive & "
+        r"at least 0.03: open \\"
     )
-    heads = [next(line for line in group if r"\emph{" in line) for group in groups]
-    assert [re.search(r"\\emph\{(.*?)\}", line)[1] for line in heads] == [  # pyright: ignore[reportOptionalSubscript]
-        "Erasing helps",
-        "By hiding the mark",
-        "The gain grows",
-    ]
-    assert [line.rpartition("& ")[2] for line in heads] == ["open \\\\", "refuted \\\\", "supported, exploratory \\\\"]
-    helps = "\n".join(groups[0])
-    assert (
-        r"Random erasing minus no erasing, at 95 \% & 0.025 [0.016, 0.034] & 5 & positive & at least 0.03: open"
-        in helps
-    )
-    assert r"Rival: random erasing minus erasing, mark spared, at 95 \% & 0.012" in helps and "as expected" in helps
-    assert "0 of 1 declared alternatives are supported." in helps
-    assert "& open & at least 0.01: refuted" in "\n".join(groups[1]), "two answers: direction and claim"
+    assert rows[1] == r"\multicolumn{4}{@{}l}{\emph{By hiding the mark}} & refuted \\", "first the verdict"
+    assert len(rows) == 5 and rows[2].endswith("above zero: supported \\\\")
+    assert rows[3].endswith(r"& open & at least 0.01: refuted \\"), "two answers: direction and claim"
+    assert rows[4].startswith(r"\emph{The gain grows}: ") and rows[4].endswith(r"supported, exploratory \\")
+    assert "Rival" not in table.tabular + table.caption, "a rival that is ruled out is in the appendix"
     for name in ("erase-anywhere", "erasing-helps", "a95", "fashion "):
         assert name not in table.tabular + table.caption, "no ids"
     assert r"97.5\% and 95\%" in plain(table.caption) and "in accuracy on Fashion-MNIST" in table.caption
+    full = plain(render_in_full(RUN))
+    assert "Declared alternatives:" in full and "Rival explanation:" in full, "the appendix has the rest"
+
+
+def test_a_rival_that_is_not_ruled_out_stays_in_the_table() -> None:
+    first, *others = erasing_study.PLAN.hypotheses
+    assert first.rival is not None
+    turned = first.rival.model_copy(update={"ours": first.rival.theirs, "theirs": first.rival.ours})
+    plan = erasing_study.PLAN.model_copy(update={"hypotheses": (first.model_copy(update={"rival": turned}), *others)})
+    table, *_ = erasing_study.make_tables(erasing_study.make_state(plan))
+    assert "Rival: random erasing minus erasing, mark spared, at 95" in plain(table.tabular)
+    assert "as the rival says" in table.tabular and "a rival explanation predicted" in table.caption
 
 
 def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothesis_is_decided() -> None:
@@ -72,10 +80,34 @@ def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothe
     assert "No erasing & Random erasing & " in head and r"Erasing, mark\\spared" in head
     assert re.findall(r"\\textbf\{(.*?)\}\}", main.tabular) == [rf"\result{{{WINNER}.pm"]
     assert BOLD_NOTE in main.caption and "textbf" not in second.tabular
-    assert second.name == "tradeoffs" and "worse than a baseline in calibration error" in second.caption
+    assert (second.name, second.placement) == ("metrics", "appendix")
+    assert "Rows of calibration error (lower is better): where a method is worse" in main.caption
+    assert "/ece/" in main.tabular and "/log_loss/" not in main.tabular, "others only where a method is worse"
     better = [one for one in compute_paper_claims(RUN) if one.name != "ece"]
     shown = build_result_tables(better, erasing_study.PLAN, differences=compute_differences(RUN, better))
     assert [one.name for one in shown] == ["main", "metrics"] and BOLD_NOTE not in shown[0].caption
+    assert "Rows of" not in shown[0].caption
+
+
+def test_the_program_takes_less_than_half_of_a_paper_with_three_hypotheses() -> None:
+    tables = [one for one in erasing_study.make_tables(RUN) if one.placement == "main"]
+    template = load_template("workshop")
+    words = measure_floats([FigureFile("decided", Path("none"))], tables, {}, template)
+    assert len(RUN.data_plan.hypotheses if RUN.data_plan else ()) == 3
+    assert sum(words.values()) < 0.45 * count_text_words(template)
+
+
+def test_text_tables_and_figure_have_one_interval_of_a_registered_difference() -> None:
+    [part, *_] = decide_hypotheses(RUN)[0].parts
+    [panel] = build_figure_data(RUN, RunFolder(Path("unused")))["differences"]
+    drawn = panel["series"][0]["points"][2]
+    assert (drawn["low"], drawn["high"]) == (part.low, part.high), "corrected, as in the table"
+    inputs = build_write_inputs(PaperContext(RUN, RunFolder(Path("unused")), PaperSettings()))
+    keys = [one.key for one in inputs.comparisons]
+    assert (
+        "diff/fashion/accuracy/erase-anywhere@a10~none@a10" in keys
+        and "diff/fashion/accuracy/erase-anywhere@a95~none@a95" not in keys
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,11 +147,7 @@ def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_it
     assert panel["margins"] == [0.03], "of the claim above zero the smallest effect"
     script = build_figure_script(data, erasing_study.PLAN)
     assert script is not None and (script.figures[0].name, script.figures[0].placement) == ("decided", "main")
-    for words in (
-        "Difference in accuracy from no erasing on Fashion-MNIST",
-        "margin, 0.03",
-        "random erasing and erasing",
-    ):
+    for words in ("Difference in accuracy from no erasing on Fashion-MNIST", "margin, 0.03", "small points are seeds"):
         assert words in script.figures[0].description
 
 
@@ -138,7 +166,7 @@ def test_effects_on_other_data_and_metrics_name_them() -> None:
     )
     run = erasing_study.make_state(erasing_study.PLAN.model_copy(update={"hypotheses": (one,)}))
     table, *_ = erasing_study.make_tables(run)
-    assert r"No erasing minus random erasing, at 95 \%, in log loss &" in plain(table.tabular)
+    assert r"no erasing minus random erasing, at 95 \%, in log loss &" in plain(table.tabular)
 
 
 @pytest.mark.slow
@@ -151,8 +179,9 @@ def test_floats_stand_between_paragraphs_in_print_size(template: str, tmp_path: 
     assert "is set at" not in log, "no table is scaled down below seven points"
     if template == "workshop":
         text = read_text(found.pdf)
-        lines = [line.strip() for line in text.split("\n") if not re.fullmatch(r"\s*(\d*|Written by .*)", line)]
+        lines = [line.strip() for line in re.split("[\n\f]", text) if not re.fullmatch(r"\s*(\d*|Written by .*)", line)]
         starts = [k for k, line in enumerate(lines) if re.match(r"(?:Table|Figure) \d\.", line)]
         assert len(starts) == 4
-        tables = [k for k in starts if lines[k].startswith("Table")]
-        assert all(lines[k - 1].endswith(("ways.", "Part I")) for k in tables), "no sentence goes on below a table"
+        tables = [k for k in starts if lines[k].startswith(("Table 1", "Table 2"))]
+        above = [lines[k - 1] for k in tables]
+        assert all(one.endswith("ways.") or one not in erasing_study.TEXT for one in above), "no sentence goes on below"

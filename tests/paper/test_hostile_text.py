@@ -160,7 +160,7 @@ async def test_the_paper_of_hostile_texts_compiles_and_prints_the_record(run: Ru
     value = parts.evidence.results[KEY].tex
     for name in ("paper.pdf", "supplement.pdf"):
         text = re.sub(r"\s", "", await extract_pdf_text(tmp_path / "paper" / name))
-        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED|¦PWNED\}", text)) > 0, (
+        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED|(?<!#1\{)PWNED\}\\csname", text)) > 0, (
             "it is quoted, and nowhere obeyed"
         )
         assert f"Itis{value}withadam_wof40" in text or name == "supplement.pdf"

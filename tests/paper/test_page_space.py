@@ -60,7 +60,7 @@ def test_a_section_with_many_floats_keeps_its_words() -> None:
     found = divide_words(outline, words, floats)
     assert sum(found.values()) == pytest.approx(words - 5 * 140, abs=15) and found["Results"] > 700
     crowded = divide_words(outline, words, dict.fromkeys(floats, 900))
-    assert sum(crowded.values()) == pytest.approx(words / 2, abs=15), "half of the room is for text"
+    assert sum(crowded.values()) == pytest.approx(0.55 * words, abs=20), "more than half of the room is for text"
 
 
 def test_floats_take_room_by_their_rows_columns_and_size(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import numbers
-from labwright.stages.paper.appendix import MAX_ITEMS, render_appendix, render_supplement
+from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
 from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
 from labwright.stages.paper.draft_versions import list_obstacles
@@ -61,10 +61,14 @@ def test_tables_print_bound_values_only():
         synthetic_paper.ABLATED,
         [one for one in CLAIMS if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
-    assert [one.name for one in made] == ["main", "metrics", "ablation"]
+    assert [(one.name, one.placement) for one in made] == [
+        ("main", "main"),
+        ("metrics", "appendix"),
+        ("ablation", "main"),
+    ]
     assert [typed(one.tabular) + typed(one.caption) for one in made] == [[], [], []]
     keys = set(re.findall(r"\\result\{([^{}]*)\}", "".join(one.tabular for one in made)))
-    assert keys <= set(synthetic_paper.make_evidence(STATE).results) and len(keys) > 60
+    assert keys <= set(synthetic_paper.make_evidence(STATE).results) and len(keys) > 50
 
 
 def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
@@ -79,13 +83,19 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
     some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
     main, metrics, *_ = build_result_tables(some, plan)
     assert r"\begin{tabular}{@{}lcccr@{}}" in main.tabular and "Arm" not in main.tabular
-    assert main.tabular.count(".ci}") == main.tabular.count(".pm}") == 16, "intervals have a line of their own"
+    assert (main.tabular.count(".ci}"), main.tabular.count(".pm}")) == (0, 16), "n and deviation give the interval"
     more = tuple(Arm(name=f"m{k}", role="method") for k in range(4))
     extra = [one.model_copy(update={"condition": f"{arm.name}@{one.level}"}) for arm in more for one in some[:9]]
     many, *_ = build_result_tables([*some, *extra], plan.model_copy(update={"arms": (*plan.arms, *more)}))
     assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
-    assert metrics.tabular.count("{@{}llcc@{}}") == 1
+    assert metrics.tabular.count("{@{}lcccr@{}}") == 1 and "Calibration error, " in metrics.tabular
+
+
+def test_the_grade_of_each_metric_is_disclosed():
+    graded = [one.model_copy(update={"grade": "scored"}) if one.name == "ece" else one for one in CLAIMS]
+    [line] = [one for one in list_disclosures(STATE, graded) if one.startswith("Grades of the values")]
+    assert line == "Grades of the values: computed: log loss, accuracy; scored: calibration error."
 
 
 def test_the_supplement_holds_every_node_seed_failure_and_cost():

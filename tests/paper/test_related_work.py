@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline
+from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, SectionInputs
 from labwright.record.events.paper_events import PriorWorkRead, WorksFound
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.paper import CitationSearch, PaperDraft, Section
@@ -69,7 +69,10 @@ async def test_the_program_writes_the_section_and_page_one_says_so(
     desk = Desk(tmp_path, scripted(outline=outline))
     await write_draft(desk.bench)
     written = desk.log.state.drafts[0].draft
-    assert written.sections[1].body == (UNCHECKED_NOVELTY_TEXT if title == "Related Work" else "On method.")
+    assert written.sections[1] == Section(title="Related work", body=UNCHECKED_NOVELTY_TEXT)
+    asked = [one.inputs for one in desk.model.requests if isinstance(one.inputs, SectionInputs)]
+    assert all("Related Work" not in one.asked and one.inputs.related_work_by_program for one in asked)
+    assert desk.roles().count("outline") == (2 if title == "Related Work" else 1), "it is refused with a reason"
     parts = build_paper_parts(build_paper_context(desk.bench), written)
     assert parts.notice == render_notice(novelty_unchecked=True) and "novelty is unchecked" in parts.notice
     assert parts.appendix.count(r"\label{app:disclosure}") == 1

@@ -12,7 +12,6 @@ from labwright.record.estimands import (
     EstimandError,
     MissingCell,
     describe_estimand,
-    evaluate_by_level,
     evaluate_estimand,
     find_effect_metric,
     find_hypothesis_faults,
@@ -107,25 +106,6 @@ def read(place: CellRef) -> float:
 def test_values_by_hand(text: str, value: float) -> None:
     found = plan()
     assert evaluate_estimand(text, found, found.primary_metric, read) == pytest.approx(value)
-
-
-def test_level_by_level_the_whole_effect_is_told_and_nothing_where_its_parts_go_over_unlike_levels() -> None:
-    found = plan()
-    metric = found.primary_metric
-    told = evaluate_by_level(
-        "mean(sgd, over=[a0, a0.1]) + 0.5 * sgd@a0 - mean(adam, over=[a0, a0.1])", found, metric, read
-    )
-    assert told == {
-        level: pytest.approx(evaluate_estimand(f"sgd@{level} + 0.5 * sgd@a0 - adam@{level}", found, metric, read))
-        for level in ("a0", "a0.1")
-    }
-    assert list(evaluate_by_level("slope(sgd - adam, over=levels)", found, metric, read)) == ["a0", "a0.1", "a0.3"]
-    for text in (
-        "sgd@a0 - adam@a0",
-        "mean(sgd, over=[a0, a0.1]) - mean(adam, over=levels)",
-        "slope(sgd, over=levels) - slope(adam, over=levels)",
-    ):
-        assert evaluate_by_level(text, found, metric, read) == {}
 
 
 def test_slope_over_all_levels_is_that_of_least_squares() -> None:

@@ -64,6 +64,10 @@ def test_a_figure_in_order_has_no_findings() -> None:
     assert lint_figure(figure(GOOD)) == lint_figure(figure(GOOD, GOOD)) == ()
     assert lint_figure(figure(changed(series=1, labelled_series=0, legend=False, drawn=(LINE,)))) == ()
     assert kinds(figure(changed(spread=True)), TOGETHER) == []
+    points = tuple(drawn(label="", points=1, colour=colour) for colour in ("#0072b2", "#d55e00"))
+    dots = changed(legend=False, labelled_series=0, drawn=points, ywords=True, tick_words=("gain", "rival"))
+    assert kinds(figure(dots)) == [], "the words along the axis name the points"
+    assert "legend" in kinds(figure(dots.model_copy(update={"tick_words": ("gain",)})))
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,10 @@ from labwright.models.roles.figures import (
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.pdf.reader import read_pdf
-from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.events.paper_events import FiguresDrawn, RewriteStarted
 from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.manifest import list_recorded_files
+from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
 from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.record.schema.nodes import Failure
@@ -162,6 +164,33 @@ async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Pa
     shown = [request.inputs.names for request in model.requests if isinstance(request.inputs, VisionInputs)]
     assert all("one.png" not in names for names in shown[1:])
     assert not list((tmp_path / "paper").glob(".*"))
+
+
+async def test_a_new_version_draws_the_figures_of_the_program_again_and_keeps_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = iter(("old", "new"))
+
+    def script(*_: object) -> FigureScript:
+        return FigureScript(script="s", figures=(FigurePart(name="decided", description=next(described), code="good"),))
+
+    monkeypatch.setattr(importlib.import_module("labwright.stages.paper.figures"), "build_figure_script", script)
+    story = finished(tmp_path)
+    bench, _, asked = bench_of(story, {"one": "good"})
+    await draw_figures(bench)
+    before = made(story)
+    story.log.append(RewriteStarted(version=2))
+    for _ in range(2):
+        await draw_figures(bench)
+    found = made(story)
+    assert len(asked) == 1, "no model draws again"
+    assert (before.version, before.descriptions["decided"]) == (1, "old")
+    assert (found.version, found.descriptions) == (2, {"decided": "new", "one": "one"})
+    folder = story.bench.folder
+    for name, digest in found.figures.items():
+        assert hash_file(folder.get_figures_path(2) / name) == digest and (folder.drawn_figures / name).exists()
+    listed = dict(list_recorded_files(story.log.state, folder))
+    assert folder.get_figures_path(2) / "one.png" in listed
 
 
 async def test_a_figure_that_we_stumble_over_is_asked_for_again(

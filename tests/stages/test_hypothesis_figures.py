@@ -64,7 +64,7 @@ def with_curves(run: RunState, folder: RunFolder) -> None:
         )
 
 
-def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
+def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
     run, folder = asked(), RunFolder(tmp_path)
     with_curves(run, folder)
     data = build_figure_data(run, folder)
@@ -75,11 +75,6 @@ def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> No
     assert (series["label"], series["order"]) == ("label smoothing", 1), "no hypothesis reads the ablation"
     assert series["points"][1]["values"] == pytest.approx(found[0].values), "a lower loss is better: above zero"
     assert (digits["margins"], wine["margins"]) == ([0.02], []), "registered on the main dataset alone"
-    assert [one["label"] for one in data["levels"]] == ["grows (1)", "grows (2)"]
-    slope, mean = data["levels"]
-    assert slope["smallest"] is None and mean["smallest"] == 0.02, "a slope is in another unit than its points"
-    assert [point["level"] for point in slope["points"]] == ["0% noise", "20% noise", "40% noise"]
-    assert sum(point["mean"] for point in mean["points"]) / 2 == pytest.approx(found[2].mean)
     [curve] = data["curves"]
     assert [line["label"] for line in curve["lines"]] == ["cross-entropy", "label smoothing"], "the compared arms alone"
     assert curve["lines"][0]["step"] == list(range(9)) and curve["lines"][0]["sd"][0] > 0
@@ -126,7 +121,7 @@ def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     assert run.data_plan is not None
     script = build_figure_script(data, run.data_plan)
     assert script is not None
-    assert [one.name for one in script.figures] == ["decided", "effects-over-levels", "validation-curves"]
+    assert [one.name for one in script.figures] == ["decided", "validation-curves"]
     (tmp_path / "inputs").mkdir()
     (tmp_path / "inputs" / "decided.json").write_text(format_json(data))
     assert json.loads(format_json(data)) == data

@@ -171,7 +171,8 @@ async def test_sections_are_written_in_groups_the_abstract_with_the_last(tmp_pat
     assert [one.abstract for one in asked] == [*[False] * (calls - 1), True]
     assert [len(one.written) for one in asked] == [len(one) for one in (TITLES[:k] for k in range(0, 4, size or 4))]
     [drafted] = desk.log.state.drafts
-    assert [one.title for one in drafted.draft.sections] == list(TITLES) and drafted.draft.abstract == "We ask."
+    titles = (TITLES[0], "Related work", *TITLES[1:])
+    assert [one.title for one in drafted.draft.sections] == list(titles) and drafted.draft.abstract == "We ask."
     assert drafted.draft.captions == {"loss": "The loss."} and any("12" in one for one in drafted.violations)
     assert drafted.complaints == ()
 
@@ -212,7 +213,7 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     assert "section 'Method' is empty: write it" in desk.log.state.drafts[0].complaints
     await reflect(desk.bench)
     after = desk.log.state.drafts[1]
-    assert after.draft.sections[1].body == "What was done." and after.complaints == ()
+    assert after.draft.sections[2].body == "What was done." and after.complaints == ()
     assert after.refused == ("Introduction, as a whole: it may not be rewritten as a whole: edit its passages",)
 
 

@@ -8,6 +8,7 @@ from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_con
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.events.search_events import (
     AttemptExecuted,
     DecisionMade,
@@ -21,11 +22,13 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellOutcome, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.paper.required_statements import add_missing_statements, list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.stage_runner import StageRunner
 from tests.hypotheses import make_hypotheses
@@ -146,8 +149,22 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     conditions = find_ablation_conditions(state)
     assert conditions == ("baseline-at-method", "method-at-baseline")
     main, controls = build_result_tables(claims, TUNED, ablated=conditions, differences=[*found.values()])
-    assert r"Baseline with the settings of\\method (control)" in controls.tabular and "(controls)" in controls.caption
+    assert "Baseline with the settings of method &" in controls.tabular and "(control)" in controls.caption
     assert controls.tabular.count(r"\result{diff/") == 6, "difference, interval and n of each control"
     assert "control" not in main.tabular
+    assert (main.placement, controls.placement, controls.name) == ("main", "appendix", "controls"), "they agree"
+    assert find_open_settings(state, [*found.values()]) == ()
+    turned = at_one_setting.model_copy(update={"mean": -0.01, "low": -0.02, "high": -0.005})
+    others = [one for one in found.values() if one is not at_one_setting]
+    main, controls, agreeing = build_result_tables(claims, TUNED, ablated=conditions, differences=[turned, *others])
+    assert (controls.name, controls.placement, agreeing.name) == ("ablation", "main", "controls")
+    [item] = [one for one in list_required_statements(state, [turned, *others]) if one.id.startswith("settings-")]
+    assert item.keys == (turned.key,) and "so their settings may explain their difference" in item.text
+    alone = [one for one in list_required_statements(state, [found["method", "baseline"]]) if "settings" in one.id]
+    assert [one.text.partition(", each")[0] for one in alone] == [
+        r"For \setup{arm.baseline.title} and \setup{arm.method.title}"
+    ], "without a control once for the pair"
+    text = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="R."),))
+    assert alone[0].text in add_missing_statements(text, alone, {}).sections[0].body
     [decision] = decide_hypotheses(state)
     assert decision.verdict == "supported" and len(decision.parts[0].values) == 5

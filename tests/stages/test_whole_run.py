@@ -160,7 +160,7 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
         "trivial",
         "off-the-shelf",
     }
-    assert "Off-the-shelf reference &" in (whole / "paper" / "floats.tex").read_text()
+    assert "; off-the-shelf " in (whole / "paper" / "floats.tex").read_text()
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
