@@ -96,11 +96,12 @@ class RecordedComparison(NamedTuple):
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no difference: a registered equivalence that holds, or values that are all equal."""
+        """Whether there is no difference that matters: the interval of a registered effect within its smallest effect,
+        or values that are all equal."""
         if self.source == "rival" and self.decision is not None:
             return self.decision.rival_sign == "near zero"
-        within = self.part is not None and self.part.effect.claim == "within" and self.part.verdict == "supported"
-        return within or self.low == self.high == 0
+        is_within = self.source == "effect" and self.part is not None and self.part.direction == "equivalent"
+        return is_within or self.low == self.high == 0
 
     def find_sign(self, contrast: Contrast) -> int:
         """Return 1 or -1 if it estimates a contrast, or its negative; 0 if neither."""
@@ -200,8 +201,16 @@ class ClaimRecord:
         return RecordedComparison(key, above, metric, found.mean, low, high, "pair", divisor=below)
 
     def _list_sums(self, metric: str, *contrasts: Contrast) -> list[tuple[float, ...]]:
-        """Return the sums of contrasts for each seed that all their cells share."""
-        cells = [[(weight, self.values.get((metric, *cell), {})) for cell, weight in one.items()] for one in contrasts]
+        """Return the sums of contrasts for each seed that all their cells share. A reference model has no levels and no
+        seeds: its value counts at each of them."""
+        measured = {seed for one in contrasts for cell in one for seed in self.values.get((metric, *cell), ())}
+
+        def list_values(dataset: str, arm: str, level: str) -> Mapping[int, float]:
+            values = self.values.get((metric, dataset, arm, level), {})
+            fixed = self.values.get((metric, dataset, arm, ""), {}) if arm in REFERENCE_ARM_TITLES else {}
+            return dict.fromkeys(measured or fixed, fmean(fixed.values())) if fixed else values
+
+        cells = [[(weight, list_values(*cell)) for cell, weight in one.items()] for one in contrasts]
         values = [each for one in cells for _, each in one]
         seeds = sorted(set[int].intersection(*(set(each) for each in values))) if values else []
         return [tuple(sum(weight * each[seed] for weight, each in one) for one in cells) for seed in seeds]
