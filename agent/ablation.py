@@ -1,6 +1,6 @@
 """Reproduction and ablation of a repository, from the request to the report: folder, lock, log and executor.
 
-The log is `ablation.db`, which is not the log of a run. Repeating the same request resumes it.
+Commands for runs ignore its folder. Repeating the same request resumes it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from labwright.record.baseline_check import parse_expected
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
-from labwright.record.jsonl_log import is_on_network
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.log_reader import read_events
+from labwright.record.log_reader import is_study, read_events
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -50,7 +50,6 @@ from labwright.stages.repository.baseline_reproduction import (
 from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
 from labwright.stages.repository.model_queries import ModelQueries
 
-ABLATION_LOG_FILE = "ablation.db"
 LARGE_REPOSITORY_GB = 2.0
 """Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
 
@@ -107,14 +106,12 @@ def ablate_repository(
         check_truth(Path(request.truth), Path(request.repository), [place for _, place in request.mounts])
     if not folder.exists():
         GitMirror(folder / "mirror").check_importable(Path(request.repository), dirty=request.dirty)
-    elif not (folder / ABLATION_LOG_FILE).exists() and not is_unused(folder):
+    elif not is_study(folder, "ablation") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if is_on_network(folder):
-            raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
-        with acquire_lock(folder), closing(EventLog(folder / ABLATION_LOG_FILE, listener=listener)) as log:
+        with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="ablation", listener=listener)) as log:
             asyncio.run(_AblationSession(request, settings, log).run())
             write_report(log.state.repository_state, folder)
             return log.state
@@ -126,9 +123,9 @@ def ablate_repository(
 
 def _has_recorded_work(folder: Path) -> bool:
     """Return whether a run or a billed answer was recorded, so that the folder is kept for resuming."""
-    if not (folder / ABLATION_LOG_FILE).exists():
+    if not (folder / EVENTS_FILE).exists():
         return False
-    state = fold_events(read_events(folder / ABLATION_LOG_FILE))
+    state = fold_events(read_events(folder / EVENTS_FILE))
     return bool(state.repository_state.runs or state.answers)
 
 

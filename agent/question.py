@@ -1,7 +1,6 @@
 """Answer a research question about a repository, from the question file to the report: folder, lock and log.
 
-The log is `question.db`; it is not the log of a run, and commands for runs ignore it. Repeating the same task resumes
-it.
+Commands for runs ignore its folder. Repeating the same task resumes it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ from labwright.models.failover import open_backend
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
-from labwright.record.jsonl_log import is_on_network
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.log_reader import is_study
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OUTPUT_FOLDER
@@ -48,13 +48,7 @@ from labwright.stages.repository.question import (
 )
 from labwright.stages.repository.result_files import MAX_SAME_SHARE, build_comparisons
 
-QUESTION_LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
-    "question.db",
-    "report.md",
-    "answer.json",
-    "change.patch",
-    "record.json",
-)
+REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = ("report.md", "answer.json", "change.patch", "record.json")
 MAX_QUESTION_BYTES = 100_000
 
 
@@ -129,12 +123,10 @@ def answer_question(
     check_prices_known(settings)
     if not folder.exists():
         GitMirror.check_importable(repository, dirty=dirty)
-    elif not (folder / QUESTION_LOG_FILE).exists() and not is_unused(folder):
+    elif not is_study(folder, "question") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not a question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
-    if is_on_network(folder):
-        raise UsageError(f"{folder} is on a network filesystem: choose a --runs on a local disk")
-    with acquire_lock(folder), closing(EventLog(folder / QUESTION_LOG_FILE, listener=listener)) as log:
+    with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="question", listener=listener)) as log:
         files = asyncio.run(_answer(question, repository, settings, log, dirty=dirty))
         return log.state, files
 

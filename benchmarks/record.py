@@ -95,14 +95,14 @@ def measure_log(folder: Path, nodes: int) -> dict[str, object]:
     """Write the log of so many nodes, and open it again in its own process."""
     idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one"]})
     times: list[float] = []
-    with closing(EventLog(folder / "run.db")) as log:
+    with closing(EventLog(folder / "events.jsonl")) as log:
         log.append(RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"))
         for k in range(1, nodes + 1):
             for event in make_node_events(k):
                 began = time.perf_counter()
                 log.append(event)
                 times.append(time.perf_counter() - began)
-    size = sum(path.stat().st_size for path in folder.glob("run.db*") if path.suffix != ".db-shm")
+    size = sum(path.stat().st_size for path in folder.glob("events.jsonl*") if path.suffix != ".db-shm")
     cut = statistics.quantiles(times, n=100)
     return {
         "nodes": nodes,
@@ -117,7 +117,7 @@ def measure_log(folder: Path, nodes: int) -> dict[str, object]:
 def measure_opening(folder: Path) -> dict[str, object]:
     """Return the seconds to read the state of a log, and the same in a new process including imports."""
     began = time.perf_counter()
-    with closing(EventLog(folder / "run.db")) as log:
+    with closing(EventLog(folder / "events.jsonl")) as log:
         ready = time.perf_counter() - began
         assert log.state.nodes
     script = (
@@ -125,7 +125,7 @@ def measure_opening(folder: Path) -> dict[str, object]:
         "EventLog(Path(sys.argv[1])).close()"
     )
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", script, str(folder / "run.db")], check=True)
+    subprocess.run([sys.executable, "-c", script, str(folder / "events.jsonl")], check=True)
     return {"ready_seconds": round(ready, 3), "process_ready_seconds": round(time.perf_counter() - began, 2)}
 
 

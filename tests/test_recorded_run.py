@@ -98,7 +98,9 @@ def test_it_tells_nothing_of_a_machine() -> None:
             text = path.read_bytes()
             assert not wrong.search(gzip.decompress(text) if path.suffix == ".gz" else text), path
     assert not [
-        name for name in ("run.db-wal", "run.db-shm", "lock", "cache", "control") if (recorded_run() / name).exists()
+        name
+        for name in ("events.jsonl-wal", "events.jsonl-shm", "lock", "cache", "control")
+        if (recorded_run() / name).exists()
     ]
 
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from labwright.record.events.run_events import LOG_FORMAT_VERSION
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, LiteratureSearch
 from labwright.record.schema.claims import SentenceReading
 from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
@@ -53,7 +52,6 @@ class IdeationStarted(FrozenModel):
     """Ideation on a topic started; its log does not belong to a run."""
 
     type: Literal["ideating"] = "ideating"
-    format: int = LOG_FORMAT_VERSION
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources

@@ -50,7 +50,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith("run.db-")
+        if path.is_file() and not path.name.startswith("events.jsonl-")
     }
 
 
@@ -300,7 +300,7 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         shot(parent, "tuning", tmp_path / "runs" / "made")
     [left] = os.listdir(tmp_path / "runs")
-    assert left.startswith(".made.") and not (tmp_path / "runs" / left / "run.db").exists()
+    assert left.startswith(".made.") and not (tmp_path / "runs" / left / "events.jsonl").exists()
 
 
 def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(

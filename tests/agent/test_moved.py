@@ -31,12 +31,12 @@ CHANGED: dict[str, Any] = {
 def moved(tmp_path: Path) -> Path:
     """The recorded run, as if it had been made elsewhere with files of that machine."""
     run = Path(shutil.copytree(recorded_run(), tmp_path / "run"))
-    rows = read_rows(run / "run.db")
+    rows = read_rows(run / "events.jsonl")
     first = json.loads(rows[0][1])
     for key, value in CHANGED.items():
         first["settings"][key] = first["settings"][key] | value if isinstance(value, dict) else value
-    (run / "run.db").unlink()
-    write_database(run / "run.db", [(rows[0][0], json.dumps(first)), *rows[1:]])
+    (run / "events.jsonl").unlink()
+    write_database(run / "events.jsonl", [(rows[0][0], json.dumps(first)), *rows[1:]])
     return run
 
 

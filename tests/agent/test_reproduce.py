@@ -123,7 +123,7 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
         SealedTestScored(node=name, measurements=score_sealed(folder.get_attempt_path(name, 1), folder.labels, seed=k))
         for k, name in enumerate(names, 1)
     ]
-    with closing(EventLog(folder.db)) as log:
+    with closing(EventLog(folder.events)) as log:
         for event in events:
             log.append(event)
     return root
@@ -161,7 +161,7 @@ def contents(root: Path) -> dict[str, str]:
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.startswith("run.db-")
+        if path.is_file() and not path.name.startswith("events.jsonl-")
     }
 
 

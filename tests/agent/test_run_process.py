@@ -40,7 +40,7 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
         slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"),
     )
     RunFolder(folder).create_folders()
-    log = EventLog(RunFolder(folder).db)
+    log = EventLog(RunFolder(folder).events)
     log.append(RunStarted(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
     process = cast(Any, RunProcess)(RunFolder(folder), settings, log, frozenset(), None)
     process.signals, process.stop_reason, process.began, process.before = RunControl(), "", 0.0, 0.0
@@ -83,7 +83,7 @@ async def test_what_ends_the_watch_ends_the_run_at_once(tmp_path: Path, monkeypa
 
 
 async def test_what_cannot_be_written_down_ends_who_waits_for_it(tmp_path: Path) -> None:
-    exchanges = LLMCallStore(tmp_path / "exchanges.db")
+    exchanges = LLMCallStore(tmp_path / "exchanges.jsonl")
     question = LLMQuestion.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
     with pytest.raises(RecordError, match="too large"):  # no number of SQLite
         await asyncio.wait_for(exchanges.reserve("c", "x-0", question, Cost(tokens=2**70)), 10)

@@ -174,12 +174,12 @@ class KilledRun:
 
     def _check(self) -> None:
         if is_run(self.run):
-            with closing(sqlite3.connect(self.run / "run.db")) as db:
+            with closing(sqlite3.connect(self.run / "events.jsonl")) as db:
                 found = db.execute("PRAGMA integrity_check").fetchone()[0]
             self.damaged += [found] if found != "ok" else []
 
     def _read_events(self) -> list[Event]:
-        return [event for event, _ in read_events(self.run / "run.db")] if is_run(self.run) else []
+        return [event for event, _ in read_events(self.run / "events.jsonl")] if is_run(self.run) else []
 
     def _count_committed(self) -> Counter[str]:
         return Counter(one.request_sha256 for one in self._read_events() if isinstance(one, CallAnswered))
@@ -246,12 +246,12 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
             **until,
         }
         with noting_remote_cells(notes_folder(folder)):
-            if is_run(folder) and read_events(folder / "run.db"):
+            if is_run(folder) and read_events(folder / "events.jsonl"):
                 return resume_run(folder, Path(noted), listen, **changes)
             shutil.rmtree(folder, ignore_errors=True)
             return start_run(folder.parent, folder.name, make_settings(url, **changes), Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
-        if is_run(folder) and read_events(folder / "run.db"):
+        if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
         return start_run(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)

@@ -158,15 +158,15 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
     assert [node.decision for node in await task] == [4, 5]
     answers = len(bench.state.answers)
     assert [one.notes for one in model.code] == [(), (NOTE,)]
-    with closing(sqlite3.connect(whole / "run.db")) as db:
+    with closing(sqlite3.connect(whole / "events.jsonl")) as db:
         kinds = [row[0] for row in db.execute("SELECT type FROM events ORDER BY seq")]
     for length in range(kinds.index("commanded") + 1, len(kinds) + 1):
         folder = tmp_path / f"cut{length}"
         shutil.copytree(whole, folder)
-        with closing(sqlite3.connect(folder / "run.db")) as db:
+        with closing(sqlite3.connect(folder / "events.jsonl")) as db:
             db.execute("DELETE FROM events WHERE seq > ?", (length,))
             db.commit()
-        again = EventLog(folder / "run.db")
+        again = EventLog(folder / "events.jsonl")
         committed, model = len(again.state.answers), Model()
         await agenda(
             RunContext(
