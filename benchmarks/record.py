@@ -102,7 +102,7 @@ def measure_log(folder: Path, nodes: int) -> dict[str, object]:
                 began = time.perf_counter()
                 log.append(event)
                 times.append(time.perf_counter() - began)
-    size = sum(path.stat().st_size for path in folder.glob("events.jsonl*") if path.suffix != ".db-shm")
+    size = (folder / "events.jsonl").stat().st_size
     cut = statistics.quantiles(times, n=100)
     return {
         "nodes": nodes,
@@ -121,7 +121,8 @@ def measure_opening(folder: Path) -> dict[str, object]:
         ready = time.perf_counter() - began
         assert log.state.nodes
     script = (
-        "import sys; from pathlib import Path; import agent.run; from record.event_log import EventLog; "
+        "import sys; from pathlib import Path; import labwright.agent.run; "
+        "from labwright.record.event_log import EventLog; "
         "EventLog(Path(sys.argv[1])).close()"
     )
     began = time.perf_counter()

@@ -12,7 +12,8 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.settings import adapt
-from labwright.record.log_reader import read_rows, read_state, write_database
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from tests.recorded_run import recorded_run
@@ -36,7 +37,7 @@ def moved(tmp_path: Path) -> Path:
     for key, value in CHANGED.items():
         first["settings"][key] = first["settings"][key] | value if isinstance(value, dict) else value
     (run / "events.jsonl").unlink()
-    write_database(run / "events.jsonl", [(rows[0][0], json.dumps(first)), *rows[1:]])
+    write_rows(run / "events.jsonl", "run", [(rows[0][0], json.dumps(first)), *rows[1:]])
     return run
 
 

@@ -157,11 +157,11 @@ def reproduced(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> 
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Every file of a run by its hash; readers touch SQLite's own beside the database."""
+    """Every file of a run by its hash."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.startswith("events.jsonl-")
+        if path.is_file()
     }
 
 

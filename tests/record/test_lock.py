@@ -110,7 +110,7 @@ def test_words_that_tell_nothing_leave_it_to_the_file_lock(
     assert find_owner(tmp_path) is None
     with acquire_lock(tmp_path):
         (tmp_path / "lock").write_text(words)
-        with pytest.raises(RunLockedError, match="in use by .*process"), acquire_lock(tmp_path):
+        with pytest.raises(RunLockedError, match=r"in use by .*process"), acquire_lock(tmp_path):
             pass
 
 
@@ -191,8 +191,13 @@ def test_without_file_locks_the_process_and_its_start_decide(tmp_path: Path, mon
 def test_two_processes_that_take_a_lock_without_file_locks_do_not_both_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "_NO_FILE_LOCKS", {errno.ENOLCK})
-    monkeypatch.setattr(FileLock, "acquire", lambda self: (_ for _ in ()).throw(OSError(errno.ENOLCK, "")))
-    monkeypatch.setattr(time, "sleep", lambda seconds: (tmp_path / "lock").write_text(ELSEWHERE))
+    def refuse(self: FileLock, *arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def write_at_the_same_moment(seconds: float) -> None:
+        (tmp_path / "lock").write_text(ELSEWHERE)
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    monkeypatch.setattr(time, "sleep", write_at_the_same_moment)
     with pytest.raises(RunLockedError, match="process 7 on elsewhere"), acquire_lock(tmp_path):
         pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,7 +23,8 @@ from labwright.record.claims.estimates import find_replicates, find_winner
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import FoldersDeleted
 from labwright.record.events.search_events import NodeJudged
-from labwright.record.log_reader import read_events, read_state
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_events, read_rows, read_state
 from labwright.record.python_syntax import collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, read_source
@@ -180,8 +180,9 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
 ) -> None:
     run = tmp_path / "cited"
     shutil.copytree(best, run)
-    with closing(sqlite3.connect(run / "events.jsonl")) as db, db:
-        db.execute("DELETE FROM events WHERE seq > (SELECT seq FROM events WHERE type = 'released')")
+    rows = read_rows(run / "events.jsonl")
+    released = next(n for n, (_, body) in enumerate(rows, 1) if '"type":"released"' in body)
+    write_rows(run / "events.jsonl", "run", rows[:released])
     with killed_before_deletion():
         resumed(run, keep="cited")
     assert resumed(run) == 0

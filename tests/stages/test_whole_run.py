@@ -6,12 +6,10 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import zipfile
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from labwright.inspector.export.archive import pack_run
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
-from labwright.record.log_reader import read_state
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows, read_state
 from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import format_node_id
@@ -308,8 +307,9 @@ def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) ->
 def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_before(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "cut"
     shutil.copytree(whole, run)
-    with closing(sqlite3.connect(run / "events.jsonl")) as db, db:
-        db.execute("DELETE FROM events WHERE seq > (SELECT seq FROM events WHERE type = 'released')")
+    rows = read_rows(run / "events.jsonl")
+    released = next(n for n, (_, body) in enumerate(rows, 1) if '"type":"released"' in body)
+    write_rows(run / "events.jsonl", "run", rows[:released])
     assert read_state(run).phase == "judge"
     assert resume(run) == 0 and resume(run) == 0
     state = read_state(run)
