@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from labwright.agent.budget import check_prices_known, open_budgeted_models
+from labwright.agent.repository_session import RepositorySession
 from labwright.agent.settings import Settings
 from labwright.models.failover import open_backend
 from labwright.record.baseline_check import parse_expected
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
-from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
 from labwright.record.log_reader import is_study, read_events
@@ -31,11 +29,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.repository import RepositoryCommand
-from labwright.sandbox.factory import open_executor
-from labwright.sandbox.isolation.probe import describe_isolation
-from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.command import check_command_environment
-from labwright.sandbox.repository.environment import RepositoryEnvironment, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, ImportedTree
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.sandbox.repository.predictions import check_truth, read_truth, write_labels
@@ -84,9 +78,8 @@ class AblationRequest:
         return json.loads(json.dumps(asdict(self)))
 
 
-def _read_later_terms(terms: Mapping[str, object]) -> dict[str, object]:
-    """Return the option that may differ when a folder is continued: whether ablations follow the baseline."""
-    return {name: terms[name] for name in ("reproduce_only", "accept_baseline")}
+LATER_TERMS = ("reproduce_only", "accept_baseline")
+"""Options that may differ when a folder is continued: whether ablations follow the baseline."""
 
 
 def ablate_repository(
@@ -140,56 +133,35 @@ class _AblationSession:
         return self.log.state.repository_state
 
     async def run(self) -> None:
-        folder = self.log.path.parent.absolute()
-        if self.request.truth and not (folder / "labels").is_dir():
-            truth = read_truth(Path(self.request.truth)).without_splits
-            write_labels(
-                truth,
-                truth.add_facts(
-                    DatasetFacts(
-                        name="labels",
-                        source=self.request.truth,
-                        features=0,
-                        classes=0,
-                        sizes={},
-                        fingerprint="",
-                        seed=0,
-                    )
-                ),
-                folder / "labels",
+        session, request = RepositorySession(self.settings, self.log), self.request
+        folder, mirror = session.folder, session.mirror
+        if request.truth and not (folder / "labels").is_dir():
+            truth = read_truth(Path(request.truth)).without_splits
+            facts = DatasetFacts(
+                name="labels", source=request.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0
             )
-        mirror = GitMirror(folder / "mirror")
-        kill_orphans(folder / "cache")
-        taken = self._import_code(mirror)
-        executor = open_executor(
-            self.settings.search.num_workers,
-            folder / "views",
-            labels=folder / "labels",
-            cache=folder / "cache",
-            settings=self.settings.sandbox.model_copy(update={"pool": 0}),
+            write_labels(truth, truth.add_facts(facts), folder / "labels")
+        taken = session.import_code(
+            request.repository,
+            request.recorded_terms,
+            dirty=request.dirty,
+            later_terms=LATER_TERMS,
+            find_faults=lambda taken: (*taken.faults, *_large_checkout_warnings(taken)),
         )
-        try:
-            environment = self._build_environment(mirror, taken)
+        async with session.open_executor() as executor:
+            texts = mirror.read_texts(taken.tree)
+            environment = session.build_environment(
+                texts, python=request.python, mounts={name: Path(path) for name, path in request.mounts}
+            )
             check_command_environment(environment.command_environment, executor.config)
             runs = CommandRunner(
-                self.log,
-                executor,
-                mirror,
-                folder,
-                self.request.timeout,
-                self.settings.sandbox.device,
-                self.request.resume,
+                self.log, executor, mirror, folder, request.timeout, self.settings.sandbox.device, request.resume
             )
             asking = ModelQueries(
                 open_budgeted_models(self.settings, self.log, partial(store_prompt, folder)), self.log
             )
-            command = await self._find_command(mirror.read_texts(taken.tree), asking)
+            command = await self._find_command(texts, asking)
             await self._study_parts(runs, CommandSetup(taken.tree, command, environment), asking)
-        finally:
-            await executor.close()
-            mirror.forget_checkouts()
-            for left in ("work", "cache", "views"):
-                shutil.rmtree(folder / left, ignore_errors=True)
 
     async def _study_parts(self, runs: CommandRunner, setup: CommandSetup, asking: ModelQueries) -> None:
         assert self.code.command is not None
@@ -204,51 +176,6 @@ class _AblationSession:
             await RepositoryAblation(
                 runs, setup, BASELINE_SEEDS, self.request.top, self.request.budget, proxy, asking
             ).ablate()
-
-    def _import_code(self, mirror: GitMirror) -> RepositoryImported:
-        known = self.code.imported
-        if known is None:
-            taken: ImportedTree = mirror.import_head(Path(self.request.repository), dirty=self.request.dirty)
-            known = RepositoryImported(
-                repository=self.request.repository,
-                commit=taken.commit,
-                tree=taken.tree,
-                snapshot=taken.is_snapshot,
-                files=taken.files,
-                bytes=taken.bytes,
-                faults=(*taken.faults, *_large_checkout_warnings(taken)),
-                settings=self.request.recorded_terms,
-                version=version("labwright"),
-                model=self.settings.models.model_names,
-                isolation=describe_isolation(self.settings.sandbox),
-            )
-            self.log.append(known)
-        elif known.settings | _read_later_terms(self.request.recorded_terms) != self.request.recorded_terms:
-            raise UsageError(f"{self.log.path.parent} was created with different options: choose another --out")
-        return known
-
-    def _build_environment(self, mirror: GitMirror, taken: RepositoryImported) -> RepositoryEnvironment:
-        built = self.code.environment
-        environment = build_environment(
-            mirror.read_texts(taken.tree),
-            self.settings.sandbox,
-            python=self.request.python,
-            mounts={name: Path(path) for name, path in self.request.mounts},
-            installed_before=built.packages if built is not None else {},
-        )
-        if self.code.environment is None:
-            self.log.append(
-                EnvironmentBuilt(
-                    how=environment.how,
-                    python=environment.version,
-                    packages=dict(environment.packages),
-                    folders=environment.command_environment.import_folders,
-                    deviations=environment.deviations,
-                    mounts=dict(environment.mounts),
-                    device=self.settings.sandbox.device,
-                )
-            )
-        return environment
 
     async def _find_command(self, texts: dict[str, str], asking: ModelQueries) -> RepositoryCommand:
         if self.code.command is None:

@@ -115,16 +115,6 @@ class FiguresReviewed(FrozenModel):
     )
 
 
-class ScopeChecked(FrozenModel):
-    """In older records, a draft was checked for overclaims; `ClaimsRead` replaces it."""
-
-    type: Literal["scoped"] = "scoped"
-    round: int
-    findings: tuple[dict[str, str], ...] = ()
-    why: str = ""
-    reading: dict[str, Any] | None = None
-
-
 class ClaimsRead(FrozenModel):
     """The sentences of a draft were read by models that do not know the record, and compared with it by rule."""
 
@@ -235,7 +225,6 @@ class PaperJudged(FrozenModel):
 PaperEvent = (
     FiguresDrawn
     | FiguresReviewed
-    | ScopeChecked
     | ClaimsRead
     | LibraryChecked
     | WorksFound
