@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -75,6 +76,8 @@ class CallBatch(FrozenModel):
     answered: tuple[AnsweredCall, ...] = Field(default=(), exclude_if=lambda value: not value)
 
 
+MAX_FILES_KEPT = 8
+"""Number of files whose index is kept for further reads."""
 _BATCH = TypeAdapter(CallBatch)
 CallId = tuple[str, str]
 """(key of the cell, id of the exchange)."""
@@ -99,6 +102,8 @@ class ExchangeIndex:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.end, self._lines, self.inode = 0, 0, 0
+        """End of the last line in bytes, number of lines with calls, and identity of the file (for readers)."""
         self.next_id = 1
         self.spent = Cost()
         """Cost of answers, reservations of running calls, and reservations of calls that were killed."""
@@ -117,8 +122,14 @@ class ExchangeIndex:
                 self._add_asked(one, row)
             for one in batch.answered:
                 self._add_answered(one, row)
+            self.end, self._lines = row.offset + row.length, self._lines + 1
         except (ValueError, KeyError):
             raise RecordError(f"cannot read the record {self.path}: the line at byte {row.offset} is damaged") from None
+
+    def read_new(self) -> None:
+        """Add the lines that were written since the last call. Raises `RecordError`."""
+        for row in read_stored_rows(self.path, start=self.end, number=self._lines + 2 if self.end else 1):
+            self.add(row)
 
     def _add_asked(self, call: AskedCall, row: StoredRow) -> None:
         key, most = (call.cell, call.exchange), Cost(usd=call.usd, tokens=call.tokens)
@@ -183,13 +194,29 @@ class ExchangeIndex:
         )
 
 
+_read: dict[Path, ExchangeIndex] = {}
+_reading = threading.Lock()
+
+
 def read_exchanges(folder: Path) -> ExchangeIndex:
-    """Return the exchanges of a run's folder, even while they are written. Raises `RecordError`."""
-    index = ExchangeIndex(folder / EXCHANGES_FILE)
-    if index.path.is_file():
-        for row in read_stored_rows(index.path):
-            index.add(row)
-    return index
+    """Return the exchanges of a run's folder, even while they are written. Raises `RecordError`.
+
+    Each process reads a file once, and then only what is added to it.
+    """
+    path = (folder / EXCHANGES_FILE).absolute()
+    with _reading:
+        known, index = _read.pop(path, None), ExchangeIndex(path)
+        if not path.is_file():
+            return index
+        about = path.stat()
+        if known is not None and known.inode == about.st_ino and known.end <= about.st_size:
+            index = known
+        index.inode = about.st_ino
+        index.read_new()
+        _read[path] = index
+        while len(_read) > MAX_FILES_KEPT:
+            del _read[next(iter(_read))]
+        return index
 
 
 class LLMCallStore:

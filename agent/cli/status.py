@@ -50,7 +50,7 @@ def read_run_events(path: Path) -> list[tuple[Event, float]]:
         if not path.is_dir()
         else ""
         if is_run(path)
-        else f"{path} is not a run (it has no events.jsonl)"
+        else f"{path} is not a run (it has no log of one)"
     )
     if wrong:
         raise UsageError(f"{wrong}: give the folder of a run, such as runs/NAME")
