@@ -23,6 +23,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -129,15 +130,21 @@ def read_stored_rows(path: Path, *, start: int = 0, number: int = 1) -> Iterator
                         f"cannot read the record {path}: line {line_number - 1} is damaged: restore the file "
                         "from a copy"
                     )
-                if not _is_intact(line):
-                    damaged = True
-                elif line_number > 1:
-                    event = line.find(_EVENT, _REST)
-                    at = float(line[_REST + len(_AT) : event])
-                    yield StoredRow(start, len(line), at, line[event + len(_EVENT) : -2].decode())
+                if line_number > 1:
+                    if (row := _parse_row(start, line)) is not None:
+                        yield row
+                    damaged = row is None
                 start += len(line)
     except OSError as error:
         raise RecordError(f"cannot read the record {path}: {error.strerror}") from error
+
+
+def _parse_row(offset: int, line: bytes) -> StoredRow | None:
+    """Return the row in a line; None if the line is damaged."""
+    event = line.find(_EVENT, _REST)
+    if event < 0 or not _is_intact(line):
+        return None
+    return StoredRow(offset, len(line), float(line[_REST + len(_AT) : event]), line[event + len(_EVENT) : -2].decode())
 
 
 def read_stored_row(path: Path, offset: int, length: int) -> str:
@@ -153,6 +160,8 @@ def write_rows(path: Path, kind: RecordKind, rows: Iterable[LogRow]) -> None:
     try:
         write_file(path, b"".join((format_header(kind), *(format_row(at, body) for at, body in rows))))
         sync_folder(path.parent)
+        with suppress(PermissionError):  # a folder of another user that cannot be listed
+            sync_folder(path.parent.parent)  # the parent may be new, too
     except OSError as error:
         raise RecordError(f"cannot write the record {path}: {error}; {_explain_remedy(error)}") from error
 

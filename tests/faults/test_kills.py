@@ -131,7 +131,7 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Fa
         with noting_requests(noted):
             assert rewrite_paper(run, settings, listener=at_first("drafted", signal.SIGTERM)) == 130
         shutil.rmtree(own)  # the run has its own copy
-        with pytest.raises(RecordError, match="is not at its end"):
+        with pytest.raises(RecordError, match="is not finished"):
             rewrite_paper(run, settings, listener=ignore_event)
         assert resume_run(run, noted, models__base_url=server.url) == 0
     kinds = {event.type for event, _ in read_events(run / "events.jsonl")[events:]}

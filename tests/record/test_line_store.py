@@ -96,6 +96,13 @@ def test_a_damaged_line_in_the_middle_is_named_with_its_file(path: Path, number:
             read(path)
 
 
+def test_a_header_among_the_rows_is_damage(path: Path) -> None:
+    first, *rows = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join((first, first, *rows)))
+    with pytest.raises(RecordError, match=r"rows.jsonl: line 2 is damaged"):
+        bodies(path)
+
+
 def test_a_damaged_header_is_named(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"kind":"answers"', b'"kind":"nothing"'))
     with pytest.raises(RecordError, match=r"rows.jsonl: line 1 is damaged"):
