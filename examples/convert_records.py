@@ -36,7 +36,7 @@ def convert_event(at: float, body: str) -> LogRow:
 def remove_unused(value: Any) -> Any:
     """Return a value without the fields that format 5 does not have, at every depth."""
     if isinstance(value, dict):
-        found: dict[str, Any] = value
+        found: dict[str, Any] = value  # pyright: ignore
         return {
             key: remove_unused(one)
             for key, one in found.items()
