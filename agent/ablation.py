@@ -1,6 +1,6 @@
 """Reproduction and ablation of a repository, from the request to the report: folder, lock, log and executor.
 
-The log is `ablation.db`, which is not the log of a run. Repeating the same request resumes it.
+Commands for runs ignore its folder. Repeating the same request resumes it.
 """
 
 from __future__ import annotations
@@ -8,34 +8,28 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from labwright.agent.budget import check_prices_known, open_budgeted_models
+from labwright.agent.repository_session import RepositorySession
 from labwright.agent.settings import Settings
 from labwright.models.failover import open_backend
 from labwright.record.baseline_check import parse_expected
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
-from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
-from labwright.record.jsonl_log import is_on_network
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.log_reader import read_events
+from labwright.record.log_reader import is_study, read_events
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.repository import RepositoryCommand
-from labwright.sandbox.factory import open_executor
-from labwright.sandbox.isolation.probe import describe_isolation
-from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.command import check_command_environment
-from labwright.sandbox.repository.environment import RepositoryEnvironment, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, ImportedTree
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.sandbox.repository.predictions import check_truth, read_truth, write_labels
@@ -50,7 +44,6 @@ from labwright.stages.repository.baseline_reproduction import (
 from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
 from labwright.stages.repository.model_queries import ModelQueries
 
-ABLATION_LOG_FILE = "ablation.db"
 LARGE_REPOSITORY_GB = 2.0
 """Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
 
@@ -85,9 +78,8 @@ class AblationRequest:
         return json.loads(json.dumps(asdict(self)))
 
 
-def _read_later_terms(terms: Mapping[str, object]) -> dict[str, object]:
-    """Return the option that may differ when a folder is continued: whether ablations follow the baseline."""
-    return {name: terms[name] for name in ("reproduce_only", "accept_baseline")}
+LATER_TERMS = ("reproduce_only", "accept_baseline")
+"""Options that may differ when a folder is continued: whether ablations follow the baseline."""
 
 
 def ablate_repository(
@@ -107,14 +99,12 @@ def ablate_repository(
         check_truth(Path(request.truth), Path(request.repository), [place for _, place in request.mounts])
     if not folder.exists():
         GitMirror(folder / "mirror").check_importable(Path(request.repository), dirty=request.dirty)
-    elif not (folder / ABLATION_LOG_FILE).exists() and not is_unused(folder):
+    elif not is_study(folder, "ablation") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if is_on_network(folder):
-            raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
-        with acquire_lock(folder), closing(EventLog(folder / ABLATION_LOG_FILE, listener=listener)) as log:
+        with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="ablation", listener=listener)) as log:
             asyncio.run(_AblationSession(request, settings, log).run())
             write_report(log.state.repository_state, folder)
             return log.state
@@ -126,9 +116,9 @@ def ablate_repository(
 
 def _has_recorded_work(folder: Path) -> bool:
     """Return whether a run or a billed answer was recorded, so that the folder is kept for resuming."""
-    if not (folder / ABLATION_LOG_FILE).exists():
+    if not (folder / EVENTS_FILE).exists():
         return False
-    state = fold_events(read_events(folder / ABLATION_LOG_FILE))
+    state = fold_events(read_events(folder / EVENTS_FILE))
     return bool(state.repository_state.runs or state.answers)
 
 
@@ -143,56 +133,35 @@ class _AblationSession:
         return self.log.state.repository_state
 
     async def run(self) -> None:
-        folder = self.log.path.parent.absolute()
-        if self.request.truth and not (folder / "labels").is_dir():
-            truth = read_truth(Path(self.request.truth)).without_splits
-            write_labels(
-                truth,
-                truth.add_facts(
-                    DatasetFacts(
-                        name="labels",
-                        source=self.request.truth,
-                        features=0,
-                        classes=0,
-                        sizes={},
-                        fingerprint="",
-                        seed=0,
-                    )
-                ),
-                folder / "labels",
+        session, request = RepositorySession(self.settings, self.log), self.request
+        folder, mirror = session.folder, session.mirror
+        if request.truth and not (folder / "labels").is_dir():
+            truth = read_truth(Path(request.truth)).without_splits
+            facts = DatasetFacts(
+                name="labels", source=request.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0
             )
-        mirror = GitMirror(folder / "mirror")
-        kill_orphans(folder / "cache")
-        taken = self._import_code(mirror)
-        executor = open_executor(
-            self.settings.search.num_workers,
-            folder / "views",
-            labels=folder / "labels",
-            cache=folder / "cache",
-            settings=self.settings.sandbox.model_copy(update={"pool": 0}),
+            write_labels(truth, truth.add_facts(facts), folder / "labels")
+        taken = session.import_code(
+            request.repository,
+            request.recorded_terms,
+            dirty=request.dirty,
+            later_terms=LATER_TERMS,
+            find_faults=lambda taken: (*taken.faults, *_large_checkout_warnings(taken)),
         )
-        try:
-            environment = self._build_environment(mirror, taken)
+        async with session.open_executor() as executor:
+            texts = mirror.read_texts(taken.tree)
+            environment = session.build_environment(
+                texts, python=request.python, mounts={name: Path(path) for name, path in request.mounts}
+            )
             check_command_environment(environment.command_environment, executor.config)
             runs = CommandRunner(
-                self.log,
-                executor,
-                mirror,
-                folder,
-                self.request.timeout,
-                self.settings.sandbox.device,
-                self.request.resume,
+                self.log, executor, mirror, folder, request.timeout, self.settings.sandbox.device, request.resume
             )
             asking = ModelQueries(
                 open_budgeted_models(self.settings, self.log, partial(store_prompt, folder)), self.log
             )
-            command = await self._find_command(mirror.read_texts(taken.tree), asking)
+            command = await self._find_command(texts, asking)
             await self._study_parts(runs, CommandSetup(taken.tree, command, environment), asking)
-        finally:
-            await executor.close()
-            mirror.forget_checkouts()
-            for left in ("work", "cache", "views"):
-                shutil.rmtree(folder / left, ignore_errors=True)
 
     async def _study_parts(self, runs: CommandRunner, setup: CommandSetup, asking: ModelQueries) -> None:
         assert self.code.command is not None
@@ -207,51 +176,6 @@ class _AblationSession:
             await RepositoryAblation(
                 runs, setup, BASELINE_SEEDS, self.request.top, self.request.budget, proxy, asking
             ).ablate()
-
-    def _import_code(self, mirror: GitMirror) -> RepositoryImported:
-        known = self.code.imported
-        if known is None:
-            taken: ImportedTree = mirror.import_head(Path(self.request.repository), dirty=self.request.dirty)
-            known = RepositoryImported(
-                repository=self.request.repository,
-                commit=taken.commit,
-                tree=taken.tree,
-                snapshot=taken.is_snapshot,
-                files=taken.files,
-                bytes=taken.bytes,
-                faults=(*taken.faults, *_large_checkout_warnings(taken)),
-                settings=self.request.recorded_terms,
-                version=version("labwright"),
-                model=self.settings.models.model_names,
-                isolation=describe_isolation(self.settings.sandbox),
-            )
-            self.log.append(known)
-        elif known.settings | _read_later_terms(self.request.recorded_terms) != self.request.recorded_terms:
-            raise UsageError(f"{self.log.path.parent} was created with different options: choose another --out")
-        return known
-
-    def _build_environment(self, mirror: GitMirror, taken: RepositoryImported) -> RepositoryEnvironment:
-        built = self.code.environment
-        environment = build_environment(
-            mirror.read_texts(taken.tree),
-            self.settings.sandbox,
-            python=self.request.python,
-            mounts={name: Path(path) for name, path in self.request.mounts},
-            installed_before=built.packages if built is not None else {},
-        )
-        if self.code.environment is None:
-            self.log.append(
-                EnvironmentBuilt(
-                    how=environment.how,
-                    python=environment.version,
-                    packages=dict(environment.packages),
-                    folders=environment.command_environment.import_folders,
-                    deviations=environment.deviations,
-                    mounts=dict(environment.mounts),
-                    device=self.settings.sandbox.device,
-                )
-            )
-        return environment
 
     async def _find_command(self, texts: dict[str, str], asking: ModelQueries) -> RepositoryCommand:
         if self.code.command is None:

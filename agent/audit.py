@@ -21,7 +21,7 @@ from labwright.agent.settings import override_settings
 from labwright.record.branching import find_false_ancestry
 from labwright.record.claims.estimates import GRADES_BEST_FIRST
 from labwright.record.errors import UsageError
-from labwright.record.llm_calls import EXCHANGES_LIST, find_differing_exchange
+from labwright.record.llm_calls import EXCHANGES_LIST, read_exchanges
 from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, read_rows
 from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
@@ -80,8 +80,8 @@ class AuditReport:
 
 def audit_run(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` if the folder is not a run, `UsageError` if nothing is recorded."""
-    rows = read_rows(RunFolder(run).db)
-    events = drop_unreleased_rewrite(list(parse_events(rows, RunFolder(run).db)))
+    rows = read_rows(RunFolder(run).events)
+    events = drop_unreleased_rewrite(list(parse_events(rows, RunFolder(run).events)))
     state = fold_events(events)
     if state.started is None:
         raise UsageError(f"{run} was interrupted before it started: there is nothing to audit")
@@ -184,17 +184,18 @@ def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> Non
             report.add("missing", f"cells/{run}", "the record has this execution of a cell, but its folder is missing")
     for node, what in find_disagreements(state):
         report.add("cells", f"node {node}", what)
+    exchanges = read_exchanges(folder.root)
     for run, (_, one) in state.cells.items():
         place = folder.get_cell_path(run) / EXCHANGES_LIST
         if one.exchanges_sha256 is not None and place.is_file() and hash_file(place) == one.exchanges_sha256:
             report.counts["exchanges"] += sum(one.asked.values())
             with open(place, encoding="utf-8") as lines:
                 known = (json.loads(line) for line in lines)
-                if wrong := find_differing_exchange(
-                    folder.root, one.key, ((each["id"], each["sha256"]) for each in known)
-                ):
+                if wrong := exchanges.find_differing(one.key, ((each["id"], each["sha256"]) for each in known)):
                     report.add(
-                        "changed", f"cells/{run}", f"the answer {wrong} in exchanges.db differs from the recorded one"
+                        "changed",
+                        f"cells/{run}",
+                        f"the answer {wrong} in exchanges.jsonl differs from the recorded one",
                     )
 
 

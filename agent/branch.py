@@ -24,11 +24,11 @@ from labwright.agent.environment import format_environment
 from labwright.agent.repository_setup import open_mirror
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings
-from labwright.record.branching import LogPrefix, copy_run, cut_log, hash_events, write_log
+from labwright.record.branching import LogPrefix, copy_run, cut_log, hash_events
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived, RunBranched
 from labwright.record.events.search_events import SealedTestScored
-from labwright.record.jsonl_log import LogRow, is_on_network
+from labwright.record.line_store import LogRow, write_rows
 from labwright.record.log_reader import RecordError, parse_events, read_rows
 from labwright.record.retention import find_deletions
 from labwright.record.run_folder import RunFolder, write_file
@@ -66,8 +66,8 @@ class BranchChanges:
 def read_origin(parent: Path, point: str) -> BranchOrigin:
     """Read a run up to a point. Raises `BranchPointError`, `RecordError`."""
     folder = RunFolder(parent)
-    rows = read_rows(folder.db)
-    events = list(parse_events(rows, folder.db))
+    rows = read_rows(folder.events)
+    events = list(parse_events(rows, folder.events))
     cut = cut_log(events, point)
     marks = (
         event.model_copy(update={"file": ""})
@@ -108,12 +108,11 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
             draft / "environment.txt",
             format_environment(changes.settings.sandbox.python, origin.cut.state.installed_packages),
         )
-        now = time.time()
+        now = max(time.time(), origin.rows[-1][0])
         added = [
             (now, event.model_dump_json()) for event in _build_first_events(origin, changes, folder, name=root.name)
         ]
-        network = changes.settings.network_folder
-        write_log(draft, [*origin.rows, *added], network=is_on_network(root.parent) if network is None else network)
+        write_rows(folder.events, "run", [*origin.rows, *added])
         if root.exists():
             raise FileExistsError(f"{root} already exists")
         os.rename(draft, root)
@@ -147,7 +146,7 @@ def _build_first_events(
         later_ancestors=tuple(one.parent for one in origin.cut.later_branchings),
     )
     log = (
-        origin.folder.db
+        origin.folder.events
     )  # read again, since the parent may be running and may have deleted files before they were copied
     yield from find_deletions((event for event, _ in parse_events(read_rows(log), log)), origin.cut.state)
     yield from origin.marks

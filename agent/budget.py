@@ -16,8 +16,7 @@ from labwright.models.ledger import KeepPrompt
 from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog, Recorder
-from labwright.record.jsonl_log import is_on_network
-from labwright.record.llm_calls import EXCHANGES_DB, LLMCallStore
+from labwright.record.llm_calls import EXCHANGES_FILE, LLMCallStore
 from labwright.stages.cost_table import CostTable
 from labwright.stages.user_documents import MAX_DOCUMENTS, ContextError, find_documents
 
@@ -95,10 +94,7 @@ def open_studied_llms(settings: Settings, folder: Path, *, replay: bool = False)
         return None
     from labwright.models.studied_llms import StudiedLlms  # a provider's client is slow to import
 
-    network = is_on_network(folder) if settings.network_folder is None else settings.network_folder
-    return StudiedLlms(
-        settings.subjects, settings.budget, LLMCallStore(folder / EXCHANGES_DB, network=network), replay=replay
-    )
+    return StudiedLlms(settings.subjects, settings.budget, LLMCallStore(folder / EXCHANGES_FILE), replay=replay)
 
 
 # --- models outside a run -------------------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from labwright.agent.budget import check_budget
-from labwright.agent.ideation import IDEAS_LOG_FILE
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings, compose_settings, override_from_file, override_settings
 from labwright.record.campaign import (
@@ -54,7 +53,8 @@ from labwright.record.campaign import (
     select_studies,
 )
 from labwright.record.errors import UsageError
-from labwright.record.llm_calls import read_llm_cost
+from labwright.record.line_store import EVENTS_FILE
+from labwright.record.llm_calls import read_exchanges
 from labwright.record.lock import acquire_lock
 from labwright.record.log_reader import RecordError, is_run, read_events, read_state
 from labwright.record.reducers.event_fold import fold_events
@@ -155,10 +155,10 @@ def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: Ca
         if one.settings is not None:
             override_from_file(settings, one.settings)  # raises before anything is created
     prepare_folder(folder, settings, terms)
-    log = CampaignLog(folder)
-    log.append(CampaignStarted(terms=terms, version=version("labwright")))
-    for one in found:
-        enqueue(log, one)
+    with closing(CampaignLog(folder)) as log:
+        log.append(CampaignStarted(terms=terms, version=version("labwright")))
+        for one in found:
+            enqueue(log, one)
 
 
 def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: int) -> None:
@@ -299,7 +299,7 @@ class CampaignRuns:
             )
         try:
             state = read_state(run)
-            subjects = read_llm_cost(run)
+            subjects = read_exchanges(run).spent
         except RecordError as error:  # cost unknown: assume the whole allowance
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
         code, why = (
@@ -322,8 +322,8 @@ class CampaignRuns:
         folder = self.folder / TOPICS_FOLDER / entry.name
         try:
             spent = (
-                compute_spent(fold_events(read_events(folder / IDEAS_LOG_FILE)))
-                if (folder / IDEAS_LOG_FILE).exists()
+                compute_spent(fold_events(read_events(folder / EVENTS_FILE)))
+                if (folder / EVENTS_FILE).exists()
                 else SpendingCaps()
             )
         except RecordError:
@@ -419,9 +419,8 @@ class CampaignRunner:
 
     def run(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
         """Run the campaign to its end; `first` is recorded first. Raises `UsageError`, `RunLockedError`."""
-        with acquire_lock(self.folder), self._handling_signals():
+        with acquire_lock(self.folder), self._handling_signals(), closing(CampaignLog(self.folder)) as self._log:
             (self.folder / STOP_FILE).unlink(missing_ok=True)
-            self._log = CampaignLog(self.folder)
             if self.state.terms is None and not first:
                 raise UsageError(f"{self.folder} was interrupted before it started: remove it and start again")
             self._append(CampaignResumed())

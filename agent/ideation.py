@@ -1,7 +1,6 @@
 """Ideation from a topic to idea files: creates the folder, holds the lock and keeps the budget.
 
-The log is `ideas.db`, next to `ideas.json`; it is not the log of a run, and commands for runs ignore it. Repeating the
-same task resumes it.
+The log is next to `ideas.json`; commands for runs ignore the folder. Repeating the same task resumes it.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
 from labwright.record.events.search_events import TaskDone
 from labwright.record.ideation import AvailableResources
-from labwright.record.jsonl_log import is_on_network
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.log_reader import read_events
+from labwright.record.log_reader import is_study, read_events
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -44,7 +43,6 @@ from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpSte
 from labwright.stages.run_context import decision_number
 from labwright.stages.user_documents import copy_documents, read_copies
 
-IDEAS_LOG_FILE = "ideas.db"
 HUB_ADDRESS = ("huggingface.co", 443)
 HUB_WAIT_SECONDS = 5.0
 """Seconds within which the Hub must accept a connection to count as reachable."""
@@ -79,17 +77,15 @@ def ideate(
     open_backend(settings.models)
     check_prices_known(settings)
     made = not folder.exists()
-    if not made and not (folder / IDEAS_LOG_FILE).exists() and not is_unused(folder):
+    if not made and not is_study(folder, "ideation") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    if is_on_network(folder):
-        raise UsageError(f"{folder} is on a network filesystem: choose an --out on a local disk")
     try:
-        with acquire_lock(folder), closing(EventLog(folder / IDEAS_LOG_FILE, listener=listener)) as log:
+        with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="ideation", listener=listener)) as log:
             asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not fold_events(read_events(folder / IDEAS_LOG_FILE)).answers:  # keep billed answers for resuming
+        if made and not fold_events(read_events(folder / EVENTS_FILE)).answers:  # keep billed answers for resuming
             shutil.rmtree(folder)
         raise
 

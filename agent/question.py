@@ -1,7 +1,6 @@
 """Answer a research question about a repository, from the question file to the report: folder, lock and log.
 
-The log is `question.db`; it is not the log of a run, and commands for runs ignore it. Repeating the same task resumes
-it.
+Commands for runs ignore its folder. Repeating the same task resumes it.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import shutil
 import tomllib
 from contextlib import closing
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +18,19 @@ from pydantic import ValidationError
 
 from labwright.agent.budget import check_prices_known, open_budgeted_models
 from labwright.agent.environment import list_packages
+from labwright.agent.repository_session import RepositorySession
 from labwright.agent.settings import Settings
 from labwright.models.failover import open_backend
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
-from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
-from labwright.record.jsonl_log import is_on_network
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.log_reader import is_study
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OUTPUT_FOLDER
 from labwright.record.run_folder import write_file
 from labwright.record.schema.research_question import ResearchQuestion
-from labwright.sandbox.factory import open_executor
-from labwright.sandbox.isolation.probe import describe_isolation
-from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import MetricError, parse_metric
 from labwright.stages.repository.question import (
@@ -48,13 +42,7 @@ from labwright.stages.repository.question import (
 )
 from labwright.stages.repository.result_files import MAX_SAME_SHARE, build_comparisons
 
-QUESTION_LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
-    "question.db",
-    "report.md",
-    "answer.json",
-    "change.patch",
-    "record.json",
-)
+REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = ("report.md", "answer.json", "change.patch", "record.json")
 MAX_QUESTION_BYTES = 100_000
 
 
@@ -129,12 +117,10 @@ def answer_question(
     check_prices_known(settings)
     if not folder.exists():
         GitMirror.check_importable(repository, dirty=dirty)
-    elif not (folder / QUESTION_LOG_FILE).exists() and not is_unused(folder):
+    elif not is_study(folder, "question") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not a question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
-    if is_on_network(folder):
-        raise UsageError(f"{folder} is on a network filesystem: choose a --runs on a local disk")
-    with acquire_lock(folder), closing(EventLog(folder / QUESTION_LOG_FILE, listener=listener)) as log:
+    with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="question", listener=listener)) as log:
         files = asyncio.run(_answer(question, repository, settings, log, dirty=dirty))
         return log.state, files
 
@@ -142,54 +128,11 @@ def answer_question(
 async def _answer(
     question: ResearchQuestion, repository: Path, settings: Settings, log: EventLog, *, dirty: bool
 ) -> dict[str, str]:
-    folder = log.path.parent.absolute()
-    mirror, terms = GitMirror(folder / "mirror"), question.model_dump(mode="json")
-    kill_orphans(folder / "cache")
-    known = log.state.repository_state.imported
-    if known is None:
-        taken = mirror.import_head(repository, dirty=dirty)
-        known = RepositoryImported(
-            repository=str(repository),
-            commit=taken.commit,
-            tree=taken.tree,
-            snapshot=taken.is_snapshot,
-            files=taken.files,
-            bytes=taken.bytes,
-            faults=taken.faults,
-            settings=terms,
-            version=version("labwright"),
-            model=settings.models.model_names,
-            isolation=describe_isolation(settings.sandbox),
-        )
-        log.append(known)
-    elif known.settings != terms:
-        raise UsageError(f"{folder} has another question: choose another --name")
-    executor = open_executor(
-        settings.search.num_workers,
-        folder / "views",
-        labels=folder / "labels",
-        cache=folder / "cache",
-        settings=settings.sandbox.model_copy(update={"pool": 0}),
-    )
-    try:
-        built = log.state.repository_state.environment
-        environment = build_environment(
-            mirror.read_texts(known.tree),
-            settings.sandbox,
-            installed_before=built.packages if built is not None else {},
-        )
-        if built is None:
-            log.append(
-                EnvironmentBuilt(
-                    how=environment.how,
-                    python=environment.version,
-                    packages=dict(environment.packages),
-                    folders=environment.command_environment.import_folders,
-                    deviations=environment.deviations,
-                    mounts=dict(environment.mounts),
-                    device=settings.sandbox.device,
-                )
-            )
+    session, terms = RepositorySession(settings, log), question.model_dump(mode="json")
+    folder, mirror = session.folder, session.mirror
+    known = session.import_code(str(repository), terms, dirty=dirty)
+    async with session.open_executor() as executor:
+        environment = session.build_environment(mirror.read_texts(known.tree))
         working = QuestionStudy(
             question,
             log,
@@ -204,11 +147,6 @@ async def _answer(
         files = await working.answer()
         write_answer(log.state, files, mirror.read_texts(known.tree), folder)
         return files
-    finally:
-        await executor.close()
-        mirror.forget_checkouts()
-        for left in ("work", "cache", "views"):
-            shutil.rmtree(folder / left, ignore_errors=True)
 
 
 # --- output ---------------------------------------------------------------------------------------------------------

@@ -27,12 +27,11 @@ from labwright.models.replay import ReplayModel
 from labwright.record import control_files
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener, open_log
+from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
-from labwright.record.jsonl_log import is_on_network
 from labwright.record.lock import acquire_lock
 from labwright.record.log_reader import RecordError, read_state
 from labwright.record.reducers.run_state import RunState
@@ -160,7 +159,6 @@ def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[st
 def _run_process(
     folder: RunFolder, settings: Settings, listener: EventListener, *, first: RunStarted | RunResumed | RewriteStarted
 ) -> int:
-    network = is_on_network(folder.root) if settings.network_folder is None else settings.network_folder
     left = control_files.list_pending_files(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
@@ -168,10 +166,7 @@ def _run_process(
         listener(event, state)
         alerts(event, state)
 
-    with (
-        acquire_lock(folder.root, network=network),
-        closing(open_log(folder.root, network=network, listener=tell)) as log,
-    ):
+    with acquire_lock(folder.root), closing(EventLog(folder.events, listener=tell)) as log:
         try:
             if (
                 isinstance(first, RewriteStarted) and log.state.phase != "done"

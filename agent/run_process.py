@@ -34,7 +34,7 @@ from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
-from labwright.record.llm_calls import LLMUnavailable, read_llm_usage
+from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, write_file
@@ -233,7 +233,7 @@ class RunProcess:
                 is not None
             ):
                 self.log.append(place)
-            if self.settings.subjects and (uses := read_llm_usage(self.folder.root)) != self.log.state.llm_usage:
+            if self.settings.subjects and (uses := read_exchanges(self.folder.root).usage) != self.log.state.llm_usage:
                 self.log.append(StudiedLLMsAsked(uses=uses))
             return await step()
 

@@ -136,9 +136,6 @@ class Settings(FrozenModel):
         allow_inf_nan=False,
         description="seconds for the whole run; after that it writes its report",
     )
-    network_folder: bool | None = Field(
-        default=None, description="whether runs are on a network filesystem; None: detected from the mount table"
-    )
     min_free_gb: float = Field(
         default=2.0,
         ge=0,

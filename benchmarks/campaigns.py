@@ -129,7 +129,7 @@ def write_ideas(place: Path) -> Path:
         "--config",
         place / "small.yaml",
     )
-    events = [event for event, _ in read_events(place / "recorded" / RUNS_FOLDER / "b-replay" / "run.db")]
+    events = [event for event, _ in read_events(place / "recorded" / RUNS_FOLDER / "b-replay" / "events.jsonl")]
     (place / "exchange.jsonl").write_text(format_exchange(extract_exchange(events)))
     (folder / "b-replay.yaml").write_text(f"seed: 2\nmodels: {{name: 'replay:{place / 'exchange.jsonl'}'}}\n")
     return folder
@@ -229,13 +229,13 @@ def measure_killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -
 
 def is_replayed(folder: Path, kill: int) -> bool:
     """Return whether the next kill may come: a replay starts again when resumed, so runs are only killed after it."""
-    if not (folder / RUNS_FOLDER / "b-replay" / "run.db").exists():
+    if not (folder / RUNS_FOLDER / "b-replay" / "events.jsonl").exists():
         return False
     return not kill or read_campaign(folder).entries["b-replay"].status == "done"
 
 
 def count_committed(folder: Path) -> dict[str, int]:
-    events = [event for run in (folder / RUNS_FOLDER).iterdir() for event, _ in read_events(run / "run.db")]
+    events = [event for run in (folder / RUNS_FOLDER).iterdir() for event, _ in read_events(run / "events.jsonl")]
     return {
         "answers": sum(isinstance(one, CallAnswered) for one in events),
         "cells": sum(isinstance(one, CellExecuted) for one in events),
@@ -247,7 +247,7 @@ def find_repeated(folder: Path) -> dict[str, int]:
     answers: Counter[str] = Counter()
     cells: Counter[str] = Counter()
     for run in (folder / RUNS_FOLDER).iterdir():
-        for event, _ in read_events(run / "run.db"):
+        for event, _ in read_events(run / "events.jsonl"):
             if isinstance(event, CallAnswered):
                 answers[f"{run.name} {event.key}"] += 1
             elif isinstance(event, CellExecuted):

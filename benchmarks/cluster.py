@@ -171,7 +171,7 @@ class ClusterStudy:
             return []
         return [
             (at, f"{one.node} {one.run.cell.name}", one.run.id)
-            for one, at in read_events(self.run / "run.db")
+            for one, at in read_events(self.run / "events.jsonl")
             if isinstance(one, CellExecuted)
         ]
 

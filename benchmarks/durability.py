@@ -225,7 +225,7 @@ def main() -> int:
     other, _ = run_demo(given.runs, "other-seed", seed=2)
     broken, kills = run_killed(given.runs, "killed")
     reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
-    twice_done = count_repeated(read_events(broken / "run.db"))
+    twice_done = count_repeated(read_events(broken / "events.jsonl"))
     report: dict[str, Any] = {
         "small": small,
         "cells": celled,

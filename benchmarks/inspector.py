@@ -91,7 +91,7 @@ class GrowingRun:
         folder.mkdir(parents=True)
         self.cells = cells
         self.folder = folder
-        self.log = EventLog(folder / "run.db")
+        self.log = EventLog(folder / "events.jsonl")
         self.count = 0
         self._a_stage = -(-nodes // len(STAGES))
         idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})

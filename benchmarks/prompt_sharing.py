@@ -49,7 +49,9 @@ class RecordedCall:
 
 def read_calls(run: Path) -> tuple[list[RecordedCall], int]:
     """Return the calls of a run in the order of their answers, and how many prompts were not stored."""
-    answered = [event for event, _ in read_events(RunFolder(run).root / "run.db") if isinstance(event, CallAnswered)]
+    answered = [
+        event for event, _ in read_events(RunFolder(run).root / "events.jsonl") if isinstance(event, CallAnswered)
+    ]
     kept = [(one, find_prompt(run, one)) for one in answered]
     found = [RecordedCall(one, kept.asked) for one, kept in kept if kept is not None and kept.asked is not None]
     return found, len(answered) - len(found)

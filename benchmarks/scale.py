@@ -43,7 +43,8 @@ from labwright.record.events.search_events import (
     PlanPrepared,
     StageWinnerChosen,
 )
-from labwright.record.log_reader import read_state, write_database
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_state
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
@@ -136,7 +137,7 @@ def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
         wall, events = time.perf_counter() - began, log.state.last_decision
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         decided = [_time_decision(log, nodes) for _ in range(3)]
-    path = folder / "run" / "run.db"
+    path = folder / "run" / "events.jsonl"
     began = time.perf_counter()
     with closing(EventLog(path)):
         opened = time.perf_counter() - began
@@ -398,12 +399,12 @@ def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dic
         for event in _make_one_more(state, stage, cells):
             apply_event(state, event)
     if stage == "ablation":
-        write_database(folder / "run.db", ((0.0, event.model_dump_json()) for event in events))
-        found["open_seconds"] = round(_time_cpu(lambda: EventLog(folder / "run.db").close()), 2)
+        write_rows(folder / "events.jsonl", "run", ((0.0, event.model_dump_json()) for event in events))
+        found["open_seconds"] = round(_time_cpu(lambda: EventLog(folder / "events.jsonl").close()), 2)
         more = [
             event for k in range(nodes + 1, nodes + 11) for event in _make_node_events(k, "draft", "preliminary", cells)
         ]
-        with closing(EventLog(folder / "run.db")) as log:
+        with closing(EventLog(folder / "events.jsonl")) as log:
             seconds = _time_cpu(lambda: [log.append(event) for event in more])
         found |= {"events": len(events), "events_a_second": round(len(more) / seconds)}
     return found | {"memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)}

@@ -122,7 +122,7 @@ def make_context(
     """Make the context of a run whose data plan exists."""
     folder = RunFolder(root)
     folder.create_folders()
-    log = EventLog(folder.db)
+    log = EventLog(folder.events)
     log.append(RunStarted(idea=IDEA, settings={}, seed=0, version="0", model=model.name))
     log.append(PlanPrepared(data_plan=plan, datasets=()))
     return RunContext(

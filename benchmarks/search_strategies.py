@@ -45,7 +45,7 @@ def build_command(task: str, strategy: str, runs: Path, model: str, address: str
     there = runs / f"{task}-{strategy}"
     served = ["--base-url", address] if address else []
     program = [sys.executable, "-m", "labwright"]
-    if (there / "run.db").exists():
+    if (there / "events.jsonl").exists():
         return [*program, "resume", str(there), *served]
     settings = [word for one in STRATEGIES[strategy] for word in ("--set", one)]
     return [
@@ -103,7 +103,7 @@ def summarize(state: RunState) -> dict[str, Any]:
 
 
 def _read_state(run: Path) -> RunState | None:
-    return read_state(run) if (run / "run.db").exists() else None
+    return read_state(run) if (run / "events.jsonl").exists() else None
 
 
 def _round(value: float | None) -> float | None:

@@ -15,13 +15,11 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +31,11 @@ from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInpu
 from labwright.models.scripted_model import ScriptedModel
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
-from labwright.record.llm_calls import EXCHANGES_DB, LLMCallStore, read_llm_cost, read_llm_usage
+from labwright.record.line_store import read_stored_rows
+from labwright.record.llm_calls import EXCHANGES_FILE, CallBatch, LLMCallStore, read_exchanges
 from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
-from labwright.record.schema.llm_exchanges import LLMQuestion
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
@@ -237,7 +235,8 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
         ).returncode
         for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))
     }  # the server has stopped by now
-    uses = read_llm_usage(run)
+    exchanges = read_exchanges(run)
+    uses = exchanges.usage
     return {
         "exit_code": code,
         "seconds": round(time.monotonic() - began, 1),
@@ -250,8 +249,8 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
         "committed_answers_asked_again": twice,
         "asked_more_often_than_committed_before": sum((counts - asked).values()),
         "cap_usd": cap,
-        "spent_usd": round(read_llm_cost(run).usd, 4),
-        "cap_held": read_llm_cost(run).usd <= cap,
+        "spent_usd": round(exchanges.spent.usd, 4),
+        "cap_held": exchanges.spent.usd <= cap,
         "limited": state.limit_reason or "",
         "verdicts": {one.hypothesis.id: one.verdict for one in decide_hypotheses(state)},
         "nodes": Counter(f"{one.kind} {one.status}" for one in state.nodes.values()),
@@ -266,25 +265,22 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
 
 def _read_ledger(run: Path) -> tuple[Counter[str], int, int]:
     """Return calls committed before they were made, by question; answers committed twice; and calls lost."""
-    import zlib
-
-    with closing(sqlite3.connect(run / EXCHANGES_DB)) as db:
-        rows = db.execute("SELECT question FROM asked").fetchall()
-        twice = db.execute(
-            "SELECT COALESCE(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM asked JOIN answered USING "
-            "(id) WHERE answer IS NOT NULL GROUP BY cell, exchange)"
-        ).fetchone()[0]
-        lost = db.execute(
-            "SELECT COUNT(*) FROM asked LEFT JOIN answered USING (id) WHERE answered.id IS NULL"
-        ).fetchone()
-    questions = (LLMQuestion.model_validate_json(zlib.decompress(row[0])) for row in rows)
+    batches = [CallBatch.model_validate_json(row.body) for row in read_stored_rows(run / EXCHANGES_FILE)]
+    asked = {one.id: one for batch in batches for one in batch.asked}
+    ended = {one.id: one for batch in batches for one in batch.answered}
+    answered = Counter((asked[k].cell, asked[k].exchange) for k, one in ended.items() if one.answer is not None)
     return (
         Counter(
-            find_question({"model": one.subject, "messages": [turn.model_dump(mode="json") for turn in one.messages]})
-            for one in questions
+            find_question(
+                {
+                    "model": one.question.subject,
+                    "messages": [turn.model_dump(mode="json") for turn in one.question.messages],
+                }
+            )
+            for one in asked.values()
         ),
-        twice,
-        lost[0],
+        sum(n - 1 for n in answered.values()),
+        len(asked) - len(ended),
     )
 
 
@@ -313,7 +309,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
         subjects = StudiedLlms(
             {"tiny": SubjectSettings(model="openai-chat:tiny", base_url=server.url, concurrency=64)},
             BudgetSettings(),
-            LLMCallStore(place / EXCHANGES_DB),
+            LLMCallStore(place / EXCHANGES_FILE),
         )
         executor = LocalExecutor(
             1,
@@ -356,12 +352,12 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
             memory.clear()
         await executor.close()
         counts = server.counts()
-    (use,) = read_llm_usage(place)
+    (use,) = read_exchanges(place).usage
     return {
         "calls": calls,
         "asked_of_server": sum(counts.values()),
         "committed": use.calls,
-        "database_mb": round((place / EXCHANGES_DB).stat().st_size / 1e6),
+        "exchanges_mb": round((place / EXCHANGES_FILE).stat().st_size / 1e6),
         **found,
         "same": found["asked"]["sha256"] == found["replayed"]["sha256"],
     }

@@ -1,8 +1,8 @@
-"""Rewrite the recorded runs of this folder from format 3 to format 4, in which some events and fields have new names.
+"""Convert recorded runs from format 4, whose log is a database, to format 5, whose log is a file of lines.
 
     .venv/bin/python examples/convert_records.py RUN.zip...
 
-The format is open until the engine of studies is rebuilt; this file goes when it is closed.
+The events are unchanged, except for the format, which is now in the first line of the log, and fields without a use.
 """
 
 from __future__ import annotations
@@ -13,57 +13,36 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from labwright.record.line_store import EVENTS_FILE, FORMER_LOG_FILE, LogRow, write_rows
 from labwright.record.zips import open_run_folder
 
-EVENTS = {
-    "paused": "provider_outage",
-    "unheeded": "command_ignored",
-    "drifted": "prompt_changed",
-    "limited": "limit_reached",
-    "conceived": "idea_proposed",
-    "settled": "stage_winner_chosen",
-}
-"""Type of an event before -> now."""
-FIELDS = {
-    "released": {"beside": "companion_files"},
-    "drafted": {"told": "claims"},
-    "scoped": {"told": "claims"},
-    "reviewed": {"told": "claims"},
-    "unheeded": {"told": "messages"},
-    "limited": {"without": "skipped_kinds"},
-    "branched": {"beyond": "later_ancestors"},
-    "decided": {"mends": "repairs_children"},
-    "proposed": {"mends": "repairs_children"},
-    "executed": {"said": "self_reported"},
-    "cell_executed": {"said": "self_reported"},
-    "summarised": {"held": "supported_by_replicates"},
-    "judged": {"told": "claims"},
-    "assessed": {"told": "claims"},
-    "code_read": {"told": "claims"},
-}
-"""Type of an event before -> name of a field anywhere within it before -> now."""
+UNUSED = (("sign", {"kind", "why", "suspect"}), ("flagged", {"against", "provenance", "ran"}))
+"""(unused field, fields of the objects that had it)."""
 
 
-def rename_fields(value: Any, names: dict[str, str]) -> Any:
-    """The value with the keys of its objects renamed, at every depth."""
-    if isinstance(value, dict):
-        return {names.get(key, key): rename_fields(one, names) for key, one in value.items()}
-    return [rename_fields(one, names) for one in value] if isinstance(value, list) else value
-
-
-def convert_event(body: str) -> tuple[str, str]:
-    """Type and body of an event in the new format."""
+def convert_event(at: float, body: str) -> LogRow:
+    """Return a row in the new format."""
     event: dict[str, Any] = json.loads(body)
-    before = event["type"]
-    event = rename_fields(event, FIELDS.get(before, {}))
-    event["type"] = EVENTS.get(before, before)
-    if before in ("started", "ideating", "code_taken"):
-        event["format"] = 4
-    return event["type"], json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    event.pop("format", None)
+    event.get("settings", {}).pop("network_folder", None)
+    return at, json.dumps(remove_unused(event), ensure_ascii=False, separators=(",", ":"))
+
+
+def remove_unused(value: Any) -> Any:
+    """Return a value without the fields that format 5 does not have, at every depth."""
+    if isinstance(value, dict):
+        found: dict[str, Any] = value  # pyright: ignore
+        return {
+            key: remove_unused(one)
+            for key, one in found.items()
+            if not any(key == name and fields <= found.keys() for name, fields in UNUSED)
+        }
+    return [remove_unused(one) for one in value] if isinstance(value, list) else value  # pyright: ignore
 
 
 def convert_run(path: Path) -> None:
@@ -71,11 +50,14 @@ def convert_run(path: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / path.stem
         shutil.copytree(open_run_folder(path), run)
-        with closing(sqlite3.connect(run / "run.db")) as db, db:
-            for number, body in db.execute("SELECT seq, body FROM events").fetchall():
-                db.execute("UPDATE events SET type = ?, body = ? WHERE seq = ?", (*convert_event(body), number))
+        with closing(sqlite3.connect(run / FORMER_LOG_FILE)) as db:
+            rows = db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
+        write_rows(run / EVENTS_FILE, "run", [convert_event(*row) for row in rows if '"type":"scoped"' not in row[1]])
+        (run / FORMER_LOG_FILE).unlink()
+        with zipfile.ZipFile(path) as packed:
+            small = ["--small"] if len(packed.namelist()) == 1 else []
         made = path.with_suffix(".new.zip")
-        export = [sys.executable, "-m", "labwright", "export", str(run), "--zip", str(made), "--small", "--with-data"]
+        export = [sys.executable, "-m", "labwright", "export", str(run), "--zip", str(made), *small, "--with-data"]
         subprocess.run(export, check=True, timeout=600)
         made.replace(path)
 

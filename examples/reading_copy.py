@@ -13,7 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from labwright.record.log_reader import read_rows, read_state, write_database
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows, read_state
 
 KEPT = ("idea.json", "data_plan.json", "environment.txt", "library.bib", "config.yaml", "literature/library.bib")
 TEXT = frozenset({".json", ".yaml", ".txt", ".bib", ".tex", ".md", ".csv", ".py"})
@@ -49,7 +50,7 @@ def main() -> None:
                 place.write_text(replaced(path.read_text()))
             else:
                 shutil.copyfile(path, place)
-    write_database(target / "run.db", [(at, replaced(body)) for at, body in read_rows(run / "run.db")])
+    write_rows(target / "events.jsonl", "run", [(at, replaced(body)) for at, body in read_rows(run / "events.jsonl")])
 
 
 if __name__ == "__main__":

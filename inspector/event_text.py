@@ -106,10 +106,9 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
                 f"{event.bytes / 1e9:.2f} GB freed"
             )
         case run_events.ClockMoved():
-            way = "forward" if event.seconds > 0 else "back"
             return (
-                f"the system clock jumped {way} by {format_duration(abs(event.seconds))} (sleep or clock change); not "
-                "counted towards limits"
+                f"the system clock jumped by {format_duration(event.seconds)} (sleep or clock change); not counted "
+                "towards limits"
             )
         case run_events.ProcessEnded():
             return f"ended with exit code {event.exit_code}" + (

@@ -27,6 +27,7 @@ from labwright.record.cell_status import CellStatus, compute_all_cells
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_test_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_deciding_nodes
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -150,7 +151,7 @@ def open_run(path: str | Path) -> RunFrames:
     """Read the current state of a run from its folder or zip. Raises `RecordError` if it is not a run, `UsageError` if
     the zip cannot be opened."""
     state, timeline = RunState(), Timeline()
-    for event, at in read_events(open_run_folder(Path(path)) / "run.db"):
+    for event, at in read_events(open_run_folder(Path(path)) / EVENTS_FILE):
         apply_event(state, event, at)
         timeline.add_event(event, state)
     return RunFrames(state, timeline)

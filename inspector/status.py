@@ -20,7 +20,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.hours import PhaseHours, build_hours_table
-from labwright.record.llm_calls import read_llm_cost, read_llm_usage
+from labwright.record.llm_calls import read_exchanges
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage
@@ -368,12 +368,12 @@ def _count_stage(state: RunState, stage: StageName, without_seed: Sequence[str])
 
 def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
     """Summarise the model calls of a run's experiments; None if there were none."""
-    uses = read_llm_usage(folder)
-    if not uses:
+    exchanges = read_exchanges(folder)
+    if not exchanges.usage:
         return None
     return LlmUsage(
-        each=uses,
-        spent=read_llm_cost(folder),
+        each=exchanges.usage,
+        spent=exchanges.spent,
         usd=state.read_setting("budget.subject_usd"),
         tokens=state.read_setting("budget.subject_tokens"),
     )

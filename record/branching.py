@@ -26,13 +26,12 @@ from pathlib import Path
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunBranched
 from labwright.record.events.search_events import DecisionMade, NodeJudged, StageWinnerChosen
-from labwright.record.jsonl_log import JSONL_LOG_FILE, LogRow, format_row
+from labwright.record.line_store import LogRow, RecordError
 from labwright.record.llm_calls import copy_exchanges
-from labwright.record.log_reader import RecordError, write_database
 from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState, describe_nodes
-from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source, write_file
+from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import STAGES
 
@@ -116,17 +115,6 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
     return tuple(
         one.branching for one in state.ancestry if hash_events(rows[: one.branching.events]) != one.branching.sha256
     )
-
-
-def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
-    """Write the log of a run that no process is working on yet; on a network filesystem it is written as JSON lines.
-
-    Raises `OSError`, `RecordError`.
-    """
-    if network:
-        write_file(folder / JSONL_LOG_FILE, b"".join(format_row(at, body) for at, body in rows))
-    else:
-        write_database(folder / "run.db", rows)
 
 
 HARD_LINKED_FOLDERS = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})

@@ -1,14 +1,14 @@
-"""Record of a campaign of many ideas: one synced JSON line per event, from which the state is derived.
+"""Record of a campaign of many ideas: an append-only file of events (`record.line_store`), from which the state is
+derived.
 
 Results are in the record of each run. This log contains only the queued entries, the budget share of each run, and its
-outcome. An incomplete last line (after a kill) is ignored.
+outcome.
 
   FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -19,7 +19,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CampaignMembership
-from labwright.record.log_reader import RecordError, is_run, read_state
+from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
+from labwright.record.log_reader import is_run, read_state
 from labwright.record.schema.frozen_model import FrozenModel
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
@@ -168,9 +169,7 @@ CampaignEvent = (
     | StudiesSelected
     | CampaignEnded
 )
-_LINE: TypeAdapter[tuple[float, CampaignEvent]] = TypeAdapter(
-    tuple[float, Annotated[CampaignEvent, Field(discriminator="type")]]
-)
+_EVENT: TypeAdapter[CampaignEvent] = TypeAdapter(Annotated[CampaignEvent, Field(discriminator="type")])
 
 # --- state derived from the events ----------------------------------------------------------------------------------
 
@@ -230,6 +229,10 @@ class CampaignState:
         self._last: float | None = None
         for at, event in events:
             self.apply(event, at)
+
+    def apply_row(self, row: StoredRow) -> None:
+        """Apply a stored event. Raises `ValidationError`."""
+        self.apply(_EVENT.validate_json(row.body), row.at)
 
     def apply(self, event: CampaignEvent, at: float) -> None:
         if (
@@ -330,21 +333,14 @@ def is_campaign(folder: Path) -> bool:
 
 def read_campaign(folder: Path) -> CampaignState:
     """Return the state of the campaign in a folder. Raises `UsageError` if it is not a campaign or is damaged."""
-    state = CampaignState()
+    path, state = folder / CAMPAIGN_LOG_FILE, CampaignState()
+    if not path.is_file():
+        raise UsageError(f"{folder} is not a campaign (it has no {path.name}): give the folder of a campaign")
     try:
-        lines = (folder / CAMPAIGN_LOG_FILE).read_bytes().split(b"\n")
-    except OSError as error:
-        raise UsageError(f"{folder} is not a campaign ({error.strerror}): give the folder of a campaign") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            at, event = _LINE.validate_json(line)
-        except ValidationError:
-            if number == len(lines):  # empty, or incomplete after a kill
-                break
-            raise UsageError(
-                f"{folder / CAMPAIGN_LOG_FILE}, line {number} is damaged: restore the file from a copy"
-            ) from None
-        state.apply(event, at)
+        for row in read_stored_rows(path):
+            state.apply_row(row)
+    except (RecordError, ValidationError) as error:
+        raise UsageError(" ".join(str(error).split())) from None
     return state
 
 
@@ -353,26 +349,21 @@ class CampaignLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, CampaignState()
-        self._offset = time.time() - time.monotonic()
-        path = folder / CAMPAIGN_LOG_FILE
-        if path.exists():
-            self.state = read_campaign(folder)
-            whole = path.read_bytes()
-            if not whole.endswith(b"\n"):
-                os.truncate(path, whole.rfind(b"\n") + 1)
+        self._store = LineStore(folder / CAMPAIGN_LOG_FILE, "campaign", self.state.apply_row)
+        self._offset = max(time.time(), self._store.last_at) - time.monotonic()
 
     def read_clock(self) -> float:
-        """Return seconds since 1970, monotonic within this process even if the system clock is changed."""
+        """Return seconds since 1970, monotonic even if the system clock is changed."""
         return self._offset + time.monotonic()
 
     def append(self, event: CampaignEvent) -> None:
         """Write an event to disk, then apply it."""
         at = self.read_clock()
-        with open(self.folder / CAMPAIGN_LOG_FILE, "ab") as file:
-            file.write(_LINE.dump_json((at, event)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._store.append(at, event.model_dump_json())
         self.state.apply(event, at)
+
+    def close(self) -> None:
+        self._store.close()
 
 
 def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:

@@ -11,7 +11,6 @@ treated as internal.
 from __future__ import annotations
 
 import errno
-import sqlite3
 import traceback
 from pathlib import Path
 
@@ -42,8 +41,8 @@ _MACHINE_ERRNOS = frozenset(
 
 
 def is_machine_error(error: BaseException) -> bool:
-    """Return whether an exception comes from the host's disk, database or system."""
-    return isinstance(error, sqlite3.Error) or (isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS)
+    """Return whether an exception comes from the host's disk or system."""
+    return isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS
 
 
 def list_own_frames(error: BaseException) -> list[tuple[str, str, int]]:

@@ -1,9 +1,9 @@
-"""Exchanges of a run's experiments with studied language models, in `exchanges.db` next to the log, never kept in
-memory.
+"""Exchanges of a run's experiments with studied language models, in `exchanges.jsonl` next to the log.
 
 An exchange is identified by the key of the cell that asked, the hash of the question, and the ordinal of that question
-in the cell's execution. Rows are only added. The maximum cost is committed before a call, and its answer before the
-code sees it; concurrent commits are batched. The reservation of a killed call stays spent, since it may be billed.
+in the cell's execution. Rows are only added (`record.line_store`); memory contains their places in the file, not their
+texts. The maximum cost is committed before a call, and its answer before the code sees it; concurrent commits are
+batched into one line. The reservation of a killed call stays spent, since it may be billed.
 
 Limits: an answer that was received but not committed before a kill is lost, and the call is made again.
 """
@@ -11,40 +11,27 @@ Limits: an answer that was received but not committed before a kill is lost, and
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+import shutil
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from pydantic import Field, TypeAdapter
 
 from labwright.record.errors import UserError
-from labwright.record.log_reader import RecordError
+from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_row, read_stored_rows
 from labwright.record.schema.decisions import Cost
+from labwright.record.schema.frozen_model import FrozenModel, replace_unencodable
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion, StudiedLLMUsage
 
-EXCHANGES_DB = "exchanges.db"
+EXCHANGES_FILE = "exchanges.jsonl"
+"""The exchanges of a run, in its folder."""
 EXCHANGES_LIST = "exchanges.jsonl"
 """File in the folder of an execution: the ids of its exchanges, with the sha256 of the answers."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS asked (id INTEGER PRIMARY KEY, cell TEXT NOT NULL, exchange TEXT NOT NULL,
-    subject TEXT NOT NULL, question BLOB NOT NULL, tokens INTEGER NOT NULL, usd REAL NOT NULL, at REAL NOT NULL);
-CREATE INDEX IF NOT EXISTS asked_by ON asked (cell, exchange);
-CREATE TABLE IF NOT EXISTS answered (id INTEGER PRIMARY KEY, answer TEXT, model TEXT NOT NULL,
-    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, usd REAL NOT NULL, seconds REAL NOT NULL,
-    at REAL NOT NULL, why TEXT NOT NULL);
-"""
-_INSERT_QUESTION = "INSERT INTO asked VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_ANSWER = "INSERT INTO answered VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_SELECT_SPENT = """SELECT COALESCE(SUM(COALESCE(answered.usd, asked.usd)), 0),
-    COALESCE(SUM(COALESCE(answered.input_tokens + answered.output_tokens, asked.tokens)), 0)
-    FROM asked LEFT JOIN answered USING (id)"""
-_SELECT_ANSWER = """SELECT answer FROM asked JOIN answered USING (id)
-    WHERE cell = ? AND exchange = ? AND answer IS NOT NULL ORDER BY id LIMIT 1"""
 
 
 class LLMQuestionRefused(UserError):
@@ -59,38 +46,194 @@ class LLMUnavailable(UserError):
     """A studied model did not answer within the maximum wait. The user can resume the run later."""
 
 
+class AskedCall(FrozenModel):
+    """A question is about to be asked; `tokens` and `usd` are its maximum cost."""
+
+    id: int
+    cell: str
+    exchange: str
+    question: LLMQuestion
+    tokens: int
+    usd: float
+
+
+class AnsweredCall(FrozenModel):
+    """The end of a call: an answer with its cost, or the reason why the call cost nothing."""
+
+    id: int
+    answer: LLMExchange | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+    why: str = ""
+
+
+class CallBatch(FrozenModel):
+    """The calls that one line commits."""
+
+    asked: tuple[AskedCall, ...] = Field(default=(), exclude_if=lambda value: not value)
+    answered: tuple[AnsweredCall, ...] = Field(default=(), exclude_if=lambda value: not value)
+
+
+MAX_FILES_KEPT = 8
+"""Number of files whose index is kept for further reads."""
+_BATCH = TypeAdapter(CallBatch)
+CallId = tuple[str, str]
+"""(key of the cell, id of the exchange)."""
+
+
+@dataclass
+class _SubjectUsage:
+    """Sums over the calls of one studied model."""
+
+    calls: int = 0
+    open: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    models: set[str] = field(default_factory=set[str])
+    first: float | None = None
+    last: float | None = None
+
+
+class ExchangeIndex:
+    """The places of all exchanges in a file, and their cost, without their texts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end, self._lines, self.inode = 0, 0, 0
+        """End of the last line in bytes, number of lines with calls, and identity of the file (for readers)."""
+        self.next_id = 1
+        self.spent = Cost()
+        """Cost of answers, reservations of running calls, and reservations of calls that were killed."""
+        self._usage: dict[str, _SubjectUsage] = {}
+        self._open: dict[int, tuple[CallId, str, Cost]] = {}
+        """Number of a call that has not ended -> its exchange, studied model and maximum cost."""
+        self._questions: dict[CallId, tuple[int, StoredRow]] = {}
+        self._answers: dict[CallId, tuple[int, StoredRow]] = {}
+        """Number of the first call with the question or the answer of an exchange, and its line, without the text."""
+
+    def add(self, row: StoredRow, batch: CallBatch | None = None) -> None:
+        """Add the calls of a line. Raises `RecordError`."""
+        try:
+            batch, row = batch or _BATCH.validate_json(row.body), row._replace(body="")
+            for one in batch.asked:
+                self._add_asked(one, row)
+            for one in batch.answered:
+                self._add_answered(one, row)
+            self.end, self._lines = row.offset + row.length, self._lines + 1
+        except (ValueError, KeyError):
+            raise RecordError(f"cannot read the record {self.path}: the line at byte {row.offset} is damaged") from None
+
+    def read_new(self) -> None:
+        """Add the lines that were written since the last call. Raises `RecordError`."""
+        for row in read_stored_rows(self.path, start=self.end, number=self._lines + 2 if self.end else 1):
+            self.add(row)
+
+    def _add_asked(self, call: AskedCall, row: StoredRow) -> None:
+        key, most = (call.cell, call.exchange), Cost(usd=call.usd, tokens=call.tokens)
+        self.next_id = max(self.next_id, call.id + 1)
+        self.spent += most
+        self._open[call.id] = key, call.question.subject, most
+        self._questions.setdefault(key, (call.id, row))
+        self._usage.setdefault(call.question.subject, _SubjectUsage()).open += 1
+
+    def _add_answered(self, call: AnsweredCall, row: StoredRow) -> None:
+        key, subject, most = self._open.pop(call.id)
+        tokens, usage = call.input_tokens + call.output_tokens, self._usage[subject]
+        self.spent = Cost(usd=self.spent.usd - most.usd + call.usd, tokens=self.spent.tokens - most.tokens + tokens)
+        usage.open -= 1
+        usage.input_tokens += call.input_tokens
+        usage.output_tokens += call.output_tokens
+        usage.usd += call.usd
+        if call.answer is not None:
+            self._answers.setdefault(key, (call.id, row))
+            usage.calls += 1
+            usage.models |= {call.answer.model} - {""}
+            usage.first, usage.last = row.at if usage.first is None else usage.first, row.at
+
+    def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
+        """Return the committed exchange of a cell with this id, or None. Raises `RecordError`."""
+        if (cell, exchange) not in self._answers:
+            return None
+        call, row = self._answers[cell, exchange]
+        batch = _BATCH.validate_json(read_stored_row(self.path, row.offset, row.length))
+        return next(one.answer for one in batch.answered if one.id == call)
+
+    def read_question(self, cell: str, exchange: str) -> LLMQuestion:
+        """Return the question of an exchange. Raises `LookupError`, `RecordError`."""
+        call, row = self._questions[cell, exchange]
+        batch = _BATCH.validate_json(read_stored_row(self.path, row.offset, row.length))
+        return next(one.question for one in batch.asked if one.id == call)
+
+    def find_differing(self, cell: str, listed: Iterable[tuple[str, str]]) -> str:
+        """Return the first listed id whose answer differs from the committed sha256, or "". Raises `RecordError`."""
+        for exchange, digest in listed:
+            found = self.find_exchange(cell, exchange)
+            if found is None or found.sha256 != digest:
+                return exchange
+        return ""
+
+    @property
+    def usage(self) -> tuple[StudiedLLMUsage, ...]:
+        """Usage of each studied model, by name."""
+        return tuple(
+            StudiedLLMUsage(
+                name=name,
+                calls=one.calls,
+                input_tokens=one.input_tokens,
+                output_tokens=one.output_tokens,
+                usd=one.usd,
+                lost=one.open,
+                models=tuple(sorted(one.models)),
+                first=_format_iso(one.first),
+                last=_format_iso(one.last),
+            )
+            for name, one in sorted(self._usage.items())
+        )
+
+
+_read: dict[Path, ExchangeIndex] = {}
+_reading = threading.Lock()
+
+
+def read_exchanges(folder: Path) -> ExchangeIndex:
+    """Return the exchanges of a run's folder, even while they are written. Raises `RecordError`.
+
+    Each process reads a file once, and then only what is added to it.
+    """
+    path = (folder / EXCHANGES_FILE).absolute()
+    with _reading:
+        known, index = _read.pop(path, None), ExchangeIndex(path)
+        if not path.is_file():
+            return index
+        about = path.stat()
+        if known is not None and known.inode == about.st_ino and known.end <= about.st_size:
+            index = known
+        index.inode = about.st_ino
+        index.read_new()
+        _read[path] = index
+        while len(_read) > MAX_FILES_KEPT:
+            del _read[next(iter(_read))]
+        return index
+
+
 class LLMCallStore:
     """Stores the exchanges of one run; only one writer. Raises `RecordError`."""
 
-    def __init__(self, path: Path, *, network: bool = False, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock, self._reading = path, clock, threading.Lock()
-        self._waiting: list[tuple[str, tuple[object, ...], asyncio.Future[None]]] = []
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self.index = clock, ExchangeIndex(path)
+        self._waiting: list[tuple[AskedCall | AnsweredCall, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
-        try:
-            self._writer, self._reader = (
-                sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60) for _ in range(2)
-            )
-            for statement in (f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}", "PRAGMA synchronous=FULL"):
-                self._writer.execute(statement)
-            self._writer.executescript(_SCHEMA)
-            usd, tokens = self._reader.execute(_SELECT_SPENT).fetchone()
-            self._next = self._reader.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM asked").fetchone()[0]
-        except sqlite3.Error as error:
-            raise RecordError(f"cannot open {path}: {error}") from error
-        self.spent = Cost(usd=usd, tokens=tokens)
-        """Cost of answers, reservations of running calls, and reservations of calls that were killed."""
+        self._store = LineStore(path, "exchanges", self.index.add)
+        self._next = self.index.next_id
+        self.spent = self.index.spent
+        """As in the index, with the reservations that are being committed."""
 
     def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
         """Return the committed exchange of a cell with this id, or None."""
-        row = self._read(_SELECT_ANSWER, cell, exchange)
-        return None if row is None else LLMExchange.model_validate_json(row[0])
-
-    def read_question(self, cell: str, exchange: str) -> LLMQuestion:
-        """Return the question of an exchange. Raises `LookupError`."""
-        row = self._read("SELECT question FROM asked WHERE cell = ? AND exchange = ? LIMIT 1", cell, exchange)
-        if row is None:
-            raise LookupError(exchange)
-        return LLMQuestion.model_validate_json(zlib.decompress(row[0]))
+        return self.index.find_exchange(cell, exchange)
 
     async def reserve(self, cell: str, exchange: str, question: LLMQuestion, max_cost: Cost) -> int:
         """Commit the fact that a question is about to be asked, with its maximum cost. Returns the number of the
@@ -98,17 +241,9 @@ class LLMCallStore:
         """
         number, self._next = self._next, self._next + 1
         self.spent += max_cost
-        packed = zlib.compress(question.canonical_text.encode(errors="replace"), 1)
+        plain = LLMQuestion.model_validate(replace_unencodable(question.model_dump()))
         await self._commit(
-            _INSERT_QUESTION,
-            number,
-            cell,
-            exchange,
-            question.subject,
-            packed,
-            max_cost.tokens,
-            max_cost.usd,
-            self._clock(),
+            AskedCall(id=number, cell=cell, exchange=exchange, question=plain, tokens=max_cost.tokens, usd=max_cost.usd)
         )
         return number
 
@@ -116,144 +251,59 @@ class LLMCallStore:
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
         """Commit the answer to a call for which `max_cost` was reserved."""
-        taken = Cost(usd=usd, tokens=sum(tokens))
         await self._commit(
-            _INSERT_ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds, self._clock(), ""
+            AnsweredCall(
+                id=number, answer=exchange, input_tokens=tokens[0], output_tokens=tokens[1], usd=usd, seconds=seconds
+            )
         )
-        self._release(max_cost, taken)
+        self._release(max_cost, Cost(usd=usd, tokens=sum(tokens)))
 
     async def release(self, number: int, max_cost: Cost, why: str) -> None:
         """Commit the fact that a call cost nothing."""
-        await self._commit(_INSERT_ANSWER, number, None, "", 0, 0, 0.0, 0.0, self._clock(), why)
+        await self._commit(AnsweredCall(id=number, why=why))
         self._release(max_cost, Cost())
 
     async def close(self) -> None:
         if self._writing is not None:
             with suppress(RecordError):
                 await self._writing
-        self._writer.close()
-        self._reader.close()
+        self._store.close()
 
     def _release(self, most: Cost, taken: Cost) -> None:
         self.spent = Cost(
             usd=self.spent.usd - most.usd + taken.usd, tokens=self.spent.tokens - most.tokens + taken.tokens
         )
 
-    def _read(self, statement: str, *values: object) -> Any:
-        try:
-            with self._reading:
-                return self._reader.execute(statement, values).fetchone()
-        except sqlite3.Error as error:
-            raise RecordError(f"cannot read {self._path}: {error}") from error
-
-    async def _commit(self, statement: str, *values: object) -> None:
+    async def _commit(self, call: AskedCall | AnsweredCall) -> None:
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append((statement, values, done))
+        self._waiting.append((call, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_pending(), name="exchanges")
         await asyncio.shield(done)
 
     async def _write_pending(self) -> None:
-        """Write all pending rows in batches: the next batch collects while one commit is in progress."""
+        """Write all pending calls in batches: the next batch collects while one commit is in progress."""
         while self._waiting:
-            rows, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, []
             error: Exception | None = None
             try:
-                await asyncio.to_thread(self._write, [(statement, values) for statement, values, _ in rows])
+                batch = CallBatch(
+                    asked=tuple(one for one, _ in waiting if isinstance(one, AskedCall)),
+                    answered=tuple(one for one, _ in waiting if isinstance(one, AnsweredCall)),
+                )
+                row = await asyncio.to_thread(self._store.append, self._clock(), batch.model_dump_json())
+                self.index.add(row, batch)
             except Exception as caught:  # noqa: BLE001  otherwise the callers would wait forever
-                error = RecordError(f"cannot write to {self._path}: {caught}; free disk space, then resume")
-            for _, _, done in rows:
+                error = caught
+            for _, done in waiting:
                 if not done.done():
                     done.set_result(None) if error is None else done.set_exception(error)
 
-    def _write(self, rows: list[tuple[str, tuple[object, ...]]]) -> None:
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            for statement, values in rows:
-                self._writer.execute(statement, values)
-            self._writer.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._writer.execute("ROLLBACK")
-            raise
-
-
-def _open_read_only(folder: Path) -> sqlite3.Connection | None:
-    """Open the exchanges of a run's folder read-only; None if there are none."""
-    path = folder / EXCHANGES_DB
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) if path.is_file() else None
-
-
-def read_llm_usage(folder: Path) -> tuple[StudiedLLMUsage, ...]:
-    """Return the usage of each studied model in a run, by name. Raises `RecordError`."""
-    try:
-        if (db := _open_read_only(folder)) is None:
-            return ()
-        with closing(db):
-            rows = db.execute(
-                "SELECT subject, COUNT(answer), SUM(input_tokens), SUM(output_tokens), SUM(answered.usd), "
-                "SUM(answered.id IS NULL), GROUP_CONCAT(DISTINCT NULLIF(model, '')), "
-                "MIN(CASE WHEN answer IS NOT NULL THEN answered.at END), "
-                "MAX(CASE WHEN answer IS NOT NULL THEN answered.at END) "
-                "FROM asked LEFT JOIN answered USING (id) GROUP BY subject ORDER BY subject"
-            ).fetchall()
-    except sqlite3.Error as error:
-        raise RecordError(f"cannot read {folder / EXCHANGES_DB}: {error}") from error
-    return tuple(
-        StudiedLLMUsage(
-            name=name,
-            calls=calls,
-            input_tokens=read or 0,
-            output_tokens=written or 0,
-            usd=usd or 0.0,
-            lost=lost or 0,
-            models=tuple(sorted((models or "").split(","))) if models else (),
-            first=_format_iso(first),
-            last=_format_iso(last),
-        )
-        for name, calls, read, written, usd, lost, models, first, last in rows
-    )
-
-
-def read_llm_cost(folder: Path) -> Cost:
-    """Return the cost of a run's exchanges, including reservations. Raises `RecordError`."""
-    try:
-        if (db := _open_read_only(folder)) is None:
-            return Cost()
-        with closing(db):
-            usd, tokens = db.execute(_SELECT_SPENT).fetchone()
-            return Cost(usd=usd, tokens=tokens)
-    except sqlite3.Error as error:
-        raise RecordError(f"cannot read {folder / EXCHANGES_DB}: {error}") from error
-
-
-def find_differing_exchange(folder: Path, cell: str, listed: Iterable[tuple[str, str]]) -> str:
-    """Return the first listed id whose answer differs from the committed sha256, or "".
-
-    Raises: `RecordError`.
-    """
-    try:
-        with ExitStack() as around:
-            db = _open_read_only(folder)
-            if db is not None:
-                around.enter_context(closing(db))
-            for exchange, digest in listed:
-                row = None if db is None else db.execute(_SELECT_ANSWER, (cell, exchange)).fetchone()
-                if row is None or LLMExchange.model_validate_json(row[0]).sha256 != digest:
-                    return exchange
-    except sqlite3.Error as error:
-        raise RecordError(f"cannot read {folder / EXCHANGES_DB}: {error}") from error
-    return ""
-
 
 def copy_exchanges(source: Path, target: Path) -> None:
-    """Copy the exchanges of a run's folder, even while they are written. Raises `sqlite3.Error` as `OSError`."""
-    try:
-        if (db := _open_read_only(source)) is not None:
-            with closing(db), closing(sqlite3.connect(target / EXCHANGES_DB)) as copy:
-                db.backup(copy)
-    except sqlite3.Error as error:
-        raise OSError(f"cannot copy {source / EXCHANGES_DB}: {error}") from error
+    """Copy the exchanges of a run's folder, even while they are written. Raises `OSError`."""
+    if (source / EXCHANGES_FILE).is_file():
+        shutil.copyfile(source / EXCHANGES_FILE, target / EXCHANGES_FILE)
 
 
 def _format_iso(at: float | None) -> str:

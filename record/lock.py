@@ -1,42 +1,49 @@
-"""One writer process per run: a kernel file lock that contains host and process id for the error message.
+"""One process per folder: the lock of runs, ablations, questions, searches for ideas, campaigns and benchmarks.
 
-The lock is an `flock`: it ends with its process, even on `kill -9`, so it never has to be cleaned up. On a network
-filesystem, where such a lock may apply to one host only, the owner also sends a heartbeat: it rewrites the file every
-`HEARTBEAT_SECONDS`. Another host takes over the run only after `MAX_SILENT_SECONDS` without a heartbeat, by the clock
-of the file server.
+The lock is the file `lock` in the folder. It contains the owner: host, boot of its kernel, process id and start of the
+process. Three facts decide whether an owner is alive:
 
-`find_owner` writes nothing: it briefly tries a shared lock, which `acquire_lock` tolerates by waiting.
+- a file lock of the operating system (`filelock`), which ends with its process, even on `kill -9`; between processes of
+  one kernel it alone decides,
+- the process id with the start of the process, where the filesystem has no file locks,
+- a heartbeat, for owners on other hosts, whose file locks may be invisible here (NFS with `nolock`, Lustre): the
+  owner rewrites the file every `HEARTBEAT_SECONDS`, and another host takes over only after `MAX_SILENT_SECONDS`
+  without one, by the clock of the file server.
 
-Limits: if an owner is cut off from the server for `MAX_SILENT_SECONDS`, another process may also own the run.
-`find_owner` on another host uses that host's clock; if that clock is wrong by more than this time, the reported owner
-may be outdated or missing.
+Limits: if an owner is cut off from the file server for `MAX_SILENT_SECONDS`, another process may take over; the first
+one notices it at its next heartbeat, and its next write is refused (`record.line_store`). `find_owner` on another host
+uses that host's clock; if that clock is wrong by more than this time, the reported owner may be outdated or missing.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from labwright.record.errors import UsageError
-from labwright.record.jsonl_log import JSONL_LOG_FILE
-from labwright.record.log_reader import RecordError
+from labwright.record.line_store import RecordError
 from labwright.record.schema.frozen_model import FrozenModel
 
+LOCK_FILE = "lock"
 HEARTBEAT_SECONDS = 15.0
 """Interval between heartbeats."""
 MAX_SILENT_SECONDS = 90.0
 """Maximum time without a heartbeat; then the owner counts as dead."""
 MAX_LOCK_WAIT_SECONDS = 1.0
-"""Duration of retries in `acquire_lock`, since `find_owner` may hold a shared lock for an instant."""
+"""Maximum wait for a process that is just ending."""
+SETTLE_SECONDS = 1.0
+"""Wait after taking a lock that no file lock protects."""
+_NO_FILE_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
 class LockOwner(FrozenModel):
@@ -44,72 +51,163 @@ class LockOwner(FrozenModel):
 
     host: str
     pid: int
+    boot: str = ""
+    """Boot id of the kernel, which containers of one machine share."""
+    start: str = ""
+    """Start of the process in clock ticks since boot, which no change of the clock affects; empty if unknown."""
+
+    def is_on_kernel(self, other: LockOwner) -> bool:
+        """Return whether two processes run on the same kernel, which sees the file locks of both."""
+        return self.boot == other.boot and (self.boot != "" or self.host == other.host)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the owner, if it is on this host, has not ended."""
+        start = _read_start(self.pid)
+        return start is not None and self.start in ("", start)
 
 
 class RunLockedError(UsageError):
     """Raised when another process is already working on this run."""
 
 
-@contextmanager
-def acquire_lock(
-    run: Path,
-    *,
-    network: bool = False,
-    heartbeat_seconds: float = HEARTBEAT_SECONDS,
-    max_silent_seconds: float = MAX_SILENT_SECONDS,
-) -> Generator[None]:
-    """Hold the run's lock. Raises `RunLockedError` within seconds if another process has it, and `RecordError`."""
-    path = run / "lock"
+def describe_process() -> LockOwner:
+    """Describe this process as an owner."""
+    return LockOwner(
+        host=socket.gethostname(), pid=os.getpid(), boot=_read_boot_id(), start=_read_start(os.getpid()) or ""
+    )
+
+
+def _read_boot_id() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def _read_start(pid: int) -> str | None:
+    """Return the start of a process; None if it has ended, "" if the system does not tell."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise RecordError(
-            f"{run} is not writable ({error.strerror}): fix its permissions or mount, then resume"
-        ) from None
-    try:
-        if not _try_lock(file) or (
-            network and _is_alive_elsewhere(path, max_silent_seconds, lambda: _read_server_time(run))
-        ):
-            raise RunLockedError(f"{run} is in use by {describe_owner(path)}; stop it first: scientist stop {run}")
-        _write_owner(file)
-        done = threading.Event()
-
-        def send_heartbeats() -> None:
-            while not done.wait(heartbeat_seconds):
-                with suppress(OSError):  # the server is temporarily away: the next heartbeat may succeed
-                    _write_owner(file)
-
-        heartbeat = threading.Thread(target=send_heartbeats, daemon=True)
-        try:
-            if network:
-                heartbeat.start()
-            yield
-        finally:
-            done.set()
-            if network:
-                heartbeat.join()
-            os.ftruncate(file, 0)
-    finally:
-        os.close(file)
-
-
-def find_owner(run: Path) -> str | None:
-    """Describe the process of a run; None if there is none. Raises `OSError` if the lock cannot be read."""
-    path = run / "lock"
-    try:
-        if not path.stat().st_size:  # emptied by the last owner
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if state in "ZX" else rest[18]
+    except (OSError, IndexError):
+        if Path("/proc/self/stat").exists():
             return None
-        with open(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return describe_owner(path)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        pass
+    return ""
+
+
+class FolderLock:
+    """The lock of one folder. `acquire` and `release` are called by the process that works on it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        max_silent_seconds: float = MAX_SILENT_SECONDS,
+    ) -> None:
+        self.folder, self.path = folder, folder / LOCK_FILE
+        self._heartbeat_seconds, self._max_silent_seconds = heartbeat_seconds, max_silent_seconds
+        self._guard = FileLock(self.path, MAX_LOCK_WAIT_SECONDS, thread_local=False, fallback_to_soft=False)
+        self._done = threading.Event()
+        self._heartbeat = threading.Thread(target=self._send_heartbeats, daemon=True)
+        self._me = describe_process()
+
+    def acquire(self) -> None:
+        """Take the lock. Raises `RunLockedError` within seconds if another process has it, and `RecordError`."""
+        try:
+            if not self._try_acquire():
+                self._guard.release()
+                raise RunLockedError(
+                    f"{self.folder} is in use by {describe_owner(self.path)}; "
+                    f"stop it first: scientist stop {self.folder}"
+                )
+        except OSError as error:
+            self._guard.release()
+            raise RecordError(
+                f"{self.folder} is not writable ({error.strerror}): fix its permissions or mount, then resume"
+            ) from None
+        self._heartbeat.start()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._done.set()
+        self._heartbeat.join()
+        with suppress(OSError):
+            if _read_owner(self.path) == self._me:
+                os.truncate(self.path, 0)
+        self._guard.release()
+
+    def _try_acquire(self) -> bool:
+        """Return whether this process is now the owner."""
+        has_file_locks = True
+        try:
+            self._guard.acquire()
+        except Timeout:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_FILE_LOCKS:
+                raise
+            has_file_locks = False
+        owner = _read_owner(self.path)
+        one_kernel = owner is None or owner.is_on_kernel(self._me)
+        if owner is not None and not (one_kernel and has_file_locks):
+            silent = _read_server_time(self.folder) - self.path.stat().st_mtime
+            on_host = one_kernel and owner.host == self._me.host
+            if owner.is_running if on_host else silent < self._max_silent_seconds:
+                return False
+        self._write_owner()
+        if not (one_kernel and has_file_locks):
+            time.sleep(SETTLE_SECONDS)  # another process may have written its name at the same moment
+            return _read_owner(self.path) == self._me
+        return True
+
+    def _send_heartbeats(self) -> None:
+        while not self._done.wait(self._heartbeat_seconds):
+            with suppress(OSError):  # the server is temporarily away: the next heartbeat may succeed
+                if _read_owner(self.path) not in (self._me, None):
+                    return  # another host took over after this one was cut off
+                self._write_owner()
+
+    def _write_owner(self) -> None:
+        """Overwrite the owner in place, so that no reader finds an empty file."""
+        text = self._me.model_dump_json().encode()
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.pwrite(file, text, 0)
+            os.ftruncate(file, len(text))
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def acquire_lock(folder: Path) -> Generator[None]:
+    """Hold the lock of a folder. Raises `RunLockedError`, `RecordError`."""
+    lock = FolderLock(folder)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def find_owner(folder: Path) -> str | None:
+    """Describe the process that works on a folder; None if there is none. Raises `OSError`. Nothing is written."""
+    path, me = folder / LOCK_FILE, describe_process()
+    try:
+        silent, owner = time.time() - path.stat().st_mtime, _read_owner(path)
     except FileNotFoundError:
         return None
-    return (
-        describe_owner(path)
-        if (run / JSONL_LOG_FILE).exists() and _is_alive_elsewhere(path, MAX_SILENT_SECONDS, time.time)
-        else None
-    )
+    if owner is None:
+        return None
+    on_host = owner.host == me.host and owner.is_on_kernel(me)
+    return describe_owner(path) if (owner.is_running if on_host else silent < MAX_SILENT_SECONDS) else None
 
 
 def is_unused(folder: Path) -> bool:
@@ -117,9 +215,9 @@ def is_unused(folder: Path) -> bool:
     its log."""
     if not folder.is_dir():
         return False
-    path, found = folder / "lock", [one.name for one in folder.iterdir()]
+    path, found = folder / LOCK_FILE, [one.name for one in folder.iterdir()]
     return not found or (
-        found == ["lock"] and path.is_file() and (not path.stat().st_size or _read_owner(path) is not None)
+        found == [LOCK_FILE] and path.is_file() and (not path.stat().st_size or _read_owner(path) is not None)
     )
 
 
@@ -136,39 +234,7 @@ def _read_owner(path: Path) -> LockOwner | None:
         return None
 
 
-def _try_lock(file: int) -> bool:
-    """Return whether the lock could be acquired within `MAX_LOCK_WAIT_SECONDS`."""
-    end = time.monotonic() + MAX_LOCK_WAIT_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.005)
-
-
-def _is_alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
-    """Return whether a process on another host holds the lock according to its heartbeat, even if flock does not
-    report it.
-    """
-    owner = _read_owner(path)
-    try:
-        return owner is not None and owner.host != socket.gethostname() and clock() - path.stat().st_mtime < silent
-    except OSError:
-        return False
-
-
 def _read_server_time(folder: Path) -> float:
     """Return the current time of the clock that sets file times. Raises `OSError` if the folder is not writable."""
     with tempfile.TemporaryFile(dir=folder) as probe:
         return os.fstat(probe.fileno()).st_mtime
-
-
-def _write_owner(file: int) -> None:
-    """Overwrite the owner in place, so that no reader finds an empty file."""
-    text = LockOwner(host=socket.gethostname(), pid=os.getpid()).model_dump_json().encode()
-    os.pwrite(file, text, 0)
-    os.ftruncate(file, len(text))
-    os.fsync(file)

@@ -1,47 +1,49 @@
-"""Read the log of a run: completely, or the events added since the last read.
+"""Read the log of a study: completely, or the events added since the last read.
 
-Each read is short: WAL readers never block the writer, and no connection stays open between reads. A replaced log is
-recognised by its file identity, or by being shorter.
+Readers take no lock and never block the writer. A replaced log is recognised by its file identity, by being shorter, or
+by a different last line.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import sqlite3
-import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from labwright.record.errors import UsageError, UserError
 from labwright.record.events import EVENT_ADAPTER, Event
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
-from labwright.record.events.run_events import LOG_FORMAT_VERSION
-from labwright.record.jsonl_log import JSONL_LOG_FILE, LogRow, read_jsonl_rows
+from labwright.record.line_store import (
+    EVENTS_FILE,
+    FORMAT_VERSION,
+    FORMER_LOG_FILE,
+    LogRow,
+    RecordError,
+    RecordKind,
+    RecordVersionError,
+    StoredRow,
+    describe_version,
+    read_kind,
+    read_stored_rows,
+)
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 
 
-class RecordError(UserError):
-    """A record cannot be opened or written. The message names the file and the fix."""
-
-
-class RecordVersionError(RecordError, UsageError):
-    """A record was written by another version of the program. The user must use that version or another run."""
-
-
-LOG_SCHEMA = """
-CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL)
-"""
-
-
 def is_run(folder: Path) -> bool:
-    """Return whether a folder contains the log of a run."""
-    return (folder / "run.db").is_file() or (folder / JSONL_LOG_FILE).is_file()
+    """Return whether a folder contains the log of a run, including a damaged one or one of another version."""
+    try:
+        return is_study(folder, "run") or (folder / FORMER_LOG_FILE).is_file()
+    except RecordError:
+        return True
+
+
+def is_study(folder: Path, kind: RecordKind) -> bool:
+    """Return whether a folder contains the log of a study of this kind. Raises `RecordError` if it is unreadable."""
+    path = folder / EVENTS_FILE
+    return path.is_file() and read_kind(path) == kind
 
 
 def read_events(path: Path) -> list[tuple[Event, float]]:
@@ -70,138 +72,88 @@ def drop_unreleased_rewrite(events: Sequence[tuple[Event, float]]) -> Sequence[t
     return events[: next((at for at in again if released and at > released[-1]), len(events))]
 
 
-def read_rows(path: Path, after: int = 0) -> list[LogRow]:
-    """Return the stored rows after the first `after`. Raises `RecordError`."""
-    lines = path.with_name(JSONL_LOG_FILE)
-    if lines.is_file():
-        try:
-            return list(read_jsonl_rows(lines))[after:]
-        except (OSError, ValueError) as error:
-            raise RecordError(f"cannot read the record {lines}: {error}") from error
+def read_rows(path: Path) -> list[LogRow]:
+    """Return the stored rows of a log. Raises `RecordError`."""
+    return [(row.at, row.body) for row in _read_stored(path)]
+
+
+def _read_stored(path: Path, *, start: int = 0, number: int = 1) -> Iterator[StoredRow]:
     if not path.is_file():
+        if path.with_name(FORMER_LOG_FILE).is_file():
+            raise RecordVersionError(describe_version(path, f"before {FORMAT_VERSION}"))
         raise RecordError(f"{path.parent} is not the folder of a run (it has no {path.name})")
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            return read_database_rows(db, after)
-    except sqlite3.Error as error:
-        if "no such table" in str(error):
-            raise RecordError(
-                f"{path} is not the record of a run: "
-                + ("the file is empty" if not path.stat().st_size else "it is another database")
-            ) from error
-        raise RecordError(f"cannot read the record {path}: {error}") from error
+    return read_stored_rows(path, start=start, number=number)
 
 
 def read_state(run: Path) -> RunState:
     """Return the state of a run folder, read-only. Raises `RecordError`."""
     with pause_garbage_collection():
-        return fold_events(read_events(run / "run.db"))
+        return fold_events(read_events(run / EVENTS_FILE))
 
 
-def read_database_rows(db: sqlite3.Connection, after: int = 0) -> list[LogRow]:
-    """Return the rows of a database after the first `after`, in order."""
-    return db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (after,)).fetchall()
+def parse_events(rows: Iterable[LogRow], path: Path) -> Iterator[tuple[Event, float]]:
+    """Parse rows read from `path` into events with their times. Raises `RecordError`."""
+    for number, (at, body) in enumerate(rows, 1):
+        yield parse_event(body, path, number), at
 
 
-def parse_events(rows: Iterable[LogRow], path: Path, *, after: int = 0) -> Iterator[tuple[Event, float]]:
-    """Parse rows read from `path` after the first `after` into events with their times. Raises `RecordError`."""
-    for number, (at, body) in enumerate(rows, after + 1):
-        try:
-            begun: dict[str, Any] = json.loads(body) if number == 1 else {}
-            if begun.get("type") in ("started", "ideating") and begun.get("format", 0) != LOG_FORMAT_VERSION:
-                anew = f"scientist run --idea {path.with_name('idea.json')}"
-                raise RecordVersionError(
-                    f"{path.parent} was recorded by another version of scientist (format {begun.get('format', 0)}, "
-                    f"this one reads {LOG_FORMAT_VERSION}): open it with that version, or record it "
-                    f"again with {anew if begun['type'] == 'started' else 'another --out'}"
-                )
-            yield EVENT_ADAPTER.validate_json(body), at
-        except ValueError as error:
-            mismatches = error.error_count() if isinstance(error, ValidationError) else 1
-            raise RecordError(
-                f"cannot read the record {path}: event {number} is damaged ({mismatches} mismatches)"
-            ) from None
+def parse_event(body: str, path: Path, number: int) -> Event:
+    """Parse the event with this number in a log. Raises `RecordError`."""
+    try:
+        return EVENT_ADAPTER.validate_json(body)
+    except ValueError as error:
+        mismatches = error.error_count() if isinstance(error, ValidationError) else 1
+        raise RecordError(
+            f"cannot read the record {path}: event {number} is damaged ({mismatches} mismatches)"
+        ) from None
 
 
 # --- reading while it is written --------------------------------------------------------------------------------------
 
-LogStamp = tuple[str, int, int, int]
-"""Path, inode, size and modification time of a log's file."""
-MIN_STABLE_SECONDS = 10.0
-"""After a change, the log is read at every call for this many seconds: SQLite shows a commit only once it is
-synced, which happens after the file has changed and does not change it again.
-"""
+LogStamp = tuple[int, int, int]
+"""Inode, size and modification time of a log's file."""
 
 
-def read_log_stamps(run: Path) -> tuple[LogStamp, ...]:
-    """Return values that change whenever the log of a run folder changes; empty if there is no log."""
-    found: list[LogStamp] = []
-    for name in ("run.db", "run.db-wal", JSONL_LOG_FILE):
+def read_log_stamp(run: Path) -> LogStamp | None:
+    """Return a value that changes whenever the log of a run folder changes; None if there is no log."""
+    for name in (EVENTS_FILE, FORMER_LOG_FILE):
         try:
-            at = (run / name).stat()
+            about = (run / name).stat()
         except OSError:
             continue
-        found.append((name, at.st_ino, at.st_size, at.st_mtime_ns))
-    return tuple(found)
+        return about.st_ino, about.st_size, about.st_mtime_ns
+    return None
 
 
 class EventLogTail:
     """Reads one log incrementally. `restarted` tells whether the last `read` started from the beginning."""
 
     def __init__(self, run: Path) -> None:
-        self.run = run
+        self.path = run / EVENTS_FILE
         self.restarted = True
         self._seen = 0
-        self._stamps: tuple[LogStamp, ...] = ()
-        self._changed = 0.0
+        self._stamp: LogStamp | None = None
+        self._last: StoredRow | None = None
 
     def read(self) -> list[tuple[Event, float]]:
         """Return the events since the last call. Raises `RecordError`, including when the run no longer exists."""
-        now = read_log_stamps(self.run)
-        if now != self._stamps:
-            self._changed = time.monotonic()
-        elif now and time.monotonic() - self._changed > MIN_STABLE_SECONDS:
+        now = read_log_stamp(self.path.parent)
+        if now is not None and now == self._stamp:
             self.restarted = False
             return []
-        files, before = ([file[:2] for file in files if file[0] != "run.db-wal"] for files in (now, self._stamps))
-        kept = self._seen if files == before else 0
-        path = self.run / "run.db"
-        rows = read_rows(path, max(0, kept - 1))  # includes the last known row, to detect a log that became shorter
-        if kept and not rows:
-            kept, rows = 0, read_rows(path)
+        rows = self._read_after(self._last) if now and self._stamp and now[0] == self._stamp[0] else None
+        self.restarted = rows is None
+        before = 0 if rows is None else self._seen
+        rows = list(_read_stored(self.path)) if rows is None else rows
         with pause_garbage_collection():
-            found = list(parse_events(rows[1:] if kept else rows, path, after=kept))
-        self.restarted, self._seen, self._stamps = kept == 0, kept + len(found), now
+            found = [(parse_event(row.body, self.path, before + n), row.at) for n, row in enumerate(rows, 1)]
+        self._seen, self._stamp = before + len(found), now
+        self._last = rows[-1] if rows else None if self.restarted else self._last
         return found
 
-
-# --- snapshots -------------------------------------------------------------------------------------------------------
-
-
-def write_snapshot(run: Path, target: Path) -> float:
-    """Write the events of a run into a new database. Returns the time of the last event in seconds since the epoch.
-
-    A log in `events.jsonl` is converted to a database too. Equal events give equal bytes. Raises `RecordError`.
-    """
-    rows = read_rows(run / "run.db")
-    write_database(target, rows)
-    return rows[-1][0] if rows else 0.0
-
-
-def write_database(path: Path, rows: Iterable[LogRow]) -> None:
-    """Create the log of a run that no process is working on yet. Raises `RecordError`."""
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            db.execute("PRAGMA page_size=4096")
-            db.execute(LOG_SCHEMA)
-            db.execute("BEGIN")
-            for row in rows:
-                insert_event(db, *row)
-            db.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise RecordError(f"cannot write the record {path}: {error}") from error
-
-
-def insert_event(db: sqlite3.Connection, at: float, body: str) -> None:
-    """Insert an event."""
-    db.execute("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)", (at, body, body))
+    def _read_after(self, last: StoredRow | None) -> list[StoredRow] | None:
+        """Return the rows after the last known one; None if that one is no longer in the file."""
+        if last is None:
+            return None
+        rows = _read_stored(self.path, start=last.offset, number=self._seen + 1)
+        return list(rows) if next(rows, None) == last else None

@@ -33,7 +33,7 @@ class RunFolder:
     paper_version: int = 1
     """Version of the paper that `paper_folder` refers to."""
 
-    db = _RelativePath("run.db")
+    events = _RelativePath("events.jsonl")
     control = _RelativePath("control")
     views = _RelativePath("data", "views")
     pretrained = _RelativePath("data", "pretrained")
@@ -126,11 +126,16 @@ def seal_folder(draft: Path, final: Path) -> None:
     """Rename a finished draft folder to its final name, replacing what a killed process left there without an event."""
     remove_tree(final)
     os.rename(draft, final)
-    folder = os.open(final.parent, os.O_RDONLY)
+    sync_folder(final.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync the entries of a folder, so that files created or renamed in it survive a power failure."""
+    file = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(file)
     finally:
-        os.close(folder)
+        os.close(file)
 
 
 def write_file(path: Path, text: str | bytes) -> None:

@@ -123,7 +123,7 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfi
             shutil.copyfileobj(source, made, BLOCK)
     found = [one for one in (root, *sorted(root.iterdir())) if is_run(one)]
     if len(found) != 1:
-        raise _refused(path, "it contains several runs" if found else "it contains no run (no run.db)")
+        raise _refused(path, "it contains several runs" if found else "it contains no run (no events.jsonl)")
     # a zip without a top-level folder: the run is named after the zip
     return _move_into(root, root / path.stem) if found[0] == root else found[0]
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from rich.text import Text
 
-from labwright.agent.ablation import ABLATION_LOG_FILE, AblationRequest, ablate_repository
+from labwright.agent.ablation import AblationRequest, ablate_repository
 from labwright.agent.cli.commands import Ablate
 from labwright.agent.cli.errors import DONE, FINDINGS, INTERRUPTED, print_to_stderr, saving_traceback
 from labwright.agent.cli.execute import parse_timeout
@@ -21,6 +21,7 @@ from labwright.agent.cli.preflight import removing_new_folder_on_refusal
 from labwright.agent.settings import compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.record.errors import UsageError
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import RecordError, read_events
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.state_fields import RepositoryState
@@ -147,7 +148,7 @@ def choose_folder(runs: Path, order: AblationRequest) -> Path:
 
 def _is_unfinished(folder: Path, order: AblationRequest) -> bool:
     try:
-        code = fold_events(read_events(folder / ABLATION_LOG_FILE)).repository_state
+        code = fold_events(read_events(folder / EVENTS_FILE)).repository_state
     except RecordError:
         return False
     ended = code.ablation_results is not None or (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -349,8 +350,7 @@ def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
     process.
     """
     try:
-        with acquire_lock(folder):
-            log = CampaignLog(folder)
+        with acquire_lock(folder), closing(CampaignLog(folder)) as log:
             for one in found:
                 enqueue(log, one)
     except RunLockedError:

@@ -81,7 +81,6 @@ def check_machine(settings: Settings, place: Path, environment: Mapping[str, str
         "gpu": lambda: machine.check_gpu(sandbox.python, sandbox.device),
         "memory": lambda: machine.check_memory(settings.search.num_workers),
         "disk": lambda: machine.check_disk(place, settings.min_free_gb),
-        "filesystem": lambda: machine.check_filesystem(place),
         "tex": lambda: machine.check_typesetting(settings.paper.template),
         "isolation": lambda: machine.check_isolation(wanted=sandbox.isolation),
         "keys": lambda: machine.check_keys(environment),

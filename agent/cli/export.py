@@ -41,7 +41,7 @@ def export_run(args: Export) -> int:
     state = read_run_state(folder)
     _check_options(args)
     secrets = find_secrets(os.environ)
-    rows = read_rows(RunFolder(folder).db)
+    rows = read_rows(RunFolder(folder).events)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
         raise UsageError(
             f"the log of {args.run} contains the value of an API key set in this environment: nothing was exported"

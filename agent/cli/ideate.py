@@ -15,12 +15,13 @@ from labwright.agent.cli.errors import DONE, INTERRUPTED, LIMITED, print_to_stde
 from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import Ideate
 from labwright.agent.cli.preflight import removing_new_folder_on_refusal
-from labwright.agent.ideation import IDEAS_LOG_FILE, IdeaTask, ideate
+from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.settings import compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
 from labwright.record.errors import UsageError
 from labwright.record.events.paper_events import IdeaProposed
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import RecordError, read_events
 from labwright.record.reducers.event_fold import fold_events
 from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, list_outcomes
@@ -168,7 +169,7 @@ def choose_folder(runs: Path, order: IdeaTask) -> Path:
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:
     """Return whether a folder contains this task in unfinished form."""
     try:
-        state = fold_events(read_events(folder / IDEAS_LOG_FILE))
+        state = fold_events(read_events(folder / EVENTS_FILE))
     except RecordError:
         return False
     if state.ideation is None or state.ideation.sha256 != order.sha256:

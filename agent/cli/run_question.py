@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from labwright.agent.cli.preflight import (
     check_writable,
     removing_new_folder_on_refusal,
 )
-from labwright.agent.question import QUESTION_LOG_FILE, REPORT_FILE, answer_question, read_question
+from labwright.agent.question import REPORT_FILE, answer_question, read_question
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.record.errors import UsageError
+from labwright.record.line_store import RecordError
+from labwright.record.log_reader import is_study
 from labwright.record.schema.idea import Idea
 
 
@@ -97,6 +100,7 @@ def question_to_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
 def choose_name(task: Path, runs: Path) -> str:
     """Return the newest unfinished folder of this task, or a new name with the time."""
     for folder in sorted(runs.glob(f"*_task_{to_slug(task.stem)}"), reverse=True):
-        if (folder / QUESTION_LOG_FILE).exists() and not (folder / REPORT_FILE).exists():
-            return folder.name
+        with suppress(RecordError):
+            if is_study(folder, "question") and not (folder / REPORT_FILE).exists():
+                return folder.name
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_task_{to_slug(task.stem)}"

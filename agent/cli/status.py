@@ -50,12 +50,12 @@ def read_run_events(path: Path) -> list[tuple[Event, float]]:
         if not path.is_dir()
         else ""
         if is_run(path)
-        else f"{path} is not a run (it has no run.db)"
+        else f"{path} is not a run (it has no log of one)"
     )
     if wrong:
         raise UsageError(f"{wrong}: give the folder of a run, such as runs/NAME")
     try:
-        return read_events(RunFolder(path).db)
+        return read_events(RunFolder(path).events)
     except RecordError as error:
         raise UsageError(str(error)) from None
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.text import Text
 
-from labwright.agent.ablation import ABLATION_LOG_FILE
 from labwright.agent.cli.errors import DONE, FINDINGS
 from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import Trace
@@ -18,7 +17,8 @@ from labwright.inspector.number_tracer import NumberTracer, parse_number
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
-from labwright.record.log_reader import read_events
+from labwright.record.line_store import EVENTS_FILE
+from labwright.record.log_reader import is_study, read_events
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import format_command_line
@@ -31,7 +31,7 @@ MAX_LOCATIONS = 4
 
 
 def trace_number(args: Trace) -> int:
-    if (args.run / ABLATION_LOG_FILE).is_file():
+    if is_study(args.run, "ablation"):
         return _trace_ablation_number(args)
     folder = open_run_folder(args.run)
     state, value = read_paper_state(folder), parse_number(args.number)
@@ -58,7 +58,7 @@ def trace_number(args: Trace) -> int:
 
 def _trace_ablation_number(args: Trace) -> int:
     """Trace a number of an ablation study to its runs, their output, and the patch that removed the component."""
-    code, value = fold_events(read_events(args.run / ABLATION_LOG_FILE)).repository_state, parse_number(args.number)
+    code, value = fold_events(read_events(args.run / EVENTS_FILE)).repository_state, parse_number(args.number)
     keys = [
         key
         for key, texts in (list_printed_texts(code) if code.command is not None else {}).items()

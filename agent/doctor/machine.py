@@ -20,7 +20,6 @@ from labwright.agent import environment
 from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warning
 from labwright.inspector.safe_text import format_duration
-from labwright.record.jsonl_log import find_filesystem_type, is_on_network
 from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES
 from labwright.sandbox.errors import ExecutorError, SandboxError
@@ -189,20 +188,6 @@ def check_disk(place: Path, least_gb: float) -> DoctorFinding:
             "free some space, or choose another --runs",
         )
     return make_ok("disk", found)
-
-
-def check_filesystem(place: Path) -> DoctorFinding:
-    """Check the filesystem of the runs. SQLite's WAL does not work on network filesystems, so runs there have no
-    database."""
-    kind = find_filesystem_type(place)
-    if is_on_network(place):
-        return make_warning(
-            "filesystem",
-            f"{place} is on a network or shared filesystem ({kind}): a run's record "
-            "is kept in events.jsonl instead of a database",
-            "a folder on a local disk is faster: --runs DIR",
-        )
-    return make_ok("filesystem", f"{place} is on {kind}")
 
 
 # --- isolation, kernel, keys ----------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ Log = list[tuple[Event, float]]
 
 def main(run: Path) -> None:
     """All pictures."""
-    log = read_events(run / "run.db")
+    log = read_events(run / "events.jsonl")
     begun = log[: _moment(log)]
     _terminal(run, begun)
     PLACE.mkdir()
@@ -145,7 +145,9 @@ def _going_on(run: Path, begun: Log) -> Generator[Path]:
     """A folder with the run, and with one that goes on: the same, as far as it was then, as if that were now."""
     runs = PLACE / "runs"
     shutil.copytree(run, runs / run.name)
-    live = Path(shutil.copytree(run, runs / "going-on", ignore=shutil.ignore_patterns("run.db", "paper", "review")))
+    live = Path(
+        shutil.copytree(run, runs / "going-on", ignore=shutil.ignore_patterns("events.jsonl", "paper", "review"))
+    )
     with as_if_now(live, begun):
         yield runs
 

@@ -89,7 +89,7 @@ SCENES = (
 
 def main(run: Path) -> None:
     """Write the picture; it must stay small."""
-    log = read_events(run / "run.db")
+    log = read_events(run / "events.jsonl")
     PLACE.mkdir()
     with ExitStack() as held:
         held.callback(shutil.rmtree, PLACE)
@@ -122,7 +122,7 @@ def as_if_now(folder: Path, log: Log) -> Generator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     later = time.time() - log[-1][1]
     times = iter([at + later for _, at in log])
-    written = EventLog(folder / "run.db", clock=lambda: next(times))
+    written = EventLog(folder / "events.jsonl", clock=lambda: next(times))
     for event, _ in log:
         written.append(event)
     written.close()

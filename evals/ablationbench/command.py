@@ -33,7 +33,7 @@ from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 
-LOG_FILE, CONFIG_FILE, CSV_FILE = "answers.db", "bench.json", "results.csv"
+LOG_FILE, CONFIG_FILE, CSV_FILE = "answers.jsonl", "bench.json", "results.csv"
 PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
@@ -180,7 +180,7 @@ def _run_work(
     check_config(args.out, begun)
     check_prices_known(settings)
     args.out.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE)) as log:
+    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE, kind="answers")) as log:
         write_file(args.out / CONFIG_FILE, begun.model_dump_json(indent=1) + "\n")
         try:
             return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))

@@ -111,7 +111,7 @@ def _ask_judge(
             controls=False,
         ),
     )
-    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE)) as log:
+    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE, kind="answers")) as log:
         write_file(args.out / CONFIG_FILE, begun.model_dump_json(indent=1) + "\n")
         for planner in dict.fromkeys(plan.planner for plan in plans):
             here = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from labwright.agent.budget import open_model
 from labwright.agent.campaign import compute_spent
 from labwright.agent.cli.errors import INTERRUPTED
-from labwright.agent.ideation import IDEAS_LOG_FILE, IdeaTask, ideate
+from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.run import resume_run, start_run
 from labwright.agent.settings import Settings, override_settings
 from labwright.evals.bench.report import format_experiment_report
@@ -28,7 +28,8 @@ from labwright.record.campaign import SpendingCaps
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.llm_calls import read_llm_cost
+from labwright.record.line_store import EVENTS_FILE
+from labwright.record.llm_calls import read_exchanges
 from labwright.record.log_reader import RecordError, is_run, read_events, read_state
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -192,7 +193,7 @@ class StepMakers:
 def read_ideation_state(folder: Path) -> RunState | None:
     """Return the state of a task's ideation; None if there is none."""
     try:
-        return fold_events(read_events(folder / "ideas" / IDEAS_LOG_FILE))
+        return fold_events(read_events(folder / "ideas" / EVENTS_FILE))
     except RecordError:
         return None
 
@@ -206,7 +207,7 @@ def compute_task_spent(folder: Path) -> SpendingCaps:
     spent: SpendingCaps = {}
     for state, subjects in (
         (read_ideation_state(folder), None),
-        (read_run_state(folder), read_llm_cost(folder / "run")),
+        (read_run_state(folder), read_exchanges(folder / "run").spent),
     ):
         for what, amount in compute_spent(state, subjects).items() if state is not None else ():
             spent[what] = spent.get(what, 0.0) + amount

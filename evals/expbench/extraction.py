@@ -52,7 +52,7 @@ from labwright.stages.repository.claim_support import find_numbers
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import decision_number
 
-LOG_FILE, PAPERS_FILE, NEEDS_FILE = "extract.db", "papers.jsonl", "needs.json"
+LOG_FILE, PAPERS_FILE, NEEDS_FILE = "extract.jsonl", "papers.jsonl", "needs.json"
 MAX_CHARACTERS = 110_000
 MAX_REQUESTS, MAX_TURNS = 3, 3
 MAX_SHARED_WORDS = 7
@@ -68,7 +68,7 @@ def run_extraction(args: BenchExpExtract) -> int:
     out = args.out.absolute()
     GitMirror.check_importable(args.code)
     out.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(out), closing(EventLog(out / LOG_FILE)) as log:
+    with acquire_lock(out), closing(EventLog(out / LOG_FILE, kind="answers")) as log:
         drafts = asyncio.run(extract_tasks(args.paper, args.code, out, settings, log))
     print_lines(
         [

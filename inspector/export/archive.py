@@ -24,7 +24,8 @@ from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
 from labwright.record import llm_calls
-from labwright.record.log_reader import write_snapshot
+from labwright.record.line_store import EVENTS_FILE, write_rows
+from labwright.record.log_reader import read_rows
 from labwright.record.run_folder import open_regular
 from labwright.record.zips import INNER, NAME
 
@@ -107,14 +108,16 @@ def _pack(
         tempfile.TemporaryDirectory() as place,
         zipfile.ZipFile(target, "w", compresslevel=9, strict_timestamps=True) as packed,
     ):
-        log, asked = Path(place) / "run.db", Path(place) / llm_calls.EXCHANGES_DB
-        year, *rest = datetime.fromtimestamp(write_snapshot(run, log), UTC).timetuple()[:6]
+        log, asked = Path(place) / EVENTS_FILE, Path(place) / llm_calls.EXCHANGES_FILE
+        rows = read_rows(run / EVENTS_FILE)
+        write_rows(log, "run", rows)
+        year, *rest = datetime.fromtimestamp(rows[-1][0] if rows else 0, UTC).timetuple()[:6]
         moment = (min(2107, max(1980, year)), *rest)
         tops = sorted(ARCHIVED_NAMES) + (sorted(DATA_FOLDERS) if with_data else [])
         files = (found for top in tops for found in _find_files(run, top, left))
         llm_calls.copy_exchanges(run, Path(place))
-        databases = [(os.open(one, os.O_RDONLY), one.name) for one in (log, asked) if one.is_file()]
-        for file, name in chain(databases, files):
+        stores = [(os.open(one, os.O_RDONLY), one.name) for one in (log, asked) if one.is_file()]
+        for file, name in chain(stores, files):
             with os.fdopen(file, "rb") as opened:
                 if _contains_secret(opened, secrets):
                     left.append(f"{name} (contains an API key)")

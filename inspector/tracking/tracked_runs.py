@@ -11,6 +11,7 @@ from labwright.inspector.logs import find_node
 from labwright.inspector.run_files import MAX_FILE_BYTES, list_files, read_bytes, read_curve_points
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.inspector.tree import build_tree
+from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -64,7 +65,7 @@ Times = dict[str, list[float]]
 def read_tracked_record(folder: Path) -> TrackedRecord:
     """Read the run of a folder. Raises `RecordError`."""
     state, times = RunState(), Times()
-    for event, at in read_events(folder / "run.db"):
+    for event, at in read_events(folder / EVENTS_FILE):
         apply_event(state, event, at)
         times.setdefault(find_node(event, state) or "", []).append(at)
     return TrackedRecord(

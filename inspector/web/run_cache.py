@@ -20,7 +20,8 @@ from labwright.inspector.tail import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.timeline import Timeline
 from labwright.inspector.tree import CellsByNode, RunTree, build_tree
 from labwright.record.cell_status import compute_all_cells
-from labwright.record.log_reader import MIN_STABLE_SECONDS, LogStamp, RecordError, is_run, read_log_stamps
+from labwright.record.line_store import RecordError
+from labwright.record.log_reader import LogStamp, is_run, read_log_stamp
 from labwright.record.reducers.run_state import RunState
 
 MIN_REFRESH_SECONDS = 0.02
@@ -130,9 +131,7 @@ class RunListEntry:
         self.best = values.get(settled) if settled else choose(found, default=None)
         self.nodes = len(values)
         self.headline = headline
-        self.settled = (
-            self.status.condition != "running" and time.time() - _changed_at(run.folder) / 1e9 > MIN_STABLE_SECONDS
-        )
+        self.settled = self.status.condition != "running"
         """Whether the entry cannot change until its log grows."""
 
 
@@ -143,7 +142,7 @@ class RunCollection:
         self.place = place
         self.single = is_run(place)
         self._open: dict[str, CachedRun] = {}
-        self._lines: dict[str, tuple[tuple[LogStamp, ...], float, RunListEntry]] = {}
+        self._lines: dict[str, tuple[LogStamp | None, float, RunListEntry]] = {}
         self._lock = threading.Lock()
 
     def list_names(self) -> list[str]:
@@ -181,7 +180,7 @@ class RunCollection:
     def find_entry(self, name: str) -> RunListEntry | None:
         """Return a list entry; it is read again if its log has grown or its process may have ended."""
         folder = self._find_folder(name)
-        now, known = read_log_stamps(folder), self._lines.get(name)
+        now, known = read_log_stamp(folder), self._lines.get(name)
         if (
             known is not None
             and known[0] == now
@@ -199,7 +198,7 @@ class RunCollection:
 
 
 def _changed_at(run: Path) -> float:
-    return max((one[3] for one in read_log_stamps(run)), default=0)
+    return stamp[2] if (stamp := read_log_stamp(run)) is not None else 0
 
 
 def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from labwright.record.events.run_events import LOG_FORMAT_VERSION
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, LiteratureSearch
 from labwright.record.schema.claims import SentenceReading
 from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
@@ -53,7 +52,6 @@ class IdeationStarted(FrozenModel):
     """Ideation on a topic started; its log does not belong to a run."""
 
     type: Literal["ideating"] = "ideating"
-    format: int = LOG_FORMAT_VERSION
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
@@ -116,16 +114,6 @@ class FiguresReviewed(FrozenModel):
     seen: dict[str, str] = Field(
         default_factory=dict, description="figure -> sha256 of image, caption and text at the time of review"
     )
-
-
-class ScopeChecked(FrozenModel):
-    """In older records, a draft was checked for overclaims; `ClaimsRead` replaces it."""
-
-    type: Literal["scoped"] = "scoped"
-    round: int
-    findings: tuple[dict[str, str], ...] = ()
-    why: str = ""
-    reading: dict[str, Any] | None = None
 
 
 class ClaimsRead(FrozenModel):
@@ -238,7 +226,6 @@ class PaperJudged(FrozenModel):
 PaperEvent = (
     FiguresDrawn
     | FiguresReviewed
-    | ScopeChecked
     | ClaimsRead
     | LibraryChecked
     | WorksFound

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from labwright.record.events.run_events import LOG_FORMAT_VERSION
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import (
     BaselineVerdict,
@@ -31,7 +30,6 @@ class RepositoryImported(FrozenModel):
     """The repository was copied: its HEAD, or a commit that includes the uncommitted changes."""
 
     type: Literal["code_taken"] = "code_taken"
-    format: int = LOG_FORMAT_VERSION
     repository: str = Field(description="folder as given by the user")
     commit: str
     tree: str

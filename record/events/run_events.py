@@ -16,15 +16,11 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.llm_exchanges import StudiedLLMUsage
 from labwright.record.schema.nodes import NodeKind, StageName
 
-LOG_FORMAT_VERSION = 4
-"""Version of the record format that this program reads and writes. Increment it when the stored form changes."""
-
 
 class RunStarted(FrozenModel):
     """A run started. `settings` is the complete saved configuration."""
 
     type: Literal["started"] = "started"
-    format: int = LOG_FORMAT_VERSION
     idea: Idea
     settings: dict[str, Any]
     seed: int
@@ -141,13 +137,12 @@ class ProviderRecovered(FrozenModel):
 
 
 class ClockMoved(FrozenModel):
-    """The machine's clock jumped relative to the process's monotonic clock: the machine slept, or its clock was set.
-
-    Nothing ran during that time.
+    """The machine's clock jumped forward relative to the process's monotonic clock: the machine slept, or its clock was
+    set. Nothing ran during that time. A clock that is set back needs no event: later events are dated after this one.
     """
 
     type: Literal["clock_moved"] = "clock_moved"
-    seconds: float = Field(description="size of the jump; negative: backwards")
+    seconds: float = Field(description="size of the jump")
 
 
 class ProcessEnded(FrozenModel):

@@ -67,8 +67,6 @@ def _apply_paper(state: RunState, event: paper_events.PaperEvent | paper_events.
             state.figures = event
         case paper_events.FiguresReviewed():
             state.figure_reviews[event.round] = event
-        case paper_events.ScopeChecked():
-            pass
         case paper_events.ClaimsRead():
             state.claims_read[event.round] = event
             state.sentence_readings |= {one.sha256: one for one in event.readings}

@@ -223,7 +223,7 @@ class RunStateFields:
     scored_at: float | None = None
     """Active seconds of the run when the test data were scored, after which the paper is written."""
     protocol_review: search_events.ProtocolReviewed | None = None
-    """The review of the plan by a second model; None before it, and in runs of older versions."""
+    """The review of the plan by a second model; None before it."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[FrozenScorer, ...] = ()
     installed_packages: InstalledPackages | None = None

@@ -401,7 +401,7 @@ class DatasetFacts(FrozenModel):
     meta_in_test: dict[str, int] = Field(
         default={},
         exclude_if=lambda found: not found,
-        description=("column for grouping -> number of its values in the test examples; empty in older records"),
+        description=("column for grouping -> number of its values in the test examples"),
     )
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
@@ -514,7 +514,7 @@ class ResampledInterval(FrozenModel):
         description=(
             "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
             "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and "
-            "their covariance; empty in older records"
+            "their covariance"
         ),
     )
     low: float | None = None
@@ -526,9 +526,7 @@ class ResampledInterval(FrozenModel):
     )
     worth: float = Field(
         default=0.0,
-        description=(
-            "for an effect: effective number of examples, or of equal-sized clusters, behind `sd`; 0 in older records"
-        ),
+        description=("for an effect: effective number of examples, or of equal-sized clusters, behind `sd`"),
     )
     draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""

@@ -17,11 +17,6 @@ PRECISE_SHARE = 1 / 3
 IntervalUnit = Literal["seeds", "seeds and examples", "seeds and clusters", "datasets"]
 
 
-def rename_old_verdict(word: object) -> object:
-    """Return the verdict that a word in an older record stands for; other words are returned unchanged."""
-    return {"undecided": "open", **dict.fromkeys(("smaller", "negligible", "opposite"), "refuted")}.get(str(word), word)
-
-
 class Effect(FrozenModel):
     """A number that the study estimates, and the smallest size of it that matters."""
 

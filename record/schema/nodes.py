@@ -228,12 +228,6 @@ class HonestyFinding(FrozenModel):
     kind: str = Field(description="e.g. 'constant', 'random', 'swallowed'")
     why: str = Field(description="one sentence that a reader can compare with the line")
     suspect: bool = Field(default=True, description="whether it excludes the node's numbers; otherwise a note")
-    sign: Literal["", "run", "reader"] = Field(
-        default="",
-        description=(
-            "in records of earlier versions: source of a sign that counted only with a sign from another source"
-        ),
-    )
     file: str = "experiment.py"
     line: int = Field(default=0, description="from 1; 0: no single line")
     text: str = Field(default="", description="the line")

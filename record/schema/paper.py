@@ -160,7 +160,6 @@ class AuditFacts(FrozenModel):
     ran: tuple[str, ...] = Field(
         default=(), description="scripts that ran according to the logs, as paths below the code"
     )
-    flagged: tuple[str, ...] = Field(default=(), description="in records of earlier versions: suspicious files")
     numbers: int = Field(default=0, description="number of checked numbers of the paper")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
     findings: tuple[str, ...] = Field(default=(), description="contradictions and missing results, one line each")

@@ -77,7 +77,6 @@ class CommandRun(FrozenModel):
     note: str = Field(default="", description="remark on how the value was read")
     failure: Failure | None = None
     stdout_tail: str = ""
-    reached: tuple[str, ...] = Field(default=(), description="for a smoke run: executed lines as `path:line`")
     peak_host_bytes: int | None = None
 
 
@@ -183,7 +182,6 @@ class PartResult(FrozenModel):
     called: PartClassification
     detectable: float | None = Field(default=None, description="smallest effect that 4 of 5 such studies would find")
     flag: str = ""
-    found_with: int = Field(default=0, description="runs of the search, not counted in n")
     runs: tuple[str, ...] = Field(
         default=(), description="ids of the runs behind the mean; those of the baseline come last"
     )

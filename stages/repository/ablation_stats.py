@@ -267,7 +267,6 @@ class PartMeasurements:
     baseline: ValuesBySeed = field(default_factory=dict[int, float | None])
     ablated: ValuesBySeed = field(default_factory=dict[int, float | None])
     flag: str = ""
-    search_runs: int = 0
     runs: tuple[str, ...] = ()
 
     @property
@@ -326,7 +325,6 @@ def _build_row(one: PartMeasurements, found: EffectInterval, p: float | None, co
             if found.n > 1 and found.p is None and mean
             else ""
         ),
-        found_with=one.search_runs,
         runs=one.runs,
     )
 

@@ -600,7 +600,6 @@ class RepositoryAblation:
             flag="" if len(tried) == 1 else "together",
             baseline={seed: run.value if run is not None else None for seed, run in base.items()},
             ablated={seed: run.value if run is not None else None for seed, run in zip(seeds, runs, strict=True)},
-            search_runs=sum(one.runs for one in tried),
             runs=tuple(kept),
         )
 
@@ -618,14 +617,7 @@ class RepositoryAblation:
         flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
         flag = "part of the loss: nothing is learned without it" if one.is_loss else flag
         return PartMeasurements(
-            one.part.name,
-            mutation,
-            _format_place(one.part),
-            gate=one.gate,
-            baseline=base,
-            ablated=gone,
-            flag=flag,
-            search_runs=one.runs,
+            one.part.name, mutation, _format_place(one.part), gate=one.gate, baseline=base, ablated=gone, flag=flag
         )
 
     # --- runs ---------------------------------------------------------------------------------------------------------

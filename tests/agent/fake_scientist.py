@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
         idea, first = started.idea, RunResumed(settings={}, model="scripted")
     told = folder.parent.parent / "told.jsonl"
     write_event(told, folder, command, limits)
-    log = EventLog(folder / "run.db")
+    log = EventLog(folder / "events.jsonl")
     log.append(first)
     how = idea.title.split()[0]
     code = 130 if how == "away" else 1 if how == "fault" else ask_unanswered(log, how, limits, told, folder)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.ablation import ABLATION_LOG_FILE, AblationRequest, ablate_repository
+from labwright.agent.ablation import AblationRequest, ablate_repository
 from labwright.agent.cli import main
 from labwright.agent.settings import Settings
 from labwright.record.log_reader import read_events
@@ -157,7 +157,7 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
 
 
 def _runs(folder: Path) -> list[CommandRun]:
-    return [one.run for one in fold_events(read_events(folder / "ablation.db")).repository_state.runs.values()]
+    return [one.run for one in fold_events(read_events(folder / "events.jsonl")).repository_state.runs.values()]
 
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest
     order = AblationRequest(repository=str(make_repository(tmp_path / "code")), metric=METRIC[1])
     with pytest.raises(RepositoryError):
         ablate_repository(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
-    assert len(fold_events(read_events(tmp_path / "out" / ABLATION_LOG_FILE)).repository_state.runs) == 4
+    assert len(fold_events(read_events(tmp_path / "out" / "events.jsonl")).repository_state.runs) == 4
 
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:

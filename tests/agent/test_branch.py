@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from labwright.agent.cli import main
-from labwright.record.branching import BranchPointError, LogPrefix, cut_log, find_false_ancestry, hash_events, write_log
+from labwright.record.branching import BranchPointError, LogPrefix, cut_log, find_false_ancestry, hash_events
 from labwright.record.event_log import EventLog, MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import (
@@ -26,7 +26,7 @@ from labwright.record.events.run_events import (
     RunBranched,
 )
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed
-from labwright.record.jsonl_log import LogRow
+from labwright.record.line_store import LogRow, write_rows
 from labwright.record.log_reader import read_events, read_rows
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -261,27 +261,25 @@ def all_of(state: RunState) -> VisibleDecisions:
 # --- the log on disk ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("network", [False, True])
-def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network: bool) -> None:
+def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path) -> None:
     whole = finished_search()
     times = iter(1e9 + 0.1 * at for at in range(10_000))
     (tmp_path / "parent").mkdir()
-    with closing(EventLog(tmp_path / "parent" / "run.db", clock=lambda: next(times))) as log:
+    with closing(EventLog(tmp_path / "parent" / "events.jsonl", clock=lambda: next(times))) as log:
         for event in whole.events:
             log.append(event)
-    rows = read_rows(tmp_path / "parent" / "run.db")
-    cut = cut_log(read_events(tmp_path / "parent" / "run.db"), "agenda")
+    rows = read_rows(tmp_path / "parent" / "events.jsonl")
+    cut = cut_log(read_events(tmp_path / "parent" / "events.jsonl"), "agenda")
     own = RunBranched(
         parent="parent", point="agenda", events=cut.events, sha256=hash_events(rows[: cut.events]), seed=1
     )
     (tmp_path / "branch").mkdir()
-    write_log(tmp_path / "branch", [*rows[: cut.events], (2e9, own.model_dump_json())], network=network)
-    assert (tmp_path / "branch" / "events.jsonl").exists() == network
-    again = read_rows(tmp_path / "branch" / "run.db")
+    write_rows(tmp_path / "branch" / "events.jsonl", "run", [*rows[: cut.events], (2e9, own.model_dump_json())])
+    again = read_rows(tmp_path / "branch" / "events.jsonl")
     assert [(at, json.loads(body)) for at, body in again[: cut.events]] == [
         (at, json.loads(body)) for at, body in rows[: cut.events]
     ]
-    state = fold_events(read_events(tmp_path / "branch" / "run.db"))
+    state = fold_events(read_events(tmp_path / "branch" / "events.jsonl"))
     assert (
         state.nodes == cut.state.nodes and state.ancestry[0].branching == own and not find_false_ancestry(again, state)
     )
@@ -294,7 +292,7 @@ def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network
 
 def begun(folder: Path, events: Sequence[Event]) -> Path:
     folder.mkdir(parents=True)
-    with closing(EventLog(folder / "run.db")) as log:
+    with closing(EventLog(folder / "events.jsonl")) as log:
         for event in events:
             log.append(event)
     return folder

@@ -23,7 +23,7 @@ from labwright.models.scripted_model import ScriptedModel
 from labwright.record import control_files
 from labwright.record.branching import BranchPointError
 from labwright.record.claims.estimates import find_winner
-from labwright.record.event_log import open_log
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import StageWinnerChosen
@@ -46,11 +46,11 @@ def scripted(*_: object) -> ScriptedModel:
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """sha256 by path; what SQLite puts beside a log that is read is no part of a run."""
+    """sha256 by path."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith("run.db-")
+        if path.is_file()
     }
 
 
@@ -264,7 +264,7 @@ def test_a_run_that_goes_on_is_only_read_and_what_is_said_against_its_numbers_la
     watched = tmp_path / "watched"
     shutil.copytree(parent, watched)
     node = good_draft(read_state(watched))
-    with closing(open_log(watched, network=False)) as log:
+    with closing(EventLog(watched / "events.jsonl")) as log:
         log.append(CommandReceived(verb="mark", target=node, text="typed by hand"))
         log.append(CommandReceived(verb="note", text="later, and not for the branch"))
     before = files_of(watched)
@@ -295,12 +295,12 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(branch, "write_log", killed)
+    monkeypatch.setattr(branch, "write_rows", killed)
     monkeypatch.setattr(branch.shutil, "rmtree", lambda *_, **__: None)  # pyright: ignore  as after a kill -9
     with pytest.raises(KeyboardInterrupt):
         shot(parent, "tuning", tmp_path / "runs" / "made")
     [left] = os.listdir(tmp_path / "runs")
-    assert left.startswith(".made.") and not (tmp_path / "runs" / left / "run.db").exists()
+    assert left.startswith(".made.") and not (tmp_path / "runs" / left / "events.jsonl").exists()
 
 
 def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(

@@ -44,7 +44,7 @@ def written(folder: Path, story: EventStory) -> Path:
     """A run folder that holds the story's events."""
     RunFolder(folder).create_folders()
     times = iter(at for _, at in story.events)
-    log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
+    log = EventLog(RunFolder(folder).events, clock=lambda: next(times))
     for event, _ in story.events:
         log.append(event)
     log.close()

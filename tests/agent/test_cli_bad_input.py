@@ -187,11 +187,11 @@ def test_a_runs_folder_that_cannot_be_written_to(place: Path, capsys: pytest.Cap
 def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     (place / "empty").mkdir()
     (place / "broken").mkdir()
-    (place / "broken" / "run.db").write_text("this is no database, but long enough to look like one" * 20)
+    (place / "broken" / "events.jsonl").write_text("this is no database, but long enough to look like one" * 20)
     assert "nowhere does not exist" in refused(capsys, command, "nowhere")
     assert "is a file" in refused(capsys, command, "idea.json")
     assert "is not a run" in refused(capsys, command, "empty")
-    assert "broken/run.db" in refused(capsys, command, "broken")
+    assert "broken/events.jsonl" in refused(capsys, command, "broken")
     assert "Missing argument 'RUN'" in refused(capsys, command)
 
 
@@ -222,18 +222,18 @@ def test_an_idea_outside_the_offline_catalogue(place: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("way", ["--html", "--events", "--tree", "--exchange", "--zip"])
-@pytest.mark.parametrize("target", ["run/run.db", "run/config.yaml", "run/control/new.json", "link"])
+@pytest.mark.parametrize("target", ["run/events.jsonl", "run/config.yaml", "run/control/new.json", "link"])
 def test_no_export_is_written_over_what_belongs_to_a_run(
     way: str, target: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "run" / "control").mkdir(parents=True)
-    shutil.copy(recorded_run() / "run.db", place / "run")
+    shutil.copy(recorded_run() / "events.jsonl", place / "run")
     (place / "run" / "config.yaml").write_text("seed: 0\n")
-    (place / "link").symlink_to(place / "run" / "run.db")
-    whole = (place / "run" / "run.db").read_bytes()
+    (place / "link").symlink_to(place / "run" / "events.jsonl")
+    whole = (place / "run" / "events.jsonl").read_bytes()
     said = refused(capsys, "export", "run", way, target, "--force")
     assert "is a file of a run" in said and "choose a path outside" in said
-    assert (place / "run" / "run.db").read_bytes() == whole
+    assert (place / "run" / "events.jsonl").read_bytes() == whole
 
 
 def test_no_list_of_references_is_written_over_the_one_that_is_read(

@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("x.py").write_text("print(1)\n")
     Path("folder").mkdir()
     Path("blank").mkdir()
-    Path("blank/run.db").touch()
+    Path("blank/events.jsonl").touch()
     Path("one.bib").write_text("@article{a, title={A title}, author={X, Y}, year={2001}}\n")
     Path("paper.md").write_text("# A paper\n\n" + "Accuracy was 0.9 on the test set of digits. " * 40)
     Path("train.log").write_text("epoch 1\n")

@@ -19,7 +19,6 @@ from labwright.agent.cli import main
 from labwright.agent.cli.doctor import check_machine
 from labwright.agent.doctor import DoctorFinding, machine
 from labwright.agent.settings import Settings
-from labwright.record.jsonl_log import find_filesystem_type
 from labwright.sandbox.isolation import limits
 from labwright.sandbox.settings import SandboxSettings
 
@@ -155,36 +154,6 @@ def test_memory_counts_what_the_control_group_allows(
 def test_a_full_disk_is_a_fault(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free / 1e9
     assert grade(machine.check_disk(tmp_path, free + 5)) == "fault"
-
-
-MOUNTS = r"""rootfs / rootfs rw 0 0
-/dev/vda / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/vdb /home/ada/local\040disk xfs rw 0 0
-host /mnt/c 9p rw 0 0
-broken
-"""
-
-
-@pytest.mark.parametrize(
-    ("place", "kind", "expected"),
-    [
-        ("/tmp/runs", "ext4", "ok"),
-        ("/home/ada/runs", "nfs4", "warning"),
-        ("/home/ada/local disk/runs", "xfs", "ok"),
-        ("/homestead/runs", "ext4", "ok"),
-        ("/mnt/c/runs", "9p", "warning"),
-    ],
-)
-def test_the_filesystem_is_that_of_the_nearest_mount(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, kind: str, expected: str
-) -> None:
-    assert find_filesystem_type(tmp_path), "the real mounts are read"
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self" / "mounts").write_text(MOUNTS)
-    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert find_filesystem_type(Path(place)) == kind
-    assert grade(machine.check_filesystem(Path(place))) == expected
 
 
 # --- TeX ------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def commanded(log: EventLog) -> list[CommandReceived]:
 
 
 def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = EventLog(written(tmp_path / "calm", make_sample()) / "run.db")
+    log = EventLog(written(tmp_path / "calm", make_sample()) / "events.jsonl")
     minding = CommandHandler(RunFolder(tmp_path / "calm"), log, RunControl(), lambda: None)
     free = [3.0]
 

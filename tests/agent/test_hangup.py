@@ -41,7 +41,7 @@ def wait_for(run: Path, kind: str, terminal: int, seconds: float = 240.0) -> Non
         with suppress(BlockingIOError, OSError):
             os.read(terminal, 65536)
         with suppress(RecordError):
-            if any(event.type == kind for event, _ in read_events(run / "run.db")):
+            if any(event.type == kind for event, _ in read_events(run / "events.jsonl")):
                 return
         time.sleep(0.1)
     raise AssertionError(f"no event {kind} within {seconds} s")

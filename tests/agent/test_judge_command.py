@@ -78,7 +78,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], Scripted
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line with which a command on a run is refused. (Reading a run.db touches SQLite's files beside it.)"""
+    """The one line with which a command on a run is refused."""
     assert main(list(arguments)) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("scientist: ") and err.count("\n") == 1
@@ -277,7 +277,7 @@ def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
     with acquire_lock(run):
         assert "is in use by process" in told(capsys, "judge", "calm")
     RunFolder(place / "young").create_folders()
-    log = EventLog(place / "young" / "run.db")
+    log = EventLog(place / "young" / "events.jsonl")
     log.append(finished_run.make_events()[0])
     log.close()
     assert "young has no paper yet" in told(capsys, "judge", "young")

@@ -12,7 +12,8 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.settings import adapt
-from labwright.record.log_reader import read_rows, read_state, write_database
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from tests.recorded_run import recorded_run
@@ -31,12 +32,12 @@ CHANGED: dict[str, Any] = {
 def moved(tmp_path: Path) -> Path:
     """The recorded run, as if it had been made elsewhere with files of that machine."""
     run = Path(shutil.copytree(recorded_run(), tmp_path / "run"))
-    rows = read_rows(run / "run.db")
+    rows = read_rows(run / "events.jsonl")
     first = json.loads(rows[0][1])
     for key, value in CHANGED.items():
         first["settings"][key] = first["settings"][key] | value if isinstance(value, dict) else value
-    (run / "run.db").unlink()
-    write_database(run / "run.db", [(rows[0][0], json.dumps(first)), *rows[1:]])
+    (run / "events.jsonl").unlink()
+    write_rows(run / "events.jsonl", "run", [(rows[0][0], json.dumps(first)), *rows[1:]])
     return run
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.events.run_events import LOG_FORMAT_VERSION, RunStarted
-from labwright.record.log_reader import EventLogTail, RecordVersionError
+from labwright.record.line_store import EVENTS_FILE, FORMAT_VERSION, RecordVersionError
+from labwright.record.log_reader import EventLogTail
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_ended
 
@@ -39,12 +39,13 @@ COMMANDS = (
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    story = make_ended()
-    event, at = story.events[0]
-    assert isinstance(event, RunStarted)
-    story.events[0] = (event.model_copy(update={"format": LOG_FORMAT_VERSION + 1}), at)
-    written(tmp_path / "other", story)
-    return written(tmp_path / "calm", story)
+    for name in ("other", "calm"):
+        log = written(tmp_path / name, make_ended()) / EVENTS_FILE
+        first, _, rest = log.read_bytes().partition(b"\n")
+        log.write_bytes(
+            first.replace(b'"format":%d' % FORMAT_VERSION, b'"format":%d' % (FORMAT_VERSION + 1)) + b"\n" + rest
+        )
+    return tmp_path / "calm"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -53,8 +54,8 @@ def test_every_command_says_so_in_one_line(command: str, run: Path, capsys: pyte
     out, error = capsys.readouterr()
     assert out == "" and len(error.strip().splitlines()) == 1
     assert (
-        f"recorded by another version of scientist (format {LOG_FORMAT_VERSION + 1}, this one reads "
-        f"{LOG_FORMAT_VERSION})" in error
+        f"recorded by another version of scientist (format {FORMAT_VERSION + 1}, this one reads "
+        f"{FORMAT_VERSION})" in error
     )
     assert "scientist run --idea" in error
 

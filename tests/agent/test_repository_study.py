@@ -158,7 +158,7 @@ def measured(nodes: dict[str, Node]) -> list[str]:
 
 def before_the_end(run: Path) -> list[str]:
     """All that models were asked before the paper; looks score test results meanwhile, which no prompt may show."""
-    events = [event for event, _ in read_events(run / "run.db")]
+    events = [event for event, _ in read_events(run / "events.jsonl")]
     end = next(
         at
         for at, one in enumerate(events)

@@ -123,7 +123,7 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
         SealedTestScored(node=name, measurements=score_sealed(folder.get_attempt_path(name, 1), folder.labels, seed=k))
         for k, name in enumerate(names, 1)
     ]
-    with closing(EventLog(folder.db)) as log:
+    with closing(EventLog(folder.events)) as log:
         for event in events:
             log.append(event)
     return root
@@ -157,11 +157,11 @@ def reproduced(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> 
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Every file of a run by its hash; readers touch SQLite's own beside the database."""
+    """Every file of a run by its hash."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.startswith("run.db-")
+        if path.is_file()
     }
 
 

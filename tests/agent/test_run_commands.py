@@ -60,16 +60,16 @@ def process(log: EventLog, *, left: frozenset[str] = frozenset()) -> tuple[Comma
 
 
 def commanded(folder: Path) -> list[CommandReceived]:
-    return [event for event, _ in read_events(folder / "run.db") if isinstance(event, CommandReceived)]
+    return [event for event, _ in read_events(folder / "events.jsonl") if isinstance(event, CommandReceived)]
 
 
 def unheeded(folder: Path) -> list[CommandIgnored]:
-    return [event for event, _ in read_events(folder / "run.db") if isinstance(event, CommandIgnored)]
+    return [event for event, _ in read_events(folder / "events.jsonl") if isinstance(event, CommandIgnored)]
 
 
 def test_a_command_is_recorded_with_its_file_obeyed_and_its_file_deleted(tmp_path: Path) -> None:
     folder = written(tmp_path / "calm", make_sample())
-    log = EventLog(folder / "run.db")
+    log = EventLog(folder / "events.jsonl")
     steering, stopped = process(log)
     file = control_files.send_command(folder, CommandReceived(verb="stop", text="enough", by="ada"))
     steering.process_commands()
@@ -87,13 +87,13 @@ def test_a_kill_between_commit_and_deletion_doubles_nothing(tmp_path: Path, comm
     folder = written(tmp_path / "calm", make_sample())
     file = control_files.send_command(folder, CommandReceived(verb="note", text="once"))
     if committed:
-        log = EventLog(folder / "run.db", listener=dies)
+        log = EventLog(folder / "events.jsonl", listener=dies)
         with pytest.raises(Died):
             process(log)[0].process_commands()
         log.close()
         assert file.exists() and len(commanded(folder)) == 1
     for _ in range(2):
-        log = EventLog(folder / "run.db")
+        log = EventLog(folder / "events.jsonl")
         process(log, left=control_files.list_pending_files(folder))[0].process_commands()
         log.close()
     assert len(commanded(folder)) == 1 and not file.exists() and not unheeded(folder)
@@ -107,7 +107,7 @@ def test_what_has_no_effect_is_told_in_bounded_events_and_never_twice(tmp_path: 
     write_file(place / "note.txt", "no")
     os.mkfifo(place / "pipe.json")
     control_files.send_command(folder, CommandReceived(verb="kill", target="n0404", text="r"))
-    log = EventLog(folder / "run.db")
+    log = EventLog(folder / "events.jsonl")
     steering, _ = process(log)
     for _ in range(5):
         steering.process_commands()
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_deleted_is_taken_once(tmp_path: Path, monkeypatch
         raise PermissionError(13, "denied")
 
     monkeypatch.setattr(Path, "unlink", refuses)  # root may delete anything: no rights make this happen here
-    steering, _ = process(EventLog(folder / "run.db"))
+    steering, _ = process(EventLog(folder / "events.jsonl"))
     for _ in range(3):
         steering.process_commands()
     assert len(commanded(folder)) == 1 and [one.number for one in unheeded(folder)] == [1]
@@ -143,7 +143,7 @@ def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_p
         CommandReceived(verb="mark", target="n0002", text="kept"),
     ):
         control_files.send_command(folder, command)
-    steering, stopped = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
+    steering, stopped = process(EventLog(folder / "events.jsonl"), left=control_files.list_pending_files(folder))
     steering.process_commands()
     assert not stopped and [one.verb for one in commanded(folder)] == ["note", "mark"]
     assert [one.number for one in unheeded(folder)] == [3] and "no process is working" in unheeded(folder)[0].messages[
@@ -188,7 +188,7 @@ def test_notes_and_marks_are_kept_for_the_next_resume(tmp_path: Path, capsys: py
     assert main(["note", str(folder), "try fewer rows"]) == 0
     assert main(["mark", str(folder), "n0002", "--reason", "leaks"]) == 0
     assert capsys.readouterr().out.count("saved for the next 'scientist resume") == 2
-    steering, _ = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
+    steering, _ = process(EventLog(folder / "events.jsonl"), left=control_files.list_pending_files(folder))
     steering.process_commands()
     state = read_state(folder)
     assert [one.command.text for one in state.notes] == ["try fewer rows"] and state.nodes["n0002"].suspect
@@ -209,7 +209,7 @@ def test_a_note_names_its_stage_in_the_log(tmp_path: Path) -> None:
     folder = written(tmp_path / "calm", make_sample())
     control_files.send_command(folder, CommandReceived(verb="note", text="for now"))
     control_files.send_command(folder, CommandReceived(verb="note", target="agenda", text="for later"))
-    process(EventLog(folder / "run.db"))[0].process_commands()
+    process(EventLog(folder / "events.jsonl"))[0].process_commands()
     assert [one.target for one in commanded(folder)] == ["tuning", "agenda"]
 
 

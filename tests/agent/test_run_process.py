@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +42,7 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
         slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"),
     )
     RunFolder(folder).create_folders()
-    log = EventLog(RunFolder(folder).db)
+    log = EventLog(RunFolder(folder).events)
     log.append(RunStarted(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
     process = cast(Any, RunProcess)(RunFolder(folder), settings, log, frozenset(), None)
     process.signals, process.stop_reason, process.began, process.before = RunControl(), "", 0.0, 0.0
@@ -82,9 +84,16 @@ async def test_what_ends_the_watch_ends_the_run_at_once(tmp_path: Path, monkeypa
         await asyncio.wait_for(asyncio.create_task(works()), 20)
 
 
-async def test_what_cannot_be_written_down_ends_who_waits_for_it(tmp_path: Path) -> None:
-    exchanges = LLMCallStore(tmp_path / "exchanges.db")
+async def test_what_cannot_be_written_down_ends_who_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchanges = LLMCallStore(tmp_path / "exchanges.jsonl")
     question = LLMQuestion.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
-    with pytest.raises(RecordError, match="too large"):  # no number of SQLite
-        await asyncio.wait_for(exchanges.reserve("c", "x-0", question, Cost(tokens=2**70)), 10)
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(RecordError, match="cannot write to the record"):
+        await asyncio.wait_for(exchanges.reserve("c", "x-0", question, Cost(tokens=1)), 10)
     await exchanges.close()

@@ -77,7 +77,7 @@ def test_a_run_that_stopped_before_the_end_is_put_back_and_resumed(job: Job) -> 
     assert job.called("scientist") == ["run --idea ideas/a.json --runs runs --name mine --workers 3"]
     assert job.called("scontrol") == [f"requeue {os.getpid()}"]
     (job.folder / "runs" / "mine").mkdir()
-    (job.folder / "runs" / "mine" / "run.db").write_text("")
+    (job.folder / "runs" / "mine" / "events.jsonl").write_text("")
     assert job.run("ideas/a.json", "mine", "--workers", "3") == 0
     assert job.called("scientist") == ["resume runs/mine"] and not job.called("scontrol")
 

@@ -64,7 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for n, condition in enumerate(("baseline@noise20", "method@noise20"))
         ]
         (sealed / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    log = EventLog(folder.db)
+    log = EventLog(folder.events)
     one = Cell(dataset="digits", arm="method", level="noise20", seed=1)
     measured_by, *others = claim_of(root).nodes
     log.append(CellsRequired(node=measured_by, cells=(one,), keys=("0" * 64,)))

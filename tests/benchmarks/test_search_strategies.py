@@ -27,7 +27,7 @@ def test_idea_plan_and_settings_fit_each_other(task: str, way: str, tmp_path: Pa
     asked = build_command(task, way, tmp_path, "some:model", "http://127.0.0.1:9/v1")
     assert asked[3] == "run" and asked.count("--set") == len(STRATEGIES[way]) and f"{task}-{way}" in asked
     (tmp_path / f"{task}-{way}").mkdir()
-    (tmp_path / f"{task}-{way}" / "run.db").touch()
+    (tmp_path / f"{task}-{way}" / "events.jsonl").touch()
     assert build_command(task, way, tmp_path, "some:model", "")[3:] == ["resume", str(tmp_path / f"{task}-{way}")]
 
 

@@ -66,7 +66,7 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
         from labwright.record.run_folder import RunFolder
 
         RunFolder(runs / name).create_folders()
-        EventLog(runs / name / "run.db").close()
+        EventLog(runs / name / "events.jsonl").close()
         return INTERRUPTED
 
     monkeypatch.setattr(step_makers, "start_run", interrupted)

@@ -53,7 +53,7 @@ def test_records_are_laid_side_by_side_without_a_model(runs: Path, capsys: pytes
 
 def test_calls_and_their_price_are_those_that_status_counts(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, role in enumerate(("write", "judge", "judge")):
-        with closing(EventLog(runs / "one" / "run.db")) as log:
+        with closing(EventLog(runs / "one" / "events.jsonl")) as log:
             log.append(
                 CallAnswered(
                     key=CallKey(decision=99, attempt=0, role=role, ordinal=number),

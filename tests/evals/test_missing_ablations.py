@@ -115,7 +115,7 @@ def test_the_paper_of_a_run_is_read_as_its_reader_gets_it(
 ) -> None:
     recorded, run = recorded_run(), tmp_path / "run"
     run.mkdir()
-    shutil.copy(recorded / "run.db", run)
+    shutil.copy(recorded / "events.jsonl", run)
     shutil.copytree(recorded / "paper", run / "paper")
     assert main(["missing-ablations", str(run), "--model", "any:thing", "--as", "author"]) == 0
     assert "withheld from the author: 4 Experimental Setup, 5 Results, 6 Ablations" in capsys.readouterr().out

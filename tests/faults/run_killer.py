@@ -13,13 +13,12 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted
+from labwright.record.line_store import read_stored_rows
 from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.sandbox import job_runner
@@ -78,7 +78,9 @@ class KilledRun:
     kills: list[str] = field(default_factory=list[str])
     """After which event, or how many seconds, each process was killed."""
     damaged: list[str] = field(default_factory=list[str])
-    """What SQLite's integrity check found."""
+    """What was lost of the log."""
+    _committed: bytes = b""
+    """The complete lines of the log after the last kill."""
     _asked: list[tuple[Counter[str], Counter[str]]] = field(default_factory=list[tuple[Counter[str], Counter[str]]])
     """Of each process: the answers committed before it, and what it asked the server, both by hash of the request."""
 
@@ -174,12 +176,13 @@ class KilledRun:
 
     def _check(self) -> None:
         if is_run(self.run):
-            with closing(sqlite3.connect(self.run / "run.db")) as db:
-                found = db.execute("PRAGMA integrity_check").fetchone()[0]
-            self.damaged += [found] if found != "ok" else []
+            whole, path = self._committed, self.run / "events.jsonl"
+            rows = list(read_stored_rows(path))
+            self._committed = path.read_bytes()[: rows[-1].offset + rows[-1].length if rows else 0]
+            self.damaged += [] if self._committed.startswith(whole) else ["a committed line is missing"]
 
     def _read_events(self) -> list[Event]:
-        return [event for event, _ in read_events(self.run / "run.db")] if is_run(self.run) else []
+        return [event for event, _ in read_events(self.run / "events.jsonl")] if is_run(self.run) else []
 
     def _count_committed(self) -> Counter[str]:
         return Counter(one.request_sha256 for one in self._read_events() if isinstance(one, CallAnswered))
@@ -246,12 +249,12 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
             **until,
         }
         with noting_remote_cells(notes_folder(folder)):
-            if is_run(folder) and read_events(folder / "run.db"):
+            if is_run(folder) and read_events(folder / "events.jsonl"):
                 return resume_run(folder, Path(noted), listen, **changes)
             shutil.rmtree(folder, ignore_errors=True)
             return start_run(folder.parent, folder.name, make_settings(url, **changes), Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
-        if is_run(folder) and read_events(folder / "run.db"):
+        if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
         return start_run(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)

@@ -124,17 +124,17 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Fa
     shutil.copytree(faulty.run, run)
     first = {path: path.read_bytes() for path in (run / "paper").rglob("*") if path.is_file()}
     asked = set(read_state(run).answers)
-    events = len(read_events(run / "run.db"))
+    events = len(read_events(run / "events.jsonl"))
     with OpenAIServer(make_study_script(noted)) as server:
         own = custom_template.write_documented_template(tmp_path / "venue")
         settings = {"models.base_url": server.url, "paper.judge": False, "paper.template": str(own)}
         with noting_requests(noted):
             assert rewrite_paper(run, settings, listener=at_first("drafted", signal.SIGTERM)) == 130
         shutil.rmtree(own)  # the run has its own copy
-        with pytest.raises(RecordError, match="is not at its end"):
+        with pytest.raises(RecordError, match="is not finished"):
             rewrite_paper(run, settings, listener=ignore_event)
         assert resume_run(run, noted, models__base_url=server.url) == 0
-    kinds = {event.type for event, _ in read_events(run / "run.db")[events:]}
+    kinds = {event.type for event, _ in read_events(run / "events.jsonl")[events:]}
     assert kinds <= {
         "rewriting",
         "resumed",

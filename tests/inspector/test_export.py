@@ -6,9 +6,7 @@ import io
 import json
 import os
 import re
-import sqlite3
 import zipfile
-from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from labwright.agent.cli import main
 from labwright.inspector.export.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
 from labwright.record.event_log import EventLog
 from labwright.record.events.search_events import NodePlotted
+from labwright.record.line_store import write_rows
 from labwright.record.log_reader import read_events
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import Figure, FigureFacts
@@ -70,7 +69,7 @@ def test_events_are_lines_of_json_and_the_same_each_time(run: Path, capsys: pyte
     assert main(["export", str(run), "--events", str(one)]) == main(["export", str(run), "--events", str(two)]) == 0
     assert one.read_bytes() == two.read_bytes()
     lines = [json.loads(line) for line in one.read_text().splitlines()]
-    events = read_events(run / "run.db")
+    events = read_events(run / "events.jsonl")
     assert [line["seq"] for line in lines] == list(range(1, len(events) + 1))
     assert [(line["type"], line["at"]) for line in lines] == [(event.type, at) for event, at in events]
     capsys.readouterr()
@@ -98,20 +97,18 @@ def test_a_zip_opens_as_a_run_and_holds_no_data(
         names = packed.namelist()
         packed.extractall(tmp_path / "unpacked")
         everything = b"".join(packed.read(name) for name in names)
-    assert "calm/nodes/n0003/attempt1/stdout.txt" in names and "calm/run.db" in names
+    assert "calm/nodes/n0003/attempt1/stdout.txt" in names and "calm/events.jsonl" in names
     assert not [name for name in names if re.search(r"labels|views|cache|control|\.part|\.env|link|lock|said", name)]
     assert b"SECRET" not in everything and KEY.encode() not in everything
-    assert read_events(tmp_path / "unpacked/calm/run.db") == read_events(run / "run.db")
+    assert read_events(tmp_path / "unpacked/calm/events.jsonl") == read_events(run / "events.jsonl")
     assert main(["status", str(tmp_path / "unpacked" / "calm")]) == 0
 
 
 def test_answers_of_language_models_are_in_a_zip_as_they_were_committed(run: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(run / "exchanges.db")) as db, db:
-        db.execute("CREATE TABLE answered (id INTEGER, answer TEXT)")
-        db.execute("INSERT INTO answered VALUES (1, 'blue')")
+    write_rows(run / "exchanges.jsonl", "exchanges", [(1.0, '{"answered":[]}')])
     assert main(["export", str(run), "--zip", str(tmp_path / "a.zip")]) == 0
-    with closing(sqlite3.connect(open_run_folder(tmp_path / "a.zip") / "exchanges.db")) as db:
-        assert db.execute("SELECT answer FROM answered").fetchall() == [("blue",)]
+    packed = open_run_folder(tmp_path / "a.zip") / "exchanges.jsonl"
+    assert packed.read_bytes() == (run / "exchanges.jsonl").read_bytes()
 
 
 def test_zips_of_the_same_run_are_the_same(run: Path, tmp_path: Path) -> None:
@@ -246,7 +243,7 @@ def test_a_log_that_holds_a_key_is_not_exported(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "Calm Calm Calm Calm")
-    log = EventLog(run / "run.db")
+    log = EventLog(run / "events.jsonl")
     log.append(NodePlotted(node="n0003", n=2, seconds=1.0))
     log.close()
     assert main(["export", str(run), "--events", "-"]) == 0

@@ -28,7 +28,7 @@ def pieces(folder: Path) -> RunFragments:
 
 def grown(folder: Path, *events: Event) -> None:
     folder.mkdir(exist_ok=True)
-    log = EventLog(folder / "run.db")
+    log = EventLog(folder / "events.jsonl")
     for event in events:
         log.append(event)
     log.close()

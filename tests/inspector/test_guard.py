@@ -62,7 +62,7 @@ def test_every_answer_forbids_what_is_not_ours(web: httpx.Client) -> None:
         "nodes/n0001",
         "nodes//n0001",
         "data/labels/y.txt",
-        "run.db",
+        "events.jsonl",
         "control/x.json",
         "nodes/n0001/%00",
         "nodes/n0001/source/.hidden",

@@ -30,7 +30,7 @@ def written(folder: Path, story: EventStory) -> Path:
     """A run folder that holds the story's events."""
     RunFolder(folder).create_folders()
     times = iter(at for _, at in story.events)
-    log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
+    log = EventLog(RunFolder(folder).events, clock=lambda: next(times))
     for event, _ in story.events:
         log.append(event)
     log.close()
@@ -104,7 +104,7 @@ def seal(folder: RunFolder, text: str) -> None:
     attempt = folder.get_attempt_path("n0006", 1)
     attempt.mkdir()
     (attempt / "stdout.txt").write_text(text)
-    log = EventLog(folder.db)
+    log = EventLog(folder.events)
     log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
     log.append(NodeJudged(node="n0006", status="good"))
     log.close()

@@ -24,7 +24,7 @@ from tests.inspector.web_server import append_events, record_story
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = RunFolder(written(tmp_path / "calm", make_ended()))
-    log = EventLog(folder.db)
+    log = EventLog(folder.events)
     log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0, curves_sha256="0")))
     log.close()
     folder.get_attempt_path("n0006", 1).mkdir(parents=True)

@@ -54,7 +54,7 @@ def test_a_pipe_gets_the_tree_and_then_a_line_an_event(tmp_path: Path) -> None:
 
     def ends(_: float) -> None:
         if not released:
-            log = EventLog(folder / "run.db")
+            log = EventLog(folder / "events.jsonl")
             log.append(ProcessEnded(exit_code=0, reason="all done"))
             log.close()
             held.__exit__(None, None, None)

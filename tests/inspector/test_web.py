@@ -154,7 +154,7 @@ def version_of(page: str) -> str:
 def test_a_new_event_reaches_an_open_page_and_only_what_changed(tmp_path: Path) -> None:
     run = record_story(tmp_path / "calm", make_sample())
     with running_server(tmp_path) as web, web.stream("GET", version_of(web.get("/runs/calm").text)) as answer:
-        stream, log = Stream(answer), EventLog(run / "run.db")
+        stream, log = Stream(answer), EventLog(run / "events.jsonl")
         log.append(NodeJudged(node="n0006", status="pruned"))
         began = time.monotonic()
         update = stream.next()
@@ -216,7 +216,7 @@ def test_a_log_put_in_the_place_of_another_is_read_from_its_beginning(tmp_path: 
 
 def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "run.db").write_bytes(b"no database" * 100)
+    (tmp_path / "broken" / "events.jsonl").write_bytes(b"no database" * 100)
     with running_server(tmp_path) as web:
         assert "cannot read the record" in web.get("/").text
         assert "cannot read the record" in web.get("/runs/broken").text

@@ -55,7 +55,7 @@ def record_story(folder: Path, story: EventStory) -> Path:
 
 
 def append_events(folder: Path, *events: Event) -> None:
-    log = EventLog(folder / "run.db")
+    log = EventLog(folder / "events.jsonl")
     for event in events:
         log.append(event)
     log.close()

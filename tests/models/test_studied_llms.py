@@ -21,9 +21,7 @@ from labwright.record.llm_calls import (
     LLMQuestionRefused,
     LLMUnavailable,
     copy_exchanges,
-    find_differing_exchange,
-    read_llm_cost,
-    read_llm_usage,
+    read_exchanges,
 )
 from labwright.record.schema.llm_exchanges import ChatMessage, LLMQuestion
 from tests.models.openai_server import (
@@ -75,7 +73,7 @@ def subjects(
     return StudiedLlms(
         {"small": one},
         caps or BudgetSettings(),
-        LLMCallStore(place / "exchanges.db"),
+        LLMCallStore(place / "exchanges.jsonl"),
         replay=replay,
         sleep=clock.sleep,
         clock=clock,
@@ -105,11 +103,11 @@ async def test_an_answer_is_committed_once_and_replayed_to_whoever_takes_the_run
         assert len(server.requests) == 4
     assert (one.text, one.model, one.finish) == ("three", "tiny-2026", "stop")
     assert len({one.id, other_draw.id, warmer.id}) == 3 and one.id.partition("-")[0] == other_draw.id.partition("-")[0]
-    (use,) = read_llm_usage(tmp_path)
+    (use,) = read_exchanges(tmp_path).usage
     assert (use.calls, use.input_tokens, use.output_tokens, use.lost, use.models) == (4, 400, 80, 0, ("tiny-2026",))
     assert use.first <= use.last and use.first
-    assert find_differing_exchange(tmp_path, KEY, [(one.id, one.sha256)]) == ""
-    assert find_differing_exchange(tmp_path, KEY, [(one.id, other_draw.sha256)]) == one.id
+    assert read_exchanges(tmp_path).find_differing(KEY, [(one.id, one.sha256)]) == ""
+    assert read_exchanges(tmp_path).find_differing(KEY, [(one.id, other_draw.sha256)]) == one.id
     (copy := tmp_path / "copy").mkdir()
     copy_exchanges(tmp_path, copy)
     with served([answer_text("never asked")]) as nobody:
@@ -128,17 +126,17 @@ async def test_a_call_that_a_kill_cut_off_stays_spent(served: Callable[..., Open
         task = asyncio.create_task(cut.ask(KEY, question(), 0))
         while not server.requests and not task.done():
             await asyncio.sleep(0.01)
-        assert read_llm_cost(tmp_path).usd > 0  # before it was answered
+        assert read_exchanges(tmp_path).spent.usd > 0  # before it was answered
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await cut.close()
-    lost = read_llm_cost(tmp_path)
+    lost = read_exchanges(tmp_path).spent
     with served([answer_text("three")]) as server:
         resumed = subjects(server, tmp_path, price=price)
         await resumed.ask(KEY, question(), 0)
         await resumed.close()
-    assert read_llm_cost(tmp_path).usd == pytest.approx(lost.usd + 120 * 10 / 1e6)
-    assert [one.lost for one in read_llm_usage(tmp_path)] == [1]
+    assert read_exchanges(tmp_path).spent.usd == pytest.approx(lost.usd + 120 * 10 / 1e6)
+    assert [one.lost for one in read_exchanges(tmp_path).usage] == [1]
 
 
 async def test_the_budget_is_reserved_before_a_call_and_never_passed(
@@ -152,11 +150,13 @@ async def test_the_budget_is_reserved_before_a_call_and_never_passed(
         assert refused and all(isinstance(one, LLMBudgetSpent) for one in refused)
         assert "budget.subject_usd" in str(refused[0]) and len(server.requests) == 60 - len(refused) > 1
         await capped.close()
-        tokens = subjects(server, tmp_path, caps=BudgetSettings(subject_tokens=read_llm_cost(tmp_path).tokens + 100))
+        tokens = subjects(
+            server, tmp_path, caps=BudgetSettings(subject_tokens=read_exchanges(tmp_path).spent.tokens + 100)
+        )
         with pytest.raises(LLMBudgetSpent, match=r"budget\.subject_tokens"):
             await tokens.ask(KEY, question("another"), 0)
         await tokens.close()
-    assert 0 < read_llm_cost(tmp_path).usd <= 0.05
+    assert 0 < read_exchanges(tmp_path).spent.usd <= 0.05
 
 
 async def test_outages_are_waited_out_together_and_what_was_not_billed_is_given_back(
@@ -170,7 +170,7 @@ async def test_outages_are_waited_out_together_and_what_was_not_billed_is_given_
         assert (await patient.ask(KEY, question(), 0)).text == "three"
         await patient.close()
     assert clock.slept[0] == 7.0 and len(clock.slept) == 3
-    assert read_llm_cost(tmp_path).usd == pytest.approx(120 * 10 / 1e6)
+    assert read_exchanges(tmp_path).spent.usd == pytest.approx(120 * 10 / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ async def test_counts_that_cannot_be_cost_what_was_set_aside(
         assert (await asked.ask(KEY, question(), 0)).text == "seven"
         most = (len(question().canonical_text.encode()) // BYTES_PER_TOKEN + OVERHEAD_TOKENS, 50)
         await asked.close()
-    spent = read_llm_cost(tmp_path)
+    spent = read_exchanges(tmp_path).spent
     assert spent.tokens == sum(most) and spent.usd == pytest.approx(sum(most) * 10 / 1e6)
 
 
@@ -325,4 +325,4 @@ async def test_a_schema_that_our_client_cannot_send_ends_no_run_and_costs_nothin
         with pytest.raises(LLMQuestionRefused, match="this JSON schema cannot be sent to 'small'"):
             await one.ask(KEY, question(json_schema=json.loads(schema)), 0)
         await one.close()
-        assert not server.requests and read_llm_cost(tmp_path).tokens == 0
+        assert not server.requests and read_exchanges(tmp_path).spent.tokens == 0

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from labwright.record import lock
-from labwright.record.lock import RunLockedError, acquire_lock, find_owner, is_unused
+from labwright.record.lock import FolderLock, RunLockedError, acquire_lock, find_owner, is_unused
 
 SPAWN = multiprocessing.get_context("spawn")
 SINGLE = (
@@ -70,7 +73,10 @@ def killed_holder(run: Path) -> Generator[int]:
     "words",
     [
         pytest.param("", id="killed", marks=pytest.mark.bench),
-        pytest.param('{"host": "elsewhere", "pid": 7}', id="of another host"),
+        pytest.param(
+            lock.describe_process().model_copy(update={"host": "container"}).model_dump_json(),
+            id="of another container of this machine",
+        ),
     ],
 )
 def test_looking_without_a_pause_never_refuses_a_resume(tmp_path: Path, words: str) -> None:
@@ -95,8 +101,8 @@ def test_a_look_changes_nothing(tmp_path: Path) -> None:
     assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("words", ["{", '{"host": "here", "pid": 7}', "[]", "\0" * 5000])
-def test_words_that_tell_nothing_leave_it_to_the_lock(
+@pytest.mark.parametrize("words", ["{", "[]", "\0" * 5000])
+def test_words_that_tell_nothing_leave_it_to_the_file_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     monkeypatch.setattr(lock, "MAX_LOCK_WAIT_SECONDS", 0.05)
@@ -104,8 +110,7 @@ def test_words_that_tell_nothing_leave_it_to_the_lock(
     assert find_owner(tmp_path) is None
     with acquire_lock(tmp_path):
         (tmp_path / "lock").write_text(words)
-        assert find_owner(tmp_path) is not None
-        with pytest.raises(RunLockedError, match="process"), acquire_lock(tmp_path):
+        with pytest.raises(RunLockedError, match=r"in use by .*process"), acquire_lock(tmp_path):
             pass
 
 
@@ -125,3 +130,74 @@ def test_a_folder_that_holds_only_a_lock_was_not_used(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("")
     (tmp_path / "notes.txt").touch()
     assert not is_unused(tmp_path)
+
+
+# --- other hosts ------------------------------------------------------------------------------------------------------
+
+ELSEWHERE = json.dumps({"host": "elsewhere", "pid": 7, "boot": "another", "start": "1"})
+
+
+def test_an_owner_on_another_host_counts_until_its_heartbeat_has_been_silent(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text(ELSEWHERE)
+    with pytest.raises(RunLockedError, match="process 7 on elsewhere"), acquire_lock(tmp_path):
+        pass
+    assert find_owner(tmp_path) == "process 7 on elsewhere"
+    long_ago = time.time() - lock.MAX_SILENT_SECONDS - 1
+    os.utime(tmp_path / "lock", (long_ago, long_ago))
+    assert find_owner(tmp_path) is None
+    with acquire_lock(tmp_path):
+        assert "elsewhere" not in (tmp_path / "lock").read_text()
+    assert find_owner(tmp_path) is None
+
+
+def test_heartbeats_are_sent(tmp_path: Path) -> None:
+    held = FolderLock(tmp_path, heartbeat_seconds=0.02)
+    held.acquire()
+    os.utime(tmp_path / "lock", (0, 0))
+    end = time.monotonic() + 5
+    while (tmp_path / "lock").stat().st_mtime < 1 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (tmp_path / "lock").stat().st_mtime > 1
+    held.release()
+    assert find_owner(tmp_path) is None
+
+
+def test_an_owner_that_was_cut_off_leaves_the_lock_to_its_successor(tmp_path: Path) -> None:
+    held = FolderLock(tmp_path, heartbeat_seconds=0.02)
+    held.acquire()
+    (tmp_path / "lock").write_text(ELSEWHERE)
+    time.sleep(0.2)
+    held.release()
+    assert (tmp_path / "lock").read_text() == ELSEWHERE
+
+
+def test_without_file_locks_the_process_and_its_start_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: FileLock, *arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    monkeypatch.setattr(lock, "SETTLE_SECONDS", 0.01)
+    with acquire_lock(tmp_path):
+        assert find_owner(tmp_path) == f"process {os.getpid()} on {socket.gethostname()}"
+        with pytest.raises(RunLockedError, match="in use by"), acquire_lock(tmp_path):
+            pass
+        me = lock.describe_process()
+        (tmp_path / "lock").write_text(me.model_copy(update={"start": "1"}).model_dump_json())
+        assert find_owner(tmp_path) is None, "a later process with the same id"
+    with killed_holder(tmp_path), acquire_lock(tmp_path):
+        pass
+
+
+def test_two_processes_that_take_a_lock_without_file_locks_do_not_both_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: FileLock, *arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def write_at_the_same_moment(seconds: float) -> None:
+        (tmp_path / "lock").write_text(ELSEWHERE)
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    monkeypatch.setattr(time, "sleep", write_at_the_same_moment)
+    with pytest.raises(RunLockedError, match="process 7 on elsewhere"), acquire_lock(tmp_path):
+        pass

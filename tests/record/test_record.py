@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from labwright.record.event_log import EventLog, MemoryLog
 from labwright.record.events import EVENT_ADAPTER
 from labwright.record.events.run_events import CommandReceived, ProcessEnded
 from labwright.record.events.search_events import NodeProposed, TaskDone
+from labwright.record.line_store import write_rows
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.python_syntax import collect_constants
@@ -46,15 +46,15 @@ from tests.search.scripted_search import SearchWorld, make_settings, new_log, ru
 def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> None:
     memory = new_log()
     asyncio.run(run_search(memory, SearchWorld(memory), make_settings()))
-    log = EventLog(tmp_path / "run.db", clock=lambda: 5.0)
+    log = EventLog(tmp_path / "events.jsonl", clock=lambda: 5.0)
     for event in memory.events:
         log.append(event)
     writer = log.state
     log.close()
     assert read_state(tmp_path) == writer
-    with closing(EventLog(tmp_path / "run.db")) as again:
+    with closing(EventLog(tmp_path / "events.jsonl")) as again:
         assert again.state == writer
-    assert [e for e, _ in read_events(tmp_path / "run.db")] == memory.events
+    assert [e for e, _ in read_events(tmp_path / "events.jsonl")] == memory.events
 
 
 def test_every_prefix_folds(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
         "while True:\n"
         "    log.append(CommandReceived(verb='note', text=str(k))); print(k, flush=True); k += 1\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path / "run.db")]
+    command = [sys.executable, "-c", script, str(tmp_path / "events.jsonl")]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     last = [child.stdout.readline() for _ in range(20)][-1]
@@ -94,14 +94,12 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
     said = int(next((line for line in reversed(rest) if line.strip().isdigit()), last))
     notes = [one.command.text for one in read_state(tmp_path).notes]
     assert notes[: said + 1] == [str(k) for k in range(said + 1)]
-    with closing(sqlite3.connect(tmp_path / "run.db")) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not the folder of a run"):
         read_state(tmp_path)
-    (tmp_path / "run.db").write_bytes(b"not a database, by far not one" * 40)
+    (tmp_path / "events.jsonl").write_bytes(b"not a database, by far not one" * 40)
     with pytest.raises(RecordError, match="cannot read the record"):
         read_state(tmp_path)
 
@@ -241,7 +239,7 @@ def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1 << 20_000], ids=["inf", "nan", "large"])
 def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, value: Scalar) -> None:
-    log = EventLog(tmp_path / "run.db")
+    log = EventLog(tmp_path / "events.jsonl")
     odd = NodeProposed.model_construct(
         node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="", setups={"A": value}, author=""
     )
@@ -250,11 +248,11 @@ def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, va
     with pytest.raises(RecordError, match="could not be read back"):
         MemoryLog().append(odd)
     log.close()
-    assert read_events(tmp_path / "run.db") == []
+    assert read_events(tmp_path / "events.jsonl") == []
 
 
 def test_text_that_utf8_cannot_hold_is_written_as_far_as_it_can_and_folded_so(tmp_path: Path) -> None:
-    log = EventLog(tmp_path / "run.db")
+    log = EventLog(tmp_path / "events.jsonl")
     log.append(ProcessEnded(exit_code=3, reason="caf\udce9"))
     assert log.state.process_end == ProcessEnded(exit_code=3, reason="caf?") == read_state(tmp_path).process_end
     log.close()
@@ -278,16 +276,15 @@ def test_an_ended_run_is_taken_up_again() -> None:
 
 @pytest.mark.parametrize("collects", [True, False])
 def test_garbage_is_collected_again_once_a_log_is_read_or_found_damaged(tmp_path: Path, collects: bool) -> None:
-    with closing(EventLog(tmp_path / "run.db")) as log:
+    with closing(EventLog(tmp_path / "events.jsonl")) as log:
         log.append(TaskDone(k=1))
     try:
         (gc.enable if collects else gc.disable)()
-        read_events(tmp_path / "run.db")
+        read_events(tmp_path / "events.jsonl")
         assert gc.isenabled() == collects
-        with closing(sqlite3.connect(tmp_path / "run.db")) as db, db:
-            db.execute("UPDATE events SET body = '{}'")
+        write_rows(tmp_path / "events.jsonl", "run", [(0.0, "{}")])
         with pytest.raises(RecordError):
-            read_events(tmp_path / "run.db")
+            read_events(tmp_path / "events.jsonl")
         assert gc.isenabled() == collects
     finally:
         gc.enable()

@@ -243,7 +243,7 @@ def small_run(root: Path, **settings: Any) -> tuple[RunFolder, EventLog]:
     """A run of two drafts, of which the second is the best; each left an artifact, the first with a link elsewhere."""
     folder = RunFolder(root)
     folder.create_folders()
-    log = EventLog(folder.db)
+    log = EventLog(folder.events)
     log.append(RunStarted(idea=IDEA, seed=0, version="0", model="m", settings=settings))
     for k, name in enumerate(("n0001", "n0002"), 1):
         log.append(DecisionMade(k=k, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))

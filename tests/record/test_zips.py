@@ -42,12 +42,12 @@ def _link(name: str) -> zipfile.ZipInfo:
         ([("/etc/out", b"")], "leads outside the folder"),
         ([("run//out", b"")], "leads outside the folder"),
         ([("run\\out", b"")], "leads outside the folder"),
-        ([(_link("run/run.db"), b"/etc/passwd")], "is not a regular file"),
-        ([("run/run.db", b"a"), ("run/run.db", b"b")], "is in it twice"),
-        ([("run/run.db", b"a"), ("run/run.db/a", b"b")], "as a file and as a folder"),
-        ([("run/run.db", b"\0" * (zips.FREE_BYTES + 1))], "implausible for a run"),
+        ([(_link("run/events.jsonl"), b"/etc/passwd")], "is not a regular file"),
+        ([("run/events.jsonl", b"a"), ("run/events.jsonl", b"b")], "is in it twice"),
+        ([("run/events.jsonl", b"a"), ("run/events.jsonl/a", b"b")], "as a file and as a folder"),
+        ([("run/events.jsonl", b"\0" * (zips.FREE_BYTES + 1))], "implausible for a run"),
         ([("run/notes.txt", b"a")], "it contains no run"),
-        ([("a/run.db", b"a"), ("b/run.db", b"a")], "it contains several runs"),
+        ([("a/events.jsonl", b"a"), ("b/events.jsonl", b"a")], "it contains several runs"),
     ],
 )
 def test_a_zip_that_is_no_run_is_refused(
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_zip_and_one_that_is_cut_off_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.zip").write_bytes(b"no zip")
-    whole = _zip(tmp_path / "whole.zip", ("run/run.db", bytes(range(256)) * 99), compression=zipfile.ZIP_STORED)
+    whole = _zip(tmp_path / "whole.zip", ("run/events.jsonl", bytes(range(256)) * 99), compression=zipfile.ZIP_STORED)
     changed = bytearray(whole.read_bytes())
     changed[5000] ^= 1
     (tmp_path / "b.zip").write_bytes(changed)
@@ -78,7 +78,7 @@ def test_a_file_that_is_no_zip_and_one_that_is_cut_off_are_refused(
 
 
 def test_a_run_without_its_folder_is_called_as_its_zip(tmp_path: Path) -> None:
-    packed = _zip(tmp_path / "mine.zip", ("run.db", b"log"), ("nodes/n0001/a.txt", b"text"))
+    packed = _zip(tmp_path / "mine.zip", ("events.jsonl", b"log"), ("nodes/n0001/a.txt", b"text"))
     folder = open_run_folder(packed)
     assert folder.name == "mine" and (folder / "nodes/n0001/a.txt").read_bytes() == b"text"
     assert open_run_folder(packed) == folder, "a zip is unpacked once"

@@ -274,7 +274,7 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
                 pass
         print([name for name in os.listdir(os.path.dirname(os.path.dirname(path)))], os.path.exists(path))
         for folder, _, files in os.walk("/"):
-            if "exchanges.db" in files:
+            if "exchanges.jsonl" in files:
                 print("found", folder)
         def say(*lines):
             line = socket.socket(socket.AF_UNIX)

@@ -17,13 +17,7 @@ from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.models.budget import BudgetSettings
 from labwright.models.settings import SubjectSettings
 from labwright.models.studied_llms import StudiedLlms
-from labwright.record.llm_calls import (
-    EXCHANGES_LIST,
-    LLMCallStore,
-    LLMUnavailable,
-    find_differing_exchange,
-    read_llm_cost,
-)
+from labwright.record.llm_calls import EXCHANGES_LIST, LLMCallStore, LLMUnavailable, read_exchanges
 from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
@@ -116,7 +110,7 @@ async def place(
             settings=SETTINGS,
             cache=tmp_path / "cache",
             subjects=StudiedLlms(
-                {"small": one}, BudgetSettings(**settings.get("caps", {})), LLMCallStore(tmp_path / "exchanges.db")
+                {"small": one}, BudgetSettings(**settings.get("caps", {})), LLMCallStore(tmp_path / "exchanges.jsonl")
             ),
         )
         yield Place(executor, server, tmp_path)
@@ -161,14 +155,14 @@ async def test_the_host_reads_and_scores_recorded_answers_and_replays_them_to_th
             json.loads(line) for line in (place.folder / "job0/cells" / cell / EXCHANGES_LIST).read_text().splitlines()
         ]
         assert (
-            find_differing_exchange(
-                place.folder, f"{cell.rpartition('_')[2]} on quiz", ((one["id"], one["sha256"]) for one in listed)
+            read_exchanges(place.folder).find_differing(
+                f"{cell.rpartition('_')[2]} on quiz", ((one["id"], one["sha256"]) for one in listed)
             )
             == ""
             and len(listed) == sum(asked.values()) // 2
         )
         assert (
-            find_differing_exchange(place.folder, "another cell", [(listed[0]["id"], listed[0]["sha256"])])
+            read_exchanges(place.folder).find_differing("another cell", [(listed[0]["id"], listed[0]["sha256"])])
             == listed[0]["id"]
         )
     tests = place.sealed()["accuracy"]
@@ -261,7 +255,7 @@ lab.measure(run)
     assert "resume with a higher budget.subject_usd" in outcome.failure.message
     assert {line.outcome for line in outcome.cells} <= {"measured", "failed", "left out"}
     assert [line.outcome for line in outcome.cells].count("failed") == 1
-    assert 0.05 < read_llm_cost(place.folder).usd <= 0.06
+    assert 0.05 < read_exchanges(place.folder).spent.usd <= 0.06
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def write_run(root: Path, *more: Event, released: bool = True, settings: Setting
     source = folder.paper_folder / "paper.tex"
     source.write_text(PAPER)
     times = iter(range(1, 10_000))
-    log = EventLog(folder.db, clock=lambda: float(next(times)))
+    log = EventLog(folder.events, clock=lambda: float(next(times)))
     for event in (*make_events(released=released, settings=settings), *more):
         if isinstance(event, PaperReleased):
             event = event.model_copy(update={"files": {"paper.tex": hash_file(source)}})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -60,13 +59,12 @@ async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> Non
     [
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EIO, "Input/output error"),
-        sqlite3.OperationalError("disk I/O error"),
         RecordError("cannot write"),
         GpuError("gone"),
         ModelUnavailable("down"),
     ],
 )
-async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
+async def test_a_failure_of_disk_device_or_model_is_never_a_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fails(*_: object, **__: object) -> None:

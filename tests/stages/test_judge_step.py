@@ -73,7 +73,7 @@ def failing(error: Exception) -> ScriptedModel:
 async def judged(root: Path, backend: Backend, *, paper: PaperSettings | None = None) -> RunState:
     """The state after the step, by a process of its own."""
     folder = RunFolder(root)
-    with closing(EventLog(folder.db)) as log:
+    with closing(EventLog(folder.events)) as log:
         bench = RunContext(
             recorder=log,
             folder=folder,
@@ -244,16 +244,16 @@ def test_a_resume_for_the_judge_changes_nothing_that_the_paper_says_of_its_origi
 def _events(run: Path) -> list[object]:
     from labwright.record.log_reader import read_events
 
-    return [event for event, _ in read_events(run / "run.db")]
+    return [event for event, _ in read_events(run / "events.jsonl")]
 
 
 def _truncate(run: Path, count: int) -> None:
     """Keep the first events of a log, as a kill would."""
     kept = _events(run)[:count]
-    for path in run.glob("run.db*"):
+    for path in run.glob("events.jsonl*"):
         path.unlink()
     times = iter(range(1, 10_000))
-    log = EventLog(run / "run.db", clock=lambda: float(next(times)))
+    log = EventLog(run / "events.jsonl", clock=lambda: float(next(times)))
     for event in kept:
         log.append(event)  # pyright: ignore[reportArgumentType]
     log.close()

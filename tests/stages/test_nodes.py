@@ -136,7 +136,10 @@ BAD = Program(title="bad", plan="p", varies="v")
     [
         (BAD, "no code was written"),
         (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
-        (BAD.model_copy(update={"files": whole_files({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
+        (
+            BAD.model_copy(update={"files": whole_files({"../../events.jsonl": "x"})}),
+            "'../../events.jsonl' leads out of the tree",
+        ),
         (BAD.model_copy(update={"files": whole_files({"/etc/passwd": "x"})}), "leads out of the tree"),
         (BAD.model_copy(update={"files": whole_files({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
         (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
@@ -155,7 +158,7 @@ async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(tmp_path:
     first, second = await agenda(bench)
     assert first.failure is not None and first.failure.kind == "no answer" and said in first.failure.message
     assert first.status == "buggy" and second.status == "good" and "\n" not in first.failure.message
-    assert not bench.folder.get_source_path(first.id).exists() and not list(tmp_path.parent.glob("run.db"))
+    assert not bench.folder.get_source_path(first.id).exists() and not list(tmp_path.parent.glob("events.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,7 +23,8 @@ from labwright.record.claims.estimates import find_replicates, find_winner
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import FoldersDeleted
 from labwright.record.events.search_events import NodeJudged
-from labwright.record.log_reader import read_events, read_state
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_events, read_rows, read_state
 from labwright.record.python_syntax import collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, read_source
@@ -140,7 +140,9 @@ def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with killed_before_deletion():
         begun(runs)
     state = read_state(runs / "run")
-    assert read_events(runs / "run" / "run.db")[-1][0].type == "collected" and state.stage is not None, "mid-search"
+    assert read_events(runs / "run" / "events.jsonl")[-1][0].type == "collected" and state.stage is not None, (
+        "mid-search"
+    )
     assert state.deleted_folders and all((runs / "run" / one).is_dir() for one in state.deleted_folders)
     assert resumed(runs / "run") == 0
     return runs / "run"
@@ -160,7 +162,7 @@ def test_of_stages_that_are_over_what_is_built_on_or_read_stays(best: Path, caps
 
 
 def test_a_branch_from_an_earlier_point_knows_what_is_gone(best: Path, tmp_path: Path) -> None:
-    events = [event for event, _ in read_events(best / "run.db")]
+    events = [event for event, _ in read_events(best / "events.jsonl")]
     at = next(at for at, event in enumerate(events) if isinstance(event, FoldersDeleted))
     point = [event.node for event in events[:at] if isinstance(event, NodeJudged)][-1]
     create_branch(read_origin(best, point), BranchChanges(small_settings(search__order="arrival")), tmp_path / "branch")
@@ -178,8 +180,9 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
 ) -> None:
     run = tmp_path / "cited"
     shutil.copytree(best, run)
-    with closing(sqlite3.connect(run / "run.db")) as db, db:
-        db.execute("DELETE FROM events WHERE seq > (SELECT seq FROM events WHERE type = 'released')")
+    rows = read_rows(run / "events.jsonl")
+    released = next(n for n, (_, body) in enumerate(rows, 1) if '"type":"released"' in body)
+    write_rows(run / "events.jsonl", "run", rows[:released])
     with killed_before_deletion():
         resumed(run, keep="cited")
     assert resumed(run) == 0
@@ -189,7 +192,7 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
     assert read[top] and all(state.nodes[one].attempts[-1].artifacts for one in read[top] | {top})
     (other,) = read[top]
     gone = f"nodes/{other}/attempt1/artifacts"
-    with closing(EventLog(run / "run.db")) as log:
+    with closing(EventLog(run / "events.jsonl")) as log:
         log.append(FoldersDeleted(keep="cited", folders=(gone,)))
     shutil.rmtree(run / gone)
     assert main(["reproduce", str(run), "--node", top]) == 5

@@ -144,4 +144,4 @@ async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: 
 
 
 def _events(bench: RunContext) -> list[Event]:
-    return [event for event, _ in read_events(bench.folder.root / "run.db")]
+    return [event for event, _ in read_events(bench.folder.root / "events.jsonl")]

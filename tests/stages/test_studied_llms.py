@@ -24,7 +24,7 @@ from labwright.models.settings import Price, SubjectSettings
 from labwright.record.claims.estimates import Claim
 from labwright.record.events.run_events import RunStarted, StudiedLLMsAsked
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.llm_calls import EXCHANGES_DB, EXCHANGES_LIST, LLMCallStore, read_llm_usage
+from labwright.record.llm_calls import EXCHANGES_FILE, EXCHANGES_LIST, LLMCallStore, read_exchanges
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.cell import Cell
@@ -127,7 +127,7 @@ def test_a_spent_budget_limits_the_run(tmp_path: Path) -> None:
 
 async def _exchange(folder: Path) -> LLMExchange:
     """One answered question and one that a kill cut off."""
-    log, most = LLMCallStore(folder / EXCHANGES_DB), Cost(usd=0.5, tokens=100)
+    log, most = LLMCallStore(folder / EXCHANGES_FILE), Cost(usd=0.5, tokens=100)
     question = LLMQuestion(subject="small", messages=(ChatMessage(role="user", content="?"),))
     exchange = LLMExchange(id=f"{question.digest}-0", subject="small", text="yes", model="tiny-1")
     number = await log.reserve(KEY, exchange.id, question, most)
@@ -151,7 +151,7 @@ def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
     ]
     asyncio.run(_exchange(tmp_path))
     found = read_status(
-        "r", [*events, (StudiedLLMsAsked(uses=read_llm_usage(tmp_path)), 9e9)], None, now=9e9, folder=tmp_path
+        "r", [*events, (StudiedLLMsAsked(uses=read_exchanges(tmp_path).usage), 9e9)], None, now=9e9, folder=tmp_path
     )
     console = Console(width=200, record=True, file=StringIO())
     print_lines(console, format_status(found))
@@ -178,15 +178,15 @@ def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> N
             (one.model_copy(update={"run": changed}) if getattr(one, "run", None) == run else one, at)
             for one, at in story.events
         ]
-        (tmp_path / "run.db").unlink(missing_ok=True)
+        (tmp_path / "events.jsonl").unlink(missing_ok=True)
         told = copy(story)
         told.events = events
         written(tmp_path, told)
-        return [one.what for one in audit_run(tmp_path).findings if "exchanges.db" in one.what]
+        return [one.what for one in audit_run(tmp_path).findings if "exchanges.jsonl" in one.what]
 
     assert wrong(exchange.sha256, KEY) == []
     for digest, key in (("0" * 64, KEY), (exchange.sha256, "b" * 64)):
-        assert wrong(digest, key) == [f"the answer {exchange.id} in exchanges.db differs from the recorded one"]
+        assert wrong(digest, key) == [f"the answer {exchange.id} in exchanges.jsonl differs from the recorded one"]
 
 
 def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows
 from labwright.record.run_folder import RunFolder, partial_path
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
@@ -158,15 +159,13 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
     assert [node.decision for node in await task] == [4, 5]
     answers = len(bench.state.answers)
     assert [one.notes for one in model.code] == [(), (NOTE,)]
-    with closing(sqlite3.connect(whole / "run.db")) as db:
-        kinds = [row[0] for row in db.execute("SELECT type FROM events ORDER BY seq")]
+    rows = read_rows(whole / "events.jsonl")
+    kinds = [json.loads(body)["type"] for _, body in rows]
     for length in range(kinds.index("commanded") + 1, len(kinds) + 1):
         folder = tmp_path / f"cut{length}"
         shutil.copytree(whole, folder)
-        with closing(sqlite3.connect(folder / "run.db")) as db:
-            db.execute("DELETE FROM events WHERE seq > ?", (length,))
-            db.commit()
-        again = EventLog(folder / "run.db")
+        write_rows(folder / "events.jsonl", "run", rows[:length])
+        again = EventLog(folder / "events.jsonl")
         committed, model = len(again.state.answers), Model()
         await agenda(
             RunContext(

@@ -219,7 +219,7 @@ def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(wh
     assert late.outcome == "measured" and late.arms == ("half-weight",)
     conditions = {claim.condition for claim in compute_test_claims(state)}
     assert conditions == {"plain", "shrunk", "without-shrinkage", "half-weight"}
-    events = [event for event, _ in read_events(whole.folder / "run.db")]
+    events = [event for event, _ in read_events(whole.folder / "events.jsonl")]
     asked, released = _at(events, "ablations_missed"), _at(events, "released")
     scored = [event.node for event in events if event.type == "unsealed"]
     assert len(scored) == len(set(scored))

@@ -6,12 +6,10 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import zipfile
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from labwright.inspector.export.archive import pack_run
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
-from labwright.record.log_reader import read_state
+from labwright.record.line_store import write_rows
+from labwright.record.log_reader import read_rows, read_state
 from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import format_node_id
@@ -166,7 +165,7 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
     from labwright.record.log_reader import read_events
 
-    events = [event for event, _ in read_events(whole / "run.db")]
+    events = [event for event, _ in read_events(whole / "events.jsonl")]
     kinds = [event.type for event in events]
     scored = [event.node for event in events if event.type == "unsealed"]
     assert len(scored) == len(set(scored)) and kinds.index("unsealed") > kinds.index("locked")
@@ -289,7 +288,7 @@ def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.Ca
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
     from labwright.record.log_reader import read_events
 
-    kinds = [event.type for event, _ in read_events(whole / "run.db")]
+    kinds = [event.type for event, _ in read_events(whole / "events.jsonl")]
     assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], (
         "it was read for passages that address a judge, then judged"
     )
@@ -308,8 +307,9 @@ def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) ->
 def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_before(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "cut"
     shutil.copytree(whole, run)
-    with closing(sqlite3.connect(run / "run.db")) as db, db:
-        db.execute("DELETE FROM events WHERE seq > (SELECT seq FROM events WHERE type = 'released')")
+    rows = read_rows(run / "events.jsonl")
+    released = next(n for n, (_, body) in enumerate(rows, 1) if '"type":"released"' in body)
+    write_rows(run / "events.jsonl", "run", rows[:released])
     assert read_state(run).phase == "judge"
     assert resume(run) == 0 and resume(run) == 0
     state = read_state(run)
@@ -319,7 +319,7 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
 
 def _executed(run: Path) -> int:
     """How many attempts a run has recorded by now."""
-    if not (run / "run.db").is_file():
+    if not (run / "events.jsonl").is_file():
         return 0
     return sum(len(node.attempts) for node in read_state(run).nodes.values())
 
@@ -331,7 +331,7 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         "from tests.stages.test_whole_run import start, resume, small_settings\n"
         "run = Path(sys.argv[1])\n"
         "one = small_settings(search__num_workers=1, search__ladder=True)\n"
-        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, one))\n"
+        "sys.exit(resume(run) if (run / 'events.jsonl').exists() else start(run.parent, run.name, one))\n"
     )
     run = tmp_path / "killed"
     finished: set[tuple[str, int]] = set()

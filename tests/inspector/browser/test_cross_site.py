@@ -74,7 +74,7 @@ def stranger() -> Generator[str]:
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    with closing(EventLog(folder / "run.db")) as log:
+    with closing(EventLog(folder / "events.jsonl")) as log:
         for event, _ in make_sample().events:
             log.append(event)
     return folder

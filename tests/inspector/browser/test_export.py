@@ -38,7 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     figures = run / "nodes" / "n0005" / "plots3" / "figures"
     figures.mkdir(parents=True)
     Image.new("RGB", (1400, 900), "red").save(figures / "loss.png")
-    with closing(EventLog(run / "run.db")) as log:
+    with closing(EventLog(run / "events.jsonl")) as log:
         log.append(NodePlotted(node="n0005", n=3, figures=(Figure(name="loss.png", sha256="0", facts=FigureFacts()),)))
     command = [sys.executable, "-m", "labwright", "export", str(run), "--html", str(top / "calm.html")]
     subprocess.run(command, cwd=ROOT, check=True, timeout=START_SECONDS, capture_output=True)

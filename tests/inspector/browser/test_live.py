@@ -47,7 +47,7 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, o
         page.locator("tr.run a").click()
         page.wait_for_selector("#g-n0006", state="attached")
         page.evaluate(STATES)
-        with closing(EventLog(run / "run.db")) as log:
+        with closing(EventLog(run / "events.jsonl")) as log:
             log.append(NodeJudged(node="n0006", status="pruned"))
         page.wait_for_selector("#g-n0006.s-pruned", state="attached")
         _ask(page, "pause", "I want to look <b>first</b>")
@@ -105,7 +105,7 @@ def _ask(page: Page, verb: str, reason: str) -> None:
 
 
 def _was_held(run: Path) -> None:
-    events = [event for event, _ in read_events(run / "run.db")]
+    events = [event for event, _ in read_events(run / "events.jsonl")]
     at = {event.verb: number for number, event in enumerate(events) if isinstance(event, CommandReceived)}
     held = events[at["pause"] : at["resume"]]
     assert not [event for event in held if isinstance(event, DecisionMade)]

@@ -48,7 +48,7 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
 
 def _record(run: Path, *events: Event) -> None:
     run.mkdir()
-    log = EventLog(run / "run.db")
+    log = EventLog(run / "events.jsonl")
     for event in events:
         log.append(event)
     log.close()

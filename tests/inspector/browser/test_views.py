@@ -67,7 +67,7 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
     record_story(top / "one", one)
     record_story(top / "begun", EventStory())
     (top / "damaged").mkdir()
-    (top / "damaged" / "run.db").write_bytes(b"no database" * 100)
+    (top / "damaged" / "events.jsonl").write_bytes(b"no database" * 100)
     with running_viewer(top) as found:
         yield found
 
@@ -204,7 +204,7 @@ def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Pa
         page.wait_for_selector("#now >> text=left of")
         assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
         page.wait_for_selector("#chart .dot")
-        with closing(EventLog(run / "run.db")) as log:
+        with closing(EventLog(run / "events.jsonl")) as log:
             log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
             log.append(NodeJudged(node="n0006", status="buggy"))
         page.wait_for_selector("#g-n0006.s-buggy", state="attached")

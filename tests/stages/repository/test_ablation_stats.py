@@ -173,8 +173,7 @@ def test_whether_a_patch_did_anything(ablated: float, reached: bool | None, repe
 
 def test_a_row_is_what_the_record_keeps() -> None:
     (row,) = build_results(
-        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", location="m.py:3", search_runs=2, runs=("x", "y"))],
-        direction="max",
+        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", location="m.py:3", runs=("x", "y"))], direction="max"
     )
     assert PartResult.model_validate_json(row.model_dump_json()) == row
-    assert (row.mutation, row.where, row.found_with, row.runs) == ("zero", "m.py:3", 2, ("x", "y"))
+    assert (row.mutation, row.where, row.runs) == ("zero", "m.py:3", ("x", "y"))
