@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labwright.inspector.safe_text import to_printable
-from labwright.record.run_folder import open_regular
 from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.untrusted_files import open_plain_file
 
 SHOWN_NAMES = frozenset(
     {
@@ -68,7 +68,7 @@ def open_within(run: Path, path: str) -> int:
                 follow = 0 if folder is None else os.O_NOFOLLOW
                 folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=folder)
                 opened.callback(os.close, folder)
-            return open_regular(names[-1], folder)
+            return open_plain_file(names[-1], folder)
         except (OSError, ValueError):
             raise PathRefusedError("no such file") from None
 

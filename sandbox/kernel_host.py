@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, OpenFolder, lend_folder, remove_tree
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.execution import KernelExecution, KernelScript
-from labwright.sandbox.folder_handover import check_returned, lend_folder
+from labwright.sandbox.failures import find_lost_folder
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.isolation.limits import count_oom_kills
 from labwright.sandbox.isolation.mounts import KernelStartOptions
@@ -25,7 +25,6 @@ from labwright.sandbox.job_runner import JobRunner
 from labwright.sandbox.kernel_pool import MATPLOTLIBRC, find_local_modules
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.monitor import JobMonitor, PeakUsage
-from labwright.sandbox.safe_io import BadFile, OpenFolder
 from labwright.sandbox.workspace import CELLS_FOLDER, copy_view
 
 
@@ -97,9 +96,8 @@ class KernelHost:
                 monitor=monitor,
                 usage=self._usage,
             )
-            execution = await asyncio.to_thread(
-                check_returned, lent, script.folder, execution, self.folder, CELLS_FOLDER
-            )
+            lost = await asyncio.to_thread(find_lost_folder, lent, script.folder, self.folder, CELLS_FOLDER)
+            execution = replace(execution, failure=execution.failure or lost)
         except BaseException:
             await self.close()
             raise

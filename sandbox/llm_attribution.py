@@ -23,10 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from labwright.record.llm_calls import EXCHANGES_LIST
 from labwright.record.schema.data_plan import EvidenceGrade
 from labwright.record.schema.llm_exchanges import LLMExchange
+from labwright.record.untrusted_files import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.answer_parser import TRUNCATION_MARK, build_answer_parser
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.llm_gateway import LlmSession
-from labwright.sandbox.safe_io import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.scoring import (
     COLUMN_PREFIX,
     MAX_COLUMNS,

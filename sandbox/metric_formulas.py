@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
+from labwright.record.untrusted_files import write_file
 from labwright.sandbox.metrics import (
     METRICS,
     Measure,
@@ -40,7 +41,6 @@ from labwright.sandbox.metrics import (
     count_passes,
     list_computable,
 )
-from labwright.sandbox.safe_io import write_file
 
 Array = NDArray[Any]
 

@@ -15,7 +15,6 @@ otherwise it is unknown.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import AsyncGenerator
@@ -27,13 +26,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.gpus import Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
 from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint, ProgressWatch
 from labwright.sandbox.output import Transcript
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, open_subfolder
 
 WATCH_SECONDS = 5.0
 """Interval between checks of the curves logged by running code, in seconds; hopeless experiments run for minutes."""
@@ -128,8 +127,8 @@ class LoggedPointLine(BaseModel):
 
 def _file_size(folder: FolderRef, name: str) -> int:
     """Return the size of a file or link in bytes; 0 if it does not exist."""
-    with suppress(BadFile, OSError), open_subfolder(folder) as place:
-        return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
+    with suppress(BadFile, OSError):
+        return status.st_size if (status := read_status(folder, name)) is not None else 0
     return 0
 
 

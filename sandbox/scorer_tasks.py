@@ -20,10 +20,10 @@ import numpy as np
 
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, Split
 from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.execution import KernelScript
 from labwright.sandbox.job import Job
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
 from labwright.sandbox.scoring import Submission, read_truth_labels
 from labwright.sandbox.workspace import list_dataset_folders
 

@@ -26,16 +26,7 @@ from labwright.record.schema.data_plan import (
     Split,
     parse_arm,
 )
-from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.metric_formulas import (
-    FormulaInputs,
-    build_measures,
-    find_column_metrics,
-    read_declared_columns,
-    read_formulas,
-)
-from labwright.sandbox.metrics import Measure, compute_scores
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
     MAX_FILE_BYTES,
     make_folder,
@@ -46,6 +37,15 @@ from labwright.sandbox.safe_io import (
     remove_path,
     write_file,
 )
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.metric_formulas import (
+    FormulaInputs,
+    build_measures,
+    find_column_metrics,
+    read_declared_columns,
+    read_formulas,
+)
+from labwright.sandbox.metrics import Measure, compute_scores
 
 Array = NDArray[Any]
 

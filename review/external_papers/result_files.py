@@ -23,9 +23,9 @@ import yaml
 from numpy.typing import NDArray
 
 from labwright.record.errors import UsageError
+from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 from labwright.record.yaml_text import load_untrusted_yaml
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
-from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
 
 RESULT_SUFFIXES = (
     ".json",

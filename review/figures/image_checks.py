@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.figures import Figure, FigureFacts
+from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 from labwright.review.figures.findings import FigureContext, LintFinding
-from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
 
 MIN_INK_SHARE = 0.0005
 """Minimum share of pixels that differ from the background; below it an image is blank."""

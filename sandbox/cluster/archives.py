@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     MAX_ENTRIES,
     BadFile,
     create_file,
@@ -21,6 +21,8 @@ from labwright.sandbox.safe_io import (
     make_folder,
     open_parent,
     open_regular,
+    read_link,
+    read_status,
 )
 
 MAX_FILE_TIME = 2.0**60
@@ -53,12 +55,15 @@ def pack_archive(
         for name, status in entries:
             if name.partition("/")[0] in excluded:
                 continue
-            parent, inner = root, name
+            parent, inner, target_path = root, name, ""
             if stat.S_ISLNK(status.st_mode):
-                path = Path(os.path.realpath(root / name))  # also resolves circular links
-                if any(path.is_relative_to(target_folder) for target_folder in follow) and path.is_file():
-                    parent, inner, status = path.parent, path.name, path.stat()
-            info = _build_tar_info(name, root / name, status, clock_shift)
+                target_path = read_link(root, name)
+                for trusted in follow:
+                    if Path(target_path).is_relative_to(trusted):
+                        found = read_status(trusted, relative := os.path.relpath(target_path, trusted))
+                        if found is not None and stat.S_ISREG(found.st_mode):
+                            parent, inner, status = trusted, relative, found
+            info = _build_tar_info(name, target_path, status, clock_shift)
             if info is None:
                 continue
             if not info.isreg():
@@ -85,7 +90,7 @@ def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62) -> Non
         raise BadFile(f"the archive cannot be read: {error}") from error
 
 
-def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
+def _build_tar_info(name: str, link: str, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
     """Return the tar header of a file, or None for sockets and devices, which are not sent."""
     info = tarfile.TarInfo(name)
     info.mtime, info.mode = (
@@ -97,7 +102,7 @@ def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float)
     elif stat.S_ISDIR(status.st_mode):
         info.type = tarfile.DIRTYPE
     elif stat.S_ISLNK(status.st_mode):
-        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)
+        info.type, info.linkname = tarfile.SYMTYPE, link
     elif stat.S_ISFIFO(status.st_mode):
         info.type = tarfile.FIFOTYPE
     else:

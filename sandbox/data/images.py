@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.columns import SPLIT_ALIASES
 from labwright.sandbox.data.files import import_pyarrow, list_files
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.safe_io import raise_read_errors_as
 
 Array = NDArray[Any]
 

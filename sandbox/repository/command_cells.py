@@ -19,6 +19,7 @@ from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line
 from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import list_names, open_regular, remove_tree, write_file
 from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.file_clock import wait_for_next_time
@@ -36,11 +37,9 @@ from labwright.sandbox.repository.metric import (
     prepare_checkout,
     read_metric,
 )
-from labwright.sandbox.repository.output_files import remove_checkout
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
-from labwright.sandbox.safe_io import list_names, open_regular, write_file
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
@@ -95,14 +94,14 @@ class CommandWorker:
         checkout = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
         folder = self.job.folder / CELLS_FOLDER / cell.name
         for old in (checkout, folder):
-            await asyncio.to_thread(remove_checkout, old)
+            await asyncio.to_thread(remove_tree, old, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
             outcome = await self._measure_in_checkout(cell, limit, schedule, checkout, folder)
         except RepositoryError as error:
             outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
         finally:
-            await asyncio.to_thread(remove_checkout, checkout)
+            await asyncio.to_thread(remove_tree, checkout, ignore_errors=True)
         return CellResult(outcome, folder)
 
     async def close(self) -> None:
@@ -252,7 +251,6 @@ def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure 
 def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str, str]:
     content = found.model_copy(update={"split": "test", "value": value}).model_dump_json().encode()
     name = f"{SEALED_TEST_PREFIX}__{format_place_name(found.dataset, found.condition)}.json"
-    (folder / "sealed").mkdir()
     write_file(folder, f"sealed/{name}", content)
     return {name: hashlib.sha256(content).hexdigest()}
 

@@ -25,10 +25,10 @@ from typing import cast
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
+from labwright.record.untrusted_files import BadFile, open_regular, raise_read_errors_as
 from labwright.sandbox.repository.event_files import EVENT_FILE_MARK, list_newest_last, read_scalars
 from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.repository.wandb_files import read_newest_run
-from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as
 
 MAX_CURVES, MAX_POINTS = 16, 250
 """Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""

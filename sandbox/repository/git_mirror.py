@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.record.schema.repository import RepositoryEdit
+from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.git import AUTHOR_VARIABLES, run_git
 from labwright.sandbox.repository.user_git import (
@@ -27,7 +28,6 @@ from labwright.sandbox.repository.user_git import (
     open_repository,
     read_config_values,
 )
-from labwright.sandbox.safe_io import BadFile, open_regular
 
 __all__ = [
     "LINKED_FILE_BYTES",

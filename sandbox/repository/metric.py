@@ -19,8 +19,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -30,17 +30,19 @@ from typing import Any, Literal, cast
 
 from labwright.record.errors import UsageError
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import (
+    BadFile,
+    list_folders,
+    make_folder,
+    open_regular,
+    raise_read_errors_as,
+    read_status,
+    remove_path,
+)
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.event_files import read_scalar_rows
-from labwright.sandbox.repository.output_files import (
-    MetricFileNotFound,
-    MetricNotFound,
-    find_file,
-    list_matching,
-    refuse_links,
-)
+from labwright.sandbox.repository.output_files import MetricFileNotFound, MetricNotFound, find_file, list_matching
 from labwright.sandbox.repository.wandb_files import read_newest_run
-from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as, remove_path, resolve_inside
 
 MAX_METRIC_BYTES = 64 * 2**20
 """Maximum size of a file with a metric; tracker files may be larger."""
@@ -223,7 +225,6 @@ def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | 
 
 
 def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    refuse_links(folder, metric.place)
     found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
     if not found.files:
         raise MetricFileNotFound(f"no such file: events.out.tfevents.* in {metric.place}")
@@ -233,7 +234,6 @@ def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float |
 
 
 def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    refuse_links(folder, metric.place)
     found = read_newest_run(folder, metric.place, since or 0.0)
     if not found.files:
         raise MetricFileNotFound(f"no such file: *.wandb in {metric.place}")
@@ -290,10 +290,10 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     Returns for each metric whether its file existed. Raises `RepositoryError` if a folder on its path is a link: the
     file might belong to the user, and would not be read after the run either.
     """
-    out_folder = checkout / out
-    if out_folder.is_symlink() or not out_folder.is_dir():
+    status = read_status(checkout, out)
+    if status is None or not stat.S_ISDIR(status.st_mode):
         remove_path(checkout, out)
-        out_folder.mkdir()
+        make_folder(checkout, out)
     try:
         return [_clear_metric_file(checkout, metric) for metric in metrics]
     except BadFile as error:
@@ -305,13 +305,13 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
 
 def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
     if metric.kind in ("tb", "wandb"):
-        refuse_links(checkout, metric.place)
+        list_folders(checkout, metric.place)  # raises `BadFile` for a link
     if metric.kind not in ("json", "table", PREDICTIONS_KIND):
         return False
     existing = [
         name
         for name in list_matching(checkout, metric.place.partition(":")[0])
-        if os.path.lexists(resolve_inside(checkout, name))
+        if read_status(checkout, name) is not None
     ]
     for name in existing:
         remove_path(checkout, name)

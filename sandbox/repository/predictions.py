@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.data.views import ArrayStream, write_archives
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.repository.git_mirror import find_root
 from labwright.sandbox.repository.metric import MetricReading, ResultMetric
 from labwright.sandbox.repository.output_files import find_file
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
 
 Array = NDArray[Any]
@@ -154,7 +154,6 @@ def submit_predictions(
         rows: dict[str, Array] = {split: file[f"{split}_rows"] for split in SPLITS}
     total = sum(map(len, rows.values()))
     kind, values = _read_predictions(checkout, location, facts["class_names"], ids, total, since)
-    (folder / "submissions").mkdir()
     lines: list[dict[str, Any]] = []
     for split in (name for name in SPLITS if len(rows[name])):
         name = hashlib.sha256(f"{condition} {split}".encode()).hexdigest()[:40] + ".npz"

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 
+from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular
 from labwright.sandbox.repository.event_files import list_newest_last
 from labwright.sandbox.repository.protobuf import iterate_fields
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular
 
 _BLOCK_BYTES, _HEADER_BYTES = 32768, 7
 _HISTORY_FIELD, _SUMMARY_FIELD = 2, 3

@@ -20,7 +20,6 @@ from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.record.claims.estimates import find_ablation_nodes, find_replicates, find_winner
 from labwright.record.events.search_events import NodeProbed, NodeSuspected
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import collect_reads
 from labwright.record.run_folder import read_source
 from labwright.record.schema.cell import Cell
@@ -28,6 +27,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import PROBE_TASK, RunTask
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, select_code
+from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,

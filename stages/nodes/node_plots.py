@@ -14,15 +14,14 @@ from labwright.models.errors import ImagesRefused
 from labwright.models.prompt_filters import join_findings
 from labwright.models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from labwright.record.events.search_events import NodePlotted, PlotsReviewed
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import create_draft_folder, read_source, seal_folder, write_file
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.nodes import Failure, PlotRun
 from labwright.record.source_tree import PLOTS_FILE
+from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, list_names, make_folder, remove_tree
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder, list_refusals, list_remarks
 from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.sandbox.job import Job
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, list_names, make_folder
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays, build_figure_subject
 from labwright.stages.prompt_inputs import format_advice, read_plots, read_plotting_reference
 from labwright.stages.run_context import RunContext, enter_step

@@ -20,7 +20,6 @@ from labwright.models.roles.experiment_code import CODE, Program
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.log_reader import RecordError
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
 from labwright.record.run_folder import (
@@ -44,6 +43,7 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
+from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.run_facts import RunArtifacts, check_run
 from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.errors import SubmissionRefused

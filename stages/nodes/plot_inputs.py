@@ -15,7 +15,7 @@ from labwright.models.roles.figures import ArrayBrief, Range
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.nodes import PlotRun
-from labwright.sandbox.safe_io import BadFile, list_names, load_array
+from labwright.record.untrusted_files import BadFile, list_names, load_array
 from labwright.stages.run_context import RunContext
 
 MAX_RANGE_VALUES = 1_000_000

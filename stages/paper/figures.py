@@ -22,15 +22,14 @@ from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, Fi
 from labwright.models.roles.node_assessment import Statistic
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions, find_trusted_replicates
 from labwright.record.events.paper_events import FiguresDrawn
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import parse_python
 from labwright.record.run_folder import create_draft_folder, hash_file, partial_path, seal_folder, write_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.figures import Figure, FigureReview, FinalFigure
 from labwright.record.schema.nodes import Failure, Node, PlotRun
+from labwright.record.untrusted_files import copy_file, list_names, remove_tree
 from labwright.sandbox.job import Executor, Job
 from labwright.sandbox.results import MAX_FIGURE_BYTES
-from labwright.sandbox.safe_io import copy_file, list_names
 from labwright.stages.difference_tables import build_mean_tables
 from labwright.stages.nodes.node_plots import PLOT_SECONDS, check_typed_numbers, review_figures
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays

@@ -27,31 +27,16 @@ import numpy as np
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.cell import Cell
-from labwright.sandbox.cell_scheduler import CellSchedule
-from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
-from labwright.sandbox.errors import SandboxError
-from labwright.sandbox.execution import KernelExecution, KernelScript
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.folder_handover import lend_folder, take_back_folder
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
-from labwright.sandbox.isolation.probe import get_probed_isolation
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
-from labwright.sandbox.merge_cells import merge_cell_folders
-from labwright.sandbox.monitor import JobMonitor, read_curves
-from labwright.sandbox.output import Transcript
-from labwright.sandbox.result_collector import ResultCollector
-from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     MAX_DEPTH,
     BadFile,
     OpenFolder,
     copy_file,
     count_bytes,
     iterate_entries,
+    lend_folder,
     link_file,
     list_names,
     make_folder,
@@ -60,8 +45,24 @@ from labwright.sandbox.safe_io import (
     open_regular,
     read_lines,
     remove_path,
+    remove_tree,
+    take_back_folder,
     write_file,
 )
+from labwright.sandbox.cell_scheduler import CellSchedule
+from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.execution import KernelExecution, KernelScript
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.file_clock import wait_for_next_time
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.merge_cells import merge_cell_folders
+from labwright.sandbox.monitor import JobMonitor, read_curves
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.result_collector import ResultCollector
+from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts
 from labwright.sandbox.scoring import read_final_predictions, read_index, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import copy_arm_artifacts, prepare_workspace, rescue_checkpoints
@@ -287,7 +288,7 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
 
 
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.safe_io.MAX_ENTRIES", 20)
+    monkeypatch.setattr("labwright.record.untrusted_files.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
     watchdog = Watchdog(
         os.getpid(),

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome
 from labwright.sandbox.results import hash_artifacts
-from labwright.sandbox.safe_io import BadFile
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, is_gone

@@ -22,11 +22,11 @@ from PIL import Image
 
 from labwright.agent.cli import main
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.untrusted_files import BadFile, load_array, make_harmless
 from labwright.review.figures import lint_figure_folder
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.results import MAX_PIXELS, collect_figures, failure_from_error, hash_arrays, measure_attempt
-from labwright.sandbox.safe_io import BadFile, load_array, make_harmless
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.stages.nodes.plot_inputs import PlotArrays
 
@@ -271,8 +271,8 @@ def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
     with pytest.raises(BadFile) as raised:
         load_array(Path("/nowhere\0"), "a.npy")
     found = failure_from_error(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
-    assert "ValueError: odd \\ud800" in found.message and "sandbox/safe_io.py" in found.traceback
-    assert found.ours.startswith("ValueError < sandbox/safe_io.py:raise_read_errors_as:")
+    assert "ValueError: odd \\ud800" in found.message and "record/untrusted_files.py" in found.traceback
+    assert found.ours.startswith("ValueError < record/untrusted_files.py:raise_read_errors_as:")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
