@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.job import MEASUREMENTS, CellOutcome, Job
 from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.curves import read_command_curves
@@ -70,10 +72,12 @@ class FinishedCommand:
 
     def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
         """Return the curves as lines of `measurements.jsonl`; files older than the run are ignored."""
-        return "".join(
-            f"{point.model_dump_json()}\n"
-            for point in read_command_curves(self.checkout, cell, hidden, self.start_time)
-        ).encode()
+        points: list[Measurement] = []
+        with suppress(SubmissionRefused):  # curves are not used for selection
+            points = call_limited(
+                read_command_curves, self.checkout, cell, hidden, self.start_time, subject="the curves"
+            )
+        return "".join(f"{point.model_dump_json()}\n" for point in points).encode()
 
 
 @dataclass

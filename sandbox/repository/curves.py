@@ -14,7 +14,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -78,26 +78,31 @@ def _classify_name(text: str) -> tuple[bool, Split | None]:
     return not any(word.startswith("test") for word in words), split
 
 
-def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> Iterator[Measurement]:
-    """Yield the points of a cell's curves, graded `logged`, from files not older than `since`."""
+def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> list[Measurement]:
+    """Return the points of a cell's curves, graded `logged`, from files not older than `since`."""
     found = CollectedCurves()
     for read in (_read_tables, _read_event_files, _read_wandb_files):
         with suppress(BadFile), raise_read_errors_as("curves", BadFile, csv.Error):
             read(folder, since, found)
     shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
-    for (split, name), points in islice(shown, MAX_CURVES):
-        steps = sorted(points)
-        for step in sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]}):
-            yield Measurement(
-                name=name,
-                value=points[step],
-                condition=cell.condition,
-                dataset=cell.dataset,
-                split=split or "train",
-                seed=cell.seed,
-                step=step,
-                grade="logged",
-            )
+    return [
+        Measurement(
+            name=name,
+            value=points[step],
+            condition=cell.condition,
+            dataset=cell.dataset,
+            split=split or "train",
+            seed=cell.seed,
+            step=step,
+            grade="logged",
+        )
+        for (split, name), points in islice(shown, MAX_CURVES)
+        for step in _select_steps(sorted(points))
+    ]
+
+
+def _select_steps(steps: list[int]) -> list[int]:
+    return sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]})
 
 
 def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:

@@ -39,7 +39,8 @@ from labwright.record.untrusted_files import (
     read_status,
     remove_path,
 )
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.errors import RepositoryError, SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.repository.event_files import read_scalar_rows
 from labwright.sandbox.repository.output_files import MetricFileNotFound, MetricNotFound, find_file, list_matching
 from labwright.sandbox.repository.wandb_files import read_newest_run
@@ -151,13 +152,18 @@ def read_metric(
     clock (`sandbox.file_clock`): older files do not come from this run.
     """
     try:
-        with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
-            value, note = _READERS[metric.kind](metric, folder, stdout, since)
-            return MetricReading(_to_finite(value, metric) * scale, note)
-    except BadFile as error:
+        value, note = call_limited(_read_value, metric, folder, stdout, since, subject=str(metric))
+        return MetricReading(value * scale, note)
+    except SubmissionRefused as error:
         stale = stale and isinstance(error, MetricFileNotFound)
         message = f"{error}; the file in the repository is older than the run" if stale else str(error)
         return MetricReading(failure=Failure(kind="no measurement", message=message))
+
+
+def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
+        value, note = _READERS[metric.kind](metric, folder, stdout, since)
+        return _to_finite(value, metric), note
 
 
 def _to_finite(value: object, metric: ResultMetric) -> float:
