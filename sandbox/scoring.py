@@ -193,8 +193,8 @@ def read_values(
         size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may decompress to any size
         if size > limit:
             raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
-        values: Array = archive[submission.kind]
-        columns = {name: archive[key] for name in declared if (key := COLUMN_PREFIX + name) in archive}
+        values: Array = np.asarray(archive[submission.kind])  # numpy returns a member that is no array as bytes
+        columns = {name: np.asarray(archive[key]) for name in declared if (key := COLUMN_PREFIX + name) in archive}
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(
             f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
