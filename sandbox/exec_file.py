@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from labwright.record.python_syntax import collect_reads, collect_strings, parse_python
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
@@ -112,7 +112,7 @@ async def run_file(
     finally:
         if executor is not None:
             await executor.close()
-        shutil.rmtree(around, ignore_errors=True)
+        remove_tree(around, ignore_errors=True)
 
 
 def _read_with_neighbours(path: Path) -> dict[str, str]:

@@ -14,11 +14,11 @@ from labwright.models.errors import ImagesRefused
 from labwright.models.prompt_filters import join_findings
 from labwright.models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from labwright.record.events.search_events import NodePlotted, PlotsReviewed
-from labwright.record.run_folder import create_draft_folder, read_source, seal_folder, write_file
+from labwright.record.run_folder import create_draft_folder, read_source, seal_folder
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.nodes import Failure, PlotRun
 from labwright.record.source_tree import PLOTS_FILE
-from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, list_names, make_folder, remove_tree
+from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, list_names, make_folder, remove_path, write_file
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder, list_refusals, list_remarks
 from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.sandbox.job import Job
@@ -63,7 +63,7 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
     draft = create_draft_folder(final)
     fabrication = check_typed_numbers(script)
     if fabrication is not None:
-        write_file(draft / PLOTS_FILE, script)
+        write_file(draft, PLOTS_FILE, script)
         seal_folder(draft, final)
         context.recorder.append(NodePlotted(node=canvas.node, n=n, figures=(), failure=fabrication, seconds=0.0))
         return fabrication
@@ -86,7 +86,8 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
         )
     )
     for name in ("arrays", "inputs"):
-        remove_tree(draft / name, ignore_errors=True)
+        remove_path(draft, name)
+    write_file(draft, PLOTS_FILE, script)  # the script could have replaced itself
     seal_folder(draft, final)
     context.recorder.append(
         NodePlotted(node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds)

@@ -93,7 +93,8 @@ def test_threads_get_their_own_answers_and_the_child_no_keys(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda n: child.call(abs, -n, subject=""), range(200))) == list(range(200))
+        answers = [threads.submit(child.call, abs, -number, subject="") for number in range(200)]
+        assert [one.result() for one in answers] == list(range(200))
     assert child.call(os.getenv, "SOME_API_KEY", subject="") is None
 
 
@@ -140,9 +141,11 @@ FORGED: dict[str, tuple[Any, str]] = {
 
 def submit(folder: Path, data: Any, *, split: str = "validation", name: str = "0" * 20) -> None:
     (folder / "submissions").mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(folder / "submissions" / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("predictions.npy", "w") as file:
-            file.write(data) if isinstance(data, bytes) else np.lib.format.write_array(file, data)
+    with (
+        zipfile.ZipFile(folder / "submissions" / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("predictions.npy", "w") as file,
+    ):
+        file.write(data) if isinstance(data, bytes) else np.lib.format.write_array(file, data)
     line = {"file": f"{name}.npz", "dataset": "digits", "split": split, "condition": "m", "kind": "predictions"}
     with open(folder / "submissions.jsonl", "a") as index:
         index.write(json.dumps(line) + "\n")
@@ -164,14 +167,8 @@ def test_forged_predictions_are_refused_and_nothing_is_sealed(
 
 
 def test_a_small_archive_of_gigabytes_is_refused(store: DatasetStore, tmp_path: Path) -> None:
-    (tmp_path / "submissions").mkdir()
-    with zipfile.ZipFile(tmp_path / "submissions" / f"{'0' * 20}.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("predictions.npy", "w") as file:
-            file.write(header(f"({2**28},)", "'|i1'"))
-            for _ in range(2**8):
-                file.write(bytes(2**20))
-    submit(tmp_path / "other", np.zeros(1))
-    (tmp_path / "other" / "submissions.jsonl").rename(tmp_path / "submissions.jsonl")
+    submit(tmp_path, header(f"({2**28},)", "'|i1'") + bytes(2**28))
+    assert (tmp_path / "submissions" / f"{'0' * 20}.npz").stat().st_size < 300_000
     with pytest.raises(SubmissionRefused, match="more than the limit"):
         measure_attempt(tmp_path, store.labels, seed=0)
 
