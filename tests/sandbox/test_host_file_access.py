@@ -13,11 +13,14 @@ import os
 import shutil
 import stat
 import struct
+import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
+import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +38,7 @@ from labwright.record.untrusted_files import (
     OpenFolder,
     copy_file,
     count_bytes,
+    has_openat2,
     iterate_entries,
     lend_folder,
     link_file,
@@ -206,6 +210,53 @@ def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str)
         assert not [path for path in mine if path.stat().st_nlink > 1 or b"the user's own" in path.read_bytes()], name
 
 
+EXCHANGES = """
+import ctypes, os, sys
+real, link = (f"{sys.argv[1]}/a/{name}".encode() for name in ("b", "link"))
+os.symlink(sys.argv[2], link)
+print("ready", flush=True)
+while True:
+    ctypes.CDLL(None).renameat2(-100, real, -100, link, 2)
+"""
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_code_that_exchanges_a_folder_for_a_link_all_the_time_redirects_nothing(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
+) -> None:
+    if in_one_step and not has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr("labwright.record.untrusted_files.has_openat2", lambda: in_one_step)
+    folder, before, done = tmp_path / "attempt", snapshot_tree(victim), Counter[str]()
+    (folder / "a" / "b" / "arrays").mkdir(parents=True)
+    (folder / "a" / "b" / "kept").write_text("of the code")
+    acts: dict[str, Callable[[], object]] = {
+        "read": lambda: read_lines(folder, "a/b/kept", 99),
+        "list": lambda: list_names(folder, "a/b/arrays", ".npy"),
+        "walk": lambda: [name for name, _ in iterate_entries(folder) if name.count("/") == 2 and "stdout" in name],
+        "write": lambda: write_file(folder, "a/b/new/stdout.txt", "of the host"),
+        "copy": lambda: copy_file(folder, "a/b/kept", tmp_path / "copies", "kept", 99),
+        "move": lambda: move_path(folder, "a/b/new/stdout.txt", tmp_path / "copies", "stdout.txt"),
+        "remove": lambda: remove_path(folder, "a/b/new"),
+        "disarm": lambda: make_harmless(folder),
+        "count": lambda: count_bytes(folder),
+    }
+    with subprocess.Popen([sys.executable, "-c", EXCHANGES, folder, victim], stdout=subprocess.PIPE) as exchanging:
+        try:
+            assert exchanging.stdout is not None and exchanging.stdout.readline() == b"ready\n"
+            until = time.monotonic() + 1.0
+            while time.monotonic() < until:
+                for name, act in acts.items():
+                    with suppress(BadFile, FileNotFoundError, NotADirectoryError):
+                        found = act()
+                        done[name] += 1
+                        assert found in ([b"of the code"], []) or name not in ("read", "list", "walk"), (name, found)
+        finally:
+            exchanging.kill()
+    assert snapshot_tree(victim) == before and min(done[name] for name in acts) > 5, done
+    assert (tmp_path / "copies" / "kept").read_text() == "of the code"
+
+
 # --- depth, locks, users ----------------------------------------------------------------------------------------------
 
 
@@ -262,6 +313,20 @@ def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
         remove_tree(around / ".attempt1.part")
         assert not list(around.iterdir())
         around.rmdir()
+
+    as_ordinary_user(work)
+
+
+def test_a_folder_that_running_code_locks_hides_nothing_from_the_disk_limit() -> None:
+    def work(around: Path) -> None:
+        for number, mode in enumerate((0, 0o400, 0o300)):
+            folder = around / f"locked{number}"
+            (folder / "deeper").mkdir(parents=True)
+            (folder / "deeper" / "data").write_bytes(bytes(10**6))
+            (folder / "deeper").chmod(mode)
+            folder.chmod(mode)
+        assert count_bytes(around) >= 3 * 10**6
+        remove_tree(around)
 
     as_ordinary_user(work)
 
