@@ -288,7 +288,7 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
             one.dataset,
             one.condition,
             one.kind,
-            call_limited(_read_submitted_values, folder, one, labels, subject=one.description),
+            call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0],
         )
         for one in read_index(folder, SUBMISSION_INDEX)
         if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits")
@@ -396,10 +396,6 @@ def _compute_submission_scores(
 
 def _check_values(folder: Path, submission: Submission, labels: Path) -> None:
     read_values(folder, "submissions", submission, labels)
-
-
-def _read_submitted_values(folder: Path, submission: Submission, labels: Path) -> Array:
-    return read_values(folder, "submissions", submission, labels)[0]
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from labwright.record.errors import UsageError
@@ -110,7 +109,7 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
         try:
             if excluded is not None and _is_same_file(path, excluded):
                 continue
-            with raise_read_errors_as(name, BadFile, yaml.YAMLError, csv.Error):
+            with raise_read_errors_as(name):
                 found = _read_series(path, name, results)
         except (OSError, BadFile) as error:
             cause = str(error.__cause__ or error)

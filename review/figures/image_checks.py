@@ -44,10 +44,7 @@ def read_figure_image(path: Path) -> FigureImage | None:
     from PIL import Image
 
     try:
-        with (
-            raise_read_errors_as(path.name, BadFile, Image.DecompressionBombError),
-            Image.open(path, formats=["PNG"]) as image,
-        ):
+        with raise_read_errors_as(path.name), Image.open(path, formats=["PNG"]) as image:
             page = Image.new("RGBA", image.size, "white")
             page.alpha_composite(image.convert("RGBA"))
             grey = page.convert("L")

@@ -98,15 +98,7 @@ def _open_image(where: str, source: Any) -> Generator[Any]:
         source.seek(0)
     elif not source.is_file():  # reading a pipe might never end
         raise DatasetError(f"{where} is not a file")
-    with (
-        raise_read_errors_as(
-            f"{where} cannot be read as an image",
-            DatasetError,
-            Image.DecompressionBombWarning,
-            Image.DecompressionBombError,
-        ),
-        warnings.catch_warnings(),
-    ):
+    with raise_read_errors_as(f"{where} cannot be read as an image", DatasetError), warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(source, formats=_IMAGE_FORMATS) as picture:
             yield picture

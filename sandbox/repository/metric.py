@@ -6,7 +6,6 @@
         ...@min(c), ...@max(c)       the row where column c is smallest or largest
         ...@epoch=3                  the row where a column has this value
     tb:FOLDER:tag@last               TensorBoard event files in a folder and below; also @min(tag), @max(tag), @step=3
-    wandb:FOLDER:key                 the summary of an offline Weights & Biases run; its history with @ as in tables
     stdout:REGEX                     the first group of the last match in standard output
 
 A file name may contain * and ** if the program chooses folder names: the newest match is read. `{out}` stands for the
@@ -43,12 +42,11 @@ from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.repository.event_files import read_scalar_rows
 from labwright.sandbox.repository.output_files import MetricFileNotFound, MetricNotFound, find_file, list_matching
-from labwright.sandbox.repository.wandb_files import read_newest_run
 
 MAX_METRIC_BYTES = 64 * 2**20
 """Maximum size of a file with a metric; tracker files may be larger."""
 
-MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
+MetricKind = Literal["json", "table", "tb", "stdout", "predictions"]
 PREDICTIONS_KIND = "predictions"
 _ROW_PATTERN = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
 _TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -96,7 +94,7 @@ def parse_metric(text: str, out: str = "out") -> ResultMetric:
     if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
         return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
-    if kind == "tb" or kind == "wandb":
+    if kind == "tb":
         place, _, rest = rest.partition(":")
         return _parse_row_metric(kind, _check_inside(place.replace("{out}", out), text), rest, text)
     place = _check_inside(kind.replace("{out}", out), text)
@@ -161,7 +159,7 @@ def read_metric(
 
 
 def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
+    with raise_read_errors_as(f"{metric} cannot be read"):
         value, note = _READERS[metric.kind](metric, folder, stdout, since)
         return _to_finite(value, metric), note
 
@@ -239,14 +237,6 @@ def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float |
     return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
 
 
-def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    found = read_newest_run(folder, metric.place, since or 0.0)
-    if not found.files:
-        raise MetricFileNotFound(f"no such file: *.wandb in {metric.place}")
-    rows = found.rows if metric.by_column else [*found.rows, found.summary]
-    return _choose_row(rows, metric), f"{found.files} runs found, the newest was read" if found.files > 1 else ""
-
-
 MetricRow = Mapping[str, object]
 
 
@@ -285,7 +275,6 @@ _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tup
     "json": _read_json,
     "table": _read_table,
     "tb": _read_events,
-    "wandb": _read_offline,
     "stdout": _read_stdout,
 }
 
@@ -310,7 +299,7 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
 
 
 def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
-    if metric.kind in ("tb", "wandb"):
+    if metric.kind == "tb":
         list_folders(checkout, metric.place)  # raises `BadFile` for a link
     if metric.kind not in ("json", "table", PREDICTIONS_KIND):
         return False

@@ -203,7 +203,7 @@ def _read_predictions(
             2**16 + total * max(1, len(names)) * (_MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)),
         )
     )
-    with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused, csv.Error):
+    with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused):
         with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
             content = file.read()
         if suffix == ".npy":

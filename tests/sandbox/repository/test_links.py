@@ -40,7 +40,6 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
         "results/metrics.json:acc",
         "results/metrics.csv:acc",
         "tb:results:acc",
-        "wandb:results:acc",
         "predictions:results/metrics.json@accuracy",
     ],
 )
