@@ -25,9 +25,9 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from io import BufferedReader, BufferedWriter
+from io import BufferedReader, BufferedWriter, BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -291,20 +291,20 @@ def read_link(folder: FolderRef, relative: str) -> str:
         return os.readlink(name, dir_fd=place)
 
 
+def _open_or_empty(folder: FolderRef, relative: str, limit: int) -> IO[bytes]:
+    return BytesIO() if read_status(folder, relative) is None else open_regular(folder, relative, limit)
+
+
 def read_file(folder: FolderRef, relative: str, limit: int) -> bytes:
     """Return the content of a file; empty if it does not exist. Raises `BadFile`."""
-    if read_status(folder, relative) is None:
-        return b""
-    with open_regular(folder, relative, limit) as file:
+    with _open_or_empty(folder, relative, limit) as file:
         return file.read()
 
 
 def read_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int = MAX_LINES) -> list[bytes]:
     """Return the non-empty lines of a file; none if it does not exist. Raises `BadFile`."""
-    if read_status(folder, relative) is None:
-        return []
     lines: list[bytes] = []
-    with open_regular(folder, relative, limit) as file:
+    with _open_or_empty(folder, relative, limit) as file:
         while line := file.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:
                 raise BadFile(f"{relative} has a line of more than {MAX_LINE_BYTES} bytes")

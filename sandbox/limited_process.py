@@ -17,7 +17,6 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any, TypeVar
@@ -71,9 +70,7 @@ class LimitedProcess:
             else:
                 raise SubmissionRefused(f"{subject}: it ended the process that read it (exit code {code})")
         if isinstance(error, MemoryError):
-            raise SubmissionRefused(
-                f"{subject}: reading it takes more than {self._memory_bytes / 2**30:g} GiB of memory"
-            )
+            raise SubmissionRefused(f"{subject}: reading it takes more than {self._memory_bytes >> 30} GiB of memory")
         if error is not None:
             raise error from (None if isinstance(error, SandboxError) else ChildTraceback(trace))
         return value
@@ -85,19 +82,23 @@ class LimitedProcess:
             connection.close()
         if process is None or self._owner != os.getpid():  # a fork of the process that started it
             return 0
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(1.0)
-        process.kill()
+        process.kill()  # changes nothing about one that is already ending
         return process.wait()
 
     def _exchange(self, request: bytes) -> tuple[BaseException | None, str, Any]:
-        if self._connection is None or self._owner != os.getpid():
-            self._start()
-        assert self._connection is not None
-        self._connection.send_bytes(request)
-        return pickle.loads(self._connection.recv_bytes())
+        connection = self._connection
+        if connection is None or self._owner != os.getpid():
+            try:
+                connection = self._start()
+                connection.recv_bytes()
+            except (OSError, EOFError) as error:
+                raise SandboxError(
+                    f"the process that reads results does not start (exit code {self.close()}): {error}"
+                ) from error
+        connection.send_bytes(request)
+        return pickle.loads(connection.recv_bytes())
 
-    def _start(self) -> None:
+    def _start(self) -> Connection[Any, Any]:
         own, other = socket.socketpair()
         with other:
             variables = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
@@ -114,6 +115,7 @@ class LimitedProcess:
                 start_new_session=True,  # so that Ctrl-C does not reach it
             )
         self._connection = Connection(own.detach())
+        return self._connection
 
 
 _SHARED_PROCESS = LimitedProcess()
@@ -132,6 +134,7 @@ def serve(connection: Connection[Any, Any], memory_bytes: int, seconds: float) -
     _in_child = True
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    connection.send_bytes(b"ready")
     while True:
         try:
             request = connection.recv_bytes()

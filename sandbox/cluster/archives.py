@@ -21,6 +21,7 @@ from labwright.record.untrusted_files import (
     make_folder,
     open_parent,
     open_regular,
+    raise_read_errors_as,
     read_link,
     read_status,
 )
@@ -75,19 +76,19 @@ def pack_archive(
                 archive.addfile(info, file)
 
 
-def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62) -> None:
-    """Extract an archive of at most `max_bytes` into a folder. Raises `BadFile`, `OSError`."""
+def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62, packed: bool = False) -> None:
+    """Extract an archive of at most `max_bytes` into a folder; only a verified one may be compressed (`packed`).
+
+    Raises `BadFile`, `OSError`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
-    try:
-        with tarfile.open(source, "r:") as archive:
-            for number, member in enumerate(archive):
-                size += member.size
-                if size > max_bytes or number > MAX_ENTRIES:
-                    raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
-                _extract_member(archive, member, folder)
-    except (tarfile.TarError, ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise BadFile(f"the archive cannot be read: {error}") from error
+    with raise_read_errors_as("the archive cannot be read"), tarfile.open(source, "r:*" if packed else "r:") as archive:
+        for number, member in enumerate(archive):
+            size += member.size
+            if size > max_bytes or number > MAX_ENTRIES:
+                raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
+            _extract_member(archive, member, folder)
 
 
 def _build_tar_info(name: str, link: str, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
@@ -113,7 +114,8 @@ def _build_tar_info(name: str, link: str, status: os.stat_result, shift: float) 
 def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Extract one member; hard links and devices are skipped."""
     if member.isdir():
-        make_folder(folder, member.name)
+        if member.name != ".":
+            make_folder(folder, member.name)
         return
     with open_parent(folder, member.name) as (parent, name):
         if member.issym():

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import subprocess
-import tarfile
 import tempfile
 import tomllib
 import urllib.request
@@ -30,6 +29,7 @@ from labwright.record.untrusted_files import (
     remove_path,
     remove_tree,
 )
+from labwright.sandbox.cluster.archives import unpack_archive
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
@@ -108,28 +108,12 @@ def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin 
         raise PackageError(f"the source of {name} {pin.version} does not have the expected hash")
     (folder / "archive").write_bytes(content)
     try:
-        _unpack_archive(folder / "archive", folder / "whole")
+        unpack_archive(folder / "archive", folder / "whole", max_bytes=MAX_SOURCE_BYTES, packed=True)
         (only,) = (folder / "whole").iterdir()
         os.rename(only, folder / "source")
-    except (OSError, tarfile.TarError, ValueError) as error:
+    except (OSError, BadFile, ValueError) as error:
         raise PackageError(f"the source of {name} cannot be unpacked ({str(error)[:160]})") from None
     return SourcePackage(locked_pin or PackagePin(pin.name, pin.version, (digest,)), folder)
-
-
-def _unpack_archive(path: Path, folder: Path) -> None:
-    """Extract the regular files of an archive into a folder. Raises `OSError`, `TarError`, `ValueError`."""
-    written = 0
-    with tarfile.open(path) as archive:
-        for member in archive:
-            if not member.isfile():
-                continue
-            target, written = folder / member.name, written + member.size
-            if ".." in target.parts or not target.is_relative_to(folder) or written > MAX_SOURCE_BYTES:
-                raise ValueError(f"{member.name!r} is outside the folder, or the archive is too large")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            content = archive.extractfile(member)
-            target.write_bytes(content.read() if content is not None else b"")
-            target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: SandboxSettings) -> tuple[PackagePin, ...]:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import struct
+import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 from labwright.sandbox import limited_process
-from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.errors import SandboxError, SubmissionRefused
 from labwright.sandbox.limited_process import ChildTraceback, LimitedProcess
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.sandbox.results import measure_attempt
@@ -71,6 +72,15 @@ def test_a_child_that_was_killed_from_outside_is_started_again(child: LimitedPro
     first = child.call(os.getpid, subject="")
     os.kill(first, signal.SIGKILL)
     assert child.call(os.getpid, subject="") not in (first, os.getpid())
+
+
+def test_a_child_that_does_not_start_is_no_fault_of_the_data(
+    child: LimitedProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(SandboxError, match=r"does not start \(exit code 1\)") as refused:
+        child.call(len, "", subject="submission of 'a'")
+    assert not isinstance(refused.value, SubmissionRefused)
 
 
 def test_an_interrupted_call_leaves_no_answer_for_the_next(child: LimitedProcess) -> None:
