@@ -135,7 +135,7 @@ def open_subfolder(
 def _split_path(relative: str) -> tuple[str, ...]:
     """Split a path inside a folder into its names. Raises `BadFile` if it leads outside."""
     parts = Path(relative).parts
-    if not parts or Path(relative).is_absolute() or ".." in parts:
+    if not parts or Path(relative).is_absolute() or ".." in parts or "\0" in relative:
         raise BadFile(f"{relative!r} is not a path inside the folder")
     return parts
 

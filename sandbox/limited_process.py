@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from labwright.record.errors import SandboxError, SubmissionRefused
 
 MEMORY_BYTES = 8 * 2**30
 """Memory limit of the child: 256 MiB of predictions in half precision need about 6 GiB with all metrics."""
-CALL_SECONDS = 300.0
+CALL_SECONDS = 120.0
 """Wall-clock limit of one call."""
 _MAX_ATTEMPTS = 2
 """A child that was killed from outside is no fault of the data, so the call is repeated once."""
@@ -33,10 +34,6 @@ _INHERITED_VARIABLES = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TMPDIR"
 
 
 T = TypeVar("T")
-
-
-class ChildTraceback(Exception):
-    """The traceback of an error in the child, as its cause."""
 
 
 class LimitedProcess:
@@ -54,11 +51,12 @@ class LimitedProcess:
 
         Raises `SubmissionRefused`, beginning with `subject`, if a limit is exceeded or the child dies.
         """
-        request, code = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL), 0
+        absolute = [one.absolute() if isinstance(one, Path) else one for one in arguments]  # its folder is another one
+        request, code = pickle.dumps((function, absolute), pickle.HIGHEST_PROTOCOL), 0
         with self._lock:
             for _ in range(_MAX_ATTEMPTS):
                 try:
-                    error, trace, value = self._exchange(request)
+                    error, value = self._exchange(request)
                     break
                 except (EOFError, ConnectionError):
                     code = self.close()
@@ -72,7 +70,7 @@ class LimitedProcess:
         if isinstance(error, MemoryError):
             raise SubmissionRefused(f"{subject}: reading it takes more than {self._memory_bytes >> 30} GiB of memory")
         if error is not None:
-            raise error from (None if isinstance(error, SandboxError) else ChildTraceback(trace))
+            raise error
         return value
 
     def close(self) -> int:
@@ -85,7 +83,7 @@ class LimitedProcess:
         process.kill()  # changes nothing about one that is already ending
         return process.wait()
 
-    def _exchange(self, request: bytes) -> tuple[BaseException | None, str, Any]:
+    def _exchange(self, request: bytes) -> tuple[BaseException | None, Any]:
         connection = self._connection
         if connection is None or self._owner != os.getpid():
             try:
@@ -143,7 +141,7 @@ def serve(connection: Connection[Any, Any], memory_bytes: int, seconds: float) -
         signal.setitimer(signal.ITIMER_REAL, seconds)  # ends the process, even while compiled code runs
         try:
             function, arguments = pickle.loads(request)
-            answer = pickle.dumps((None, "", function(*arguments)), pickle.HIGHEST_PROTOCOL)
+            answer = pickle.dumps((None, function(*arguments)), pickle.HIGHEST_PROTOCOL)
         except BaseException as error:  # noqa: BLE001  (raised again by the caller)
             answer = _pack_error(error)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -151,12 +149,12 @@ def serve(connection: Connection[Any, Any], memory_bytes: int, seconds: float) -
 
 
 def _pack_error(error: BaseException) -> bytes:
-    text = "".join(traceback.format_exception(error))
+    error.add_note("".join(traceback.format_exception(error)))
     try:
-        packed = pickle.dumps((error, text, None))
+        packed = pickle.dumps((error, None))
         pickle.loads(packed)
     except Exception:  # noqa: BLE001  (an error of a library that cannot be pickled)
-        packed = pickle.dumps((RuntimeError(f"{type(error).__name__}: {error}"), text, None))
+        packed = pickle.dumps((RuntimeError(f"{type(error).__name__}: {error}"), None))
     return packed
 
 

@@ -20,8 +20,9 @@ import pytest
 
 from labwright.sandbox import limited_process
 from labwright.sandbox.errors import SandboxError, SubmissionRefused
-from labwright.sandbox.limited_process import ChildTraceback, LimitedProcess
+from labwright.sandbox.limited_process import LimitedProcess
 from labwright.sandbox.repository.metric import parse_metric, read_metric
+from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.results import measure_attempt
 from tests.sandbox.conftest import DatasetStore
 
@@ -61,8 +62,8 @@ def test_what_takes_too_much_is_refused_in_one_line_and_the_next_call_is_answere
 def test_errors_arrive_with_the_traceback_of_the_child(child: LimitedProcess) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         child.call(divmod, 1, 0, subject="")
-    assert isinstance(raised.value.__cause__, ChildTraceback) and "divmod" not in str(raised.value)
-    assert "limited_process.py" in str(raised.value.__cause__)
+    (traceback,) = raised.value.__notes__
+    assert "limited_process.py" in traceback and "\n" not in str(raised.value)
     with pytest.raises(FileNotFoundError) as missing:
         child.call(os.stat, "/nowhere", subject="")
     assert missing.value.errno == 2
@@ -81,6 +82,15 @@ def test_a_child_that_does_not_start_is_no_fault_of_the_data(
     with pytest.raises(SandboxError, match=r"does not start \(exit code 1\)") as refused:
         child.call(len, "", subject="submission of 'a'")
     assert not isinstance(refused.value, SubmissionRefused)
+
+
+def test_relative_paths_are_those_of_the_caller(
+    child: LimitedProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child.call(len, "", subject="")
+    monkeypatch.chdir(tmp_path)
+    Path("here").touch()
+    assert child.call(os.path.exists, Path("here"), subject="")
 
 
 def test_an_interrupted_call_leaves_no_answer_for_the_next(child: LimitedProcess) -> None:
@@ -200,3 +210,6 @@ def test_a_metric_whose_expression_never_ends_is_a_missing_value(
     reading = read_metric(parse_metric("stdout:((a+)+)b"), tmp_path, "a" * 64)
     assert reading.value is None and reading.failure is not None
     assert reading.failure.message == "stdout:((a+)+)b: reading it took more than 1 s"
+    hidden = OutputRedactor.from_metric("stdout:((a+)+)b", ())
+    assert hidden.redact("a test result\n" + "a" * 64) == WITHHELD_LINE
+    assert hidden.redact("no result\nab\n") == f"no result\n{WITHHELD_LINE}\n"
