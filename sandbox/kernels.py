@@ -214,8 +214,8 @@ class Kernel:
     def clear_start_traces(self) -> None:
         """Remove traces of preloading, so that they do not appear in results."""
         with contextlib.suppress(OSError, BadFile):  # without a sandbox the code may have replaced them
-            os.truncate(self._scratch.crash_log, 0)
             remove_path(self._scratch.tmp, "loaded")
+            os.truncate(self._scratch.crash_log, 0)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
