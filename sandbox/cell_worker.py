@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.schema.cell import Cell
 from labwright.record.source_tree import select_visible_files
+from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
 from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.execution import KernelExecution, KernelScript
@@ -26,7 +26,6 @@ from labwright.sandbox.merge_cells import merge_cell_folders
 from labwright.sandbox.monitor import JobMonitor
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
-from labwright.sandbox.safe_io import BadFile, remove_path
 from labwright.sandbox.worker_pool import CellMeasurer, SlotHolder, WorkerPool
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER, copy_arm_artifacts, list_mounted_datasets
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import serialise_parsing
 from labwright.record.repository_source import CODE_FILE
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_worker import measure_cells
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError

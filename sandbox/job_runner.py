@@ -14,12 +14,12 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, OpenFolder, make_harmless, remove_tree
 from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
 from labwright.sandbox.execution import KernelExecution, KernelScript, execute
-from labwright.sandbox.folder_handover import check_returned
+from labwright.sandbox.failures import find_lost_folder
 from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
 from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits
 from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
@@ -33,7 +33,6 @@ from labwright.sandbox.output import Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from labwright.sandbox.result_collector import ResultCollector, outcome_from_execution
 from labwright.sandbox.results import failure_from_error
-from labwright.sandbox.safe_io import BadFile, OpenFolder, make_harmless
 from labwright.sandbox.scorer_tasks import (
     SCORER_ENTRY,
     ScorerTask,
@@ -81,7 +80,8 @@ class JobRunner:
             job_folder = OpenFolder(script.folder)
             monitor = JobMonitor(job.watch, script.folder) if job.watch is not None else None
             execution = await self.execute(script, ready, monitor)
-            execution = await asyncio.to_thread(check_returned, job_folder, script.folder, execution)
+            lost = await asyncio.to_thread(find_lost_folder, job_folder, script.folder)
+            execution = replace(execution, failure=execution.failure or lost)
         finally:
             if ready is not None:
                 ready.kill()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.untrusted_files import BadFile, iterate_entries, link_file, read_file, remove_path, write_file
 from labwright.sandbox.cell_scheduler import CellSchedule
 from labwright.sandbox.errors import ExecutorError, SubmissionRefused
 from labwright.sandbox.failures import cut_middle
@@ -22,7 +23,6 @@ from labwright.sandbox.metric_formulas import read_formulas
 from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_TAIL_CHARS, Transcript, build_cell_notebook
 from labwright.sandbox.result_collector import ResultCollector
 from labwright.sandbox.results import hash_arrays, hash_artifacts, select_final_values, select_self_reported
-from labwright.sandbox.safe_io import BadFile, iterate_entries, link_file, read_file, remove_path, write_file
 from labwright.sandbox.scoring import hash_sealed, score_submissions
 
 _MERGED_FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")

@@ -10,6 +10,7 @@ from pathlib import Path
 from labwright.record.internal_errors import is_machine_error
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
+from labwright.record.untrusted_files import BadFile, list_names, make_harmless, remove_path, write_file
 from labwright.sandbox.errors import ExecutorError, SubmissionRefused
 from labwright.sandbox.execution import KernelExecution, KernelScript
 from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, JobOutcome
@@ -23,7 +24,6 @@ from labwright.sandbox.results import (
     hash_artifacts,
     measure_attempt,
 )
-from labwright.sandbox.safe_io import BadFile, list_names, make_harmless, remove_path, write_file
 from labwright.sandbox.scoring import SUBMISSION_INDEX, get_file_stem, read_index
 
 RESUMABLE_FAILURES = ("memory", "timeout", "died")

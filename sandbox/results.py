@@ -21,9 +21,7 @@ from labwright.record.schema.data_plan import EvidenceGrade, Measurement
 from labwright.record.schema.figures import Figure, FigureFacts
 from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import SandboxError, SubmissionRefused
-from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     MAX_FILE_BYTES,
     BadFile,
     iterate_entries,
@@ -33,6 +31,8 @@ from labwright.sandbox.safe_io import (
     read_lines,
     write_file,
 )
+from labwright.sandbox.errors import SandboxError, SubmissionRefused
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS
 from labwright.sandbox.scoring import score_submissions, seal_test_predictions
 
 _MAX_FILES = 10_000
@@ -251,15 +251,7 @@ def _read_figure(folder: Path, name: str) -> Figure:
 def _check_png(file: BufferedReader, name: str) -> None:
     from PIL import Image
 
-    with (
-        raise_read_errors_as(
-            f"figures/{name} is not a readable PNG image",
-            BadFile,
-            Image.DecompressionBombWarning,
-            Image.DecompressionBombError,
-        ),
-        warnings.catch_warnings(),
-    ):
+    with raise_read_errors_as(f"figures/{name} is not a readable PNG image"), warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(file, formats=["PNG"]) as image:
             image.verify()

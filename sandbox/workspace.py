@@ -18,14 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import collect_strings
 from labwright.record.run_folder import hash_texts
 from labwright.record.source_tree import PLOTS_FILE
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.execution import KernelScript
-from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, AttemptArtifacts, Job
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
     MAX_FILE_BYTES,
     BadFile,
@@ -37,8 +33,12 @@ from labwright.sandbox.safe_io import (
     make_harmless,
     move_path,
     remove_path,
+    remove_tree,
     write_file,
 )
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import KernelScript
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, AttemptArtifacts, Job
 from labwright.sandbox.settings import SandboxSettings
 
 CELLS_FOLDER, KERNELS_FOLDER = "cells", "kernels"

@@ -19,6 +19,7 @@ from pathlib import Path
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, make_harmless, remove_path
 from labwright.sandbox.cluster.archives import CHUNK_BYTES, MAX_INLINE_BYTES, pack_archive, unpack_archive
 from labwright.sandbox.cluster.messages import (
     ContentKind,
@@ -39,7 +40,6 @@ from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.monitor import JobMonitor
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput, Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.safe_io import BadFile, make_harmless, remove_path
 
 MAX_LOST_WORKERS = 3
 """Maximum number of workers lost by one cell; then the cell counts as the cause."""

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import hash_file
+from labwright.record.untrusted_files import BadFile, make_harmless, remove_tree
 from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
 from labwright.sandbox.cluster.messages import PollResponse, RemoteTaskSpec, TaskResult, build_script
 from labwright.sandbox.content_store import ContentStore, link_or_copy
@@ -25,7 +25,6 @@ from labwright.sandbox.kernel_host import KernelHost
 from labwright.sandbox.monitor import JobMonitor
 from labwright.sandbox.output import LiveOutput, Transcript
 from labwright.sandbox.results import failure_from_error
-from labwright.sandbox.safe_io import BadFile, make_harmless
 from labwright.sandbox.workspace import CELLS_FOLDER
 
 MAX_OUTPUT_CHARS_SENT = 100_000

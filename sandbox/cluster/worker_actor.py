@@ -20,8 +20,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import hash_file
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cluster.archives import CHUNK_BYTES, MAX_INLINE_BYTES, unpack_archive
 from labwright.sandbox.cluster.messages import MachineFacts, PollRequest, RemoteTaskSpec, WorkerTerms
 from labwright.sandbox.cluster.remote_task import RemoteTask
