@@ -24,9 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
+from labwright.sandbox.execution import KernelScript, execute
+
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.execution import KernelScript, execute
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.limits import compute_limits
 from labwright.sandbox.isolation.mounts import KernelConfig
@@ -36,6 +37,7 @@ from labwright.sandbox.job import Job
 from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
@@ -126,7 +128,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     """Measure one attempt; the pool is full again afterwards."""
     began = time.perf_counter()
-    outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS_CODE}))
+    outcome = await run_job(executor, Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     seconds = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
@@ -197,7 +199,8 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
         for count in (1, 1 + CELL_COUNT):
             cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
             began = time.perf_counter()
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     "cells",
                     Path(tempfile.mkdtemp(dir=place)) / "job",
@@ -205,7 +208,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
                     datasets=("digits",),
                     cells=cells,
                     expected_seconds=dict.fromkeys(cells, 0.01),
-                )
+                ),
             )
             walls.append(time.perf_counter() - began)
             codes.append(outcome.seconds)

@@ -27,6 +27,10 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from labwright.sandbox.cluster.messages import MachineFacts, PollResponse, TaskResult, WorkerTerms
+from labwright.sandbox.cluster.ray_cluster import RayCluster, RemoteWorker
+from labwright.sandbox.cluster.remote_runner import FileTransfer, RemoteHost, RemoteRunner
+
 from benchmarks.inspector import PLAN, GrowingRun
 from benchmarks.record import make_node_events
 from labwright.inspector.status import build_status
@@ -56,18 +60,16 @@ from labwright.record.schema.nodes import STAGES, Attempt, CellRun, NodeKind, St
 from labwright.record.schema.tuning import Hyperparameter, Trial, TuningPlan
 from labwright.sandbox.cell_scheduler import CellSchedule
 from labwright.sandbox.cluster.archives import pack_archive
-from labwright.sandbox.cluster.messages import MachineFacts, PollResponse, TaskResult, WorkerTerms
-from labwright.sandbox.cluster.ray_cluster import RayCluster, RemoteWorker
-from labwright.sandbox.cluster.remote_runner import FileTransfer, RemoteHost, RemoteRunner
 from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job, keep_in_place
+from labwright.sandbox.job import CellResult, Job, keep_in_place
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.nodes.node_cells import reusable_cells
+from tests.jobs import run_job
 
 SIZES = (10, 100, 1000)
 CELL_SIZES = ((400, 100), (1000, 100))
@@ -528,12 +530,13 @@ async def measure_head(workers: int, count: int) -> dict[str, float]:
         executor = _use_cluster(local, place)
         finished: list[float] = []
 
-        async def commit(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        async def commit(cell: Cell, outcome: CellResult, folder: Path) -> Path:
             finished.append(time.perf_counter())
             return await keep_in_place(cell, outcome, folder)
 
         began = time.perf_counter()
-        await executor.run(
+        await run_job(
+            executor,
             Job(
                 "job",
                 place / "job",
@@ -542,7 +545,7 @@ async def measure_head(workers: int, count: int) -> dict[str, float]:
                 cells=cells,
                 expected_seconds=dict.fromkeys(cells, 1.0),
                 on_cell_ended=commit,
-            )
+            ),
         )
         await executor.close()
     return {

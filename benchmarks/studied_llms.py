@@ -42,6 +42,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
 from tests.hypotheses import make_hypotheses
+from tests.jobs import run_job
 from tests.programs import whole_files
 from tests.stages import small_study
 
@@ -332,7 +333,8 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in ("asked", "replayed"):
             looking = asyncio.create_task(look())
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     name=name,
                     folder=place / name,
@@ -340,7 +342,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
                     timeout=7200,
                     subjects=("tiny",),
                     key="many",
-                )
+                ),
             )
             looking.cancel()
             assert outcome.failure is None and outcome.asked == {"tiny": calls}, outcome.failure

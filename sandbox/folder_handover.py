@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from labwright.record.folder_descriptors import empty_folder, remove_tree
-from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.execution import KernelExecution
 from labwright.sandbox.safe_io import BadFile, OpenFolder, open_subfolder, raise_as_bad_file
 
 
@@ -39,54 +35,27 @@ def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
     return lent_folder
 
 
-def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> bool:
-    """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that the folder still
-    exists.
+def take_back_folder(lent: OpenFolder, folder: Path, reach: Path, subfolder: str) -> bool:
+    """Move a lent folder back and remove everything else in `reach`.
 
     Return whether the folder was in its place; if not, it is replaced by an empty one. Raises `OSError`.
     """
     lent.unlock()
-    if reach is not None:
-        with (
-            suppress(FileNotFoundError, BadFile),
-            open_subfolder(reach, subfolder, unlock=True) as place,
-            raise_as_bad_file(folder.name),
-        ):
-            if lent.is_at(folder.name, place):
-                os.rename(folder.name, folder, src_dir_fd=place)
-        with (
-            suppress(FileNotFoundError, BadFile),
-            open_subfolder(reach, unlock=True) as place,
-            raise_as_bad_file(reach.name),
-        ):
-            empty_folder(place)  # if this fails, the next `lend_folder` reports it
+    with (
+        suppress(FileNotFoundError, BadFile),
+        open_subfolder(reach, subfolder, unlock=True) as place,
+        raise_as_bad_file(folder.name),
+    ):
+        if lent.is_at(folder.name, place):
+            os.rename(folder.name, folder, src_dir_fd=place)
+    with (
+        suppress(FileNotFoundError, BadFile),
+        open_subfolder(reach, unlock=True) as place,
+        raise_as_bad_file(reach.name),
+    ):
+        empty_folder(place)  # if this fails, the next `lend_folder` reports it
     if lent.is_at(folder):
         return True
     remove_tree(folder)
     folder.mkdir(parents=True)
     return False
-
-
-def check_returned(
-    lent: OpenFolder, folder: Path, execution: KernelExecution, reach: Path | None = None, subfolder: str = ""
-) -> KernelExecution:
-    """Take the folder back and return the execution, with a failure if the code moved or replaced its folder.
-
-    In this case an empty folder is left at `folder`. Raises `ExecutorError`.
-    """
-    try:
-        there = take_back_folder(lent, folder, reach, subfolder)
-    except OSError as error:
-        raise ExecutorError(f"cannot move {folder} back: {error}") from error
-    return (
-        execution
-        if there
-        else replace(
-            execution,
-            failure=execution.failure
-            or Failure(
-                kind="other",
-                message=("the code renamed, replaced or removed its working folder: leave that folder in place"),
-            ),
-        )
-    )

@@ -260,14 +260,22 @@ def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
 
 
 def score_submissions(
-    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
+    folder: Path,
+    labels: Path,
+    *,
+    split: Split,
+    seed: int,
+    grade: EvidenceGrade = "computed",
+    cells: Iterable[Path] = (),
 ) -> tuple[Measurement, ...]:
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
+    Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
+    skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
-    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
+    by_key = _index_by_key(_pair_with_folders((folder, *cells), SUBMISSION_INDEX))
+    return _score_all(folder, "submissions", chosen, by_key, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
@@ -318,52 +326,50 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     }
 
 
-def hash_sealed(folder: Path) -> dict[str, str]:
-    """Return the sha256 of all sealed files in a folder, including the index; empty if there are none."""
-    listed = read_index(folder, _SEALED_INDEX)
-    return {
-        name: _hash_sealed_file(folder, name)
-        for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))
-    }
-
-
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> tuple[Measurement, ...]:
-    """Score the sealed test predictions of an attempt. Raises `SubmissionRefused`.
+    """Score the sealed test predictions in a folder. Raises `SubmissionRefused`.
 
-    `folder` is that of the attempt; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
+    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`); for `cells` see
+    `score_submissions`.
     """
-    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
+    by_key = _index_by_key(_pair_with_folders((folder, *cells), _SEALED_INDEX))
+    return _score_all(folder, "sealed", read_sealed(folder, expected), by_key, labels=labels, seed=seed)
 
 
 def iterate_sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
     The order is that of submission. Raises `SubmissionRefused`.
     """
-    sealed = read_sealed(folder, expected)
-    by_key = _index_by_key(sealed)
-    for submission in sealed:
+    by_key = _index_by_key(_pair_with_folders((folder, *cells), _SEALED_INDEX))
+    for submission in read_sealed(folder, expected):
         if submission.kind not in ("artifact", "judged") and submission.step is None:
             yield submission, *_read_scoring_inputs(folder, "sealed", submission, by_key, labels=labels)
 
 
 _SubmissionKey = tuple[str, str, int | None, str]
+_SubmissionIndex = Mapping[_SubmissionKey, tuple[Path, Submission]]
+"""Dataset, split, step and condition -> the submission, and its folder."""
 
 
-def _index_by_key(submissions: Iterable[Submission]) -> dict[_SubmissionKey, Submission]:
+def _pair_with_folders(folders: Iterable[Path], index: str) -> Iterator[tuple[Path, Submission]]:
+    return ((folder, one) for folder in dict.fromkeys(folders) for one in read_index(folder, index))
+
+
+def _index_by_key(submissions: Iterable[tuple[Path, Submission]]) -> _SubmissionIndex:
     return {
-        (one.dataset, one.split, one.step, one.condition): one
-        for one in submissions
+        (one.dataset, one.split, one.step, one.condition): (folder, one)
+        for folder, one in submissions
         if one.kind not in ("artifact", "judged")
     }
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, by_key: Mapping[_SubmissionKey, Submission], *, labels: Path
+    folder: Path, place: str, submission: Submission, by_key: _SubmissionIndex, *, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
     values, truth, submitted = read_values(folder, place, submission, labels)
@@ -371,12 +377,11 @@ def _read_scoring_inputs(
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
-        one = by_key.get((submission.dataset, submission.split, submission.step, condition))
-        return (
-            None
-            if one is None
-            else FormulaInputs(one.kind, *read_values(folder, place, one, labels)[:2]).predicted_values
-        )
+        found = by_key.get((submission.dataset, submission.split, submission.step, condition))
+        if found is None:
+            return None
+        values, labels_of_split, _ = read_values(found[0], place, found[1], labels)
+        return FormulaInputs(found[1].kind, values, labels_of_split).predicted_values
 
     names, columns = read_columns(labels, submission.dataset, submission.split)
     inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
@@ -396,7 +401,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _score_all(
-    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
+    folder: Path, place: str, submissions: Sequence[Submission], by_key: _SubmissionIndex, *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
@@ -404,7 +409,7 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    by_key, of_columns = _index_by_key(submissions), find_column_metrics(labels)
+    of_columns = find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue

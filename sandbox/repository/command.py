@@ -23,7 +23,6 @@ from typing import IO
 
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import ExecutorError, RepositoryError
-from labwright.sandbox.execution import MAX_PRINTED_CHARS
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
@@ -34,7 +33,7 @@ from labwright.sandbox.isolation.processes import CACHE_VARIABLE
 from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
-from labwright.sandbox.output import MAX_KEPT_CHARS, Transcript
+from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, Transcript
 from labwright.sandbox.safe_io import BadFile, resolve_inside
 
 CHECKOUT_INSIDE = Path("/experiment")

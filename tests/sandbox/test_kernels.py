@@ -22,6 +22,7 @@ from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
 from labwright.sandbox.isolation.probe import IsolationStatus
 from labwright.sandbox.job import Job
 from labwright.sandbox.kernels import Kernel
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, holds_eventually, is_gone
 
 pytestmark = pytest.mark.slow
@@ -231,7 +232,7 @@ async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(
         settings = SETTINGS.model_copy(update={"python": python})
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
         with pytest.raises(ExecutorError, match=python):
-            await executor.run(job)
+            await run_job(executor, job)
 
 
 async def test_sockets_fit_wherever_the_run_is(store: DatasetStore, tmp_path: Path) -> None:

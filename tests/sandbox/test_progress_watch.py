@@ -19,8 +19,9 @@ from labwright.record.schema.nodes import Failure
 from labwright.sandbox import monitor
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import ExecutionProgress, Job, JobOutcome, LoggedPoint, ProgressWatch
+from labwright.sandbox.job import ExecutionProgress, Job, JobOutcome, LoggedPoint
 from labwright.sandbox.monitor import MAX_LINE_CHARS, MAX_POINTS, MAX_READ_BYTES, read_curves
+from tests.jobs import Watch, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
 
 pytestmark = pytest.mark.slow
@@ -40,11 +41,11 @@ class Watcher:
         return "seen enough" if self.until(glance) else None
 
 
-async def run(store: DatasetStore, folder: Path, code: str, watch: ProgressWatch, timeout: float = 60.0) -> JobOutcome:
+async def run(store: DatasetStore, folder: Path, code: str, watch: Watch, timeout: float = 60.0) -> JobOutcome:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     try:
-        return await executor.run(
-            Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout, watch=watch)
+        return await run_job(
+            executor, Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout), watch=watch
         )
     finally:
         await executor.close()
@@ -267,9 +268,9 @@ def test_what_is_read_is_bounded(tmp_path: Path) -> None:
 async def test_a_script_can_be_watched_and_ended(tmp_path: Path) -> None:
     executor = FakeExecutor(lambda job: (0.5, JobOutcome(seconds=0.5)), watch_seconds=0.1)
     watch = Watcher(lambda glance: glance.seconds > 0.25)
-    outcome = await executor.run(Job(name="a", folder=tmp_path, source={}, watch=watch))
+    outcome = await run_job(executor, Job(name="a", folder=tmp_path, source={}), watch=watch)
     assert outcome.failure == Failure(kind="hopeless", message="seen enough")
     assert outcome.seconds == pytest.approx(0.3) and outcome.measurements == ()
     patient = Watcher()
-    assert (await executor.run(Job(name="a", folder=tmp_path, source={}, watch=patient))).failure is None
+    assert (await run_job(executor, Job(name="a", folder=tmp_path, source={}), watch=patient)).failure is None
     assert [glance.ended for glance in patient.seen] == [False] * 4 + [True]

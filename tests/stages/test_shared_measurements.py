@@ -20,7 +20,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import CallKey
 from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.nodes import node_cells
 from labwright.stages.run_context import RunContext
@@ -43,7 +43,7 @@ def three_at_once(
     the baseline fail. The cells that were run, by node and arm."""
     ran: list[str] = []
 
-    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+    def cell(job: Job, cell: Cell) -> tuple[float, CellResult]:
         ran.append(f"{job.name[:5]} {cell.arm}")
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
         values = tuple(
@@ -52,7 +52,9 @@ def three_at_once(
             if one.arm == cell.arm
         )
         failed = cell.arm == "baseline" and sum("baseline" in one for one in ran) <= fails
-        return seconds, CellOutcome(1.0, WRONG if failed else None, cell=cell, measurements=() if failed else values)
+        return seconds, CellResult(
+            seconds=1.0, failure=WRONG if failed else None, cell=cell, measurements=() if failed else values
+        )
 
     def plots(job: Job) -> tuple[float, JobOutcome]:
         return 0.0, draw_plots(job)
