@@ -94,7 +94,7 @@ def make_cell_executor(unit: float, places: int, lengths: tuple[float, ...] = JO
         k = begun.setdefault(job.name, len(begun))
         seconds = lengths[k % len(lengths)] * unit / CELLS_PER_NODE
         return seconds, CellResult(
-            seconds,
+            seconds=seconds,
             cell=one,
             measurements=(
                 Measurement(

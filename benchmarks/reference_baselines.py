@@ -31,7 +31,7 @@ from labwright.record.schema.tuning import HyperparameterSetting, Trial, TuningP
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellResult, Job
+from labwright.sandbox.job import CellResult, CellTask, Job
 from labwright.sandbox.metrics import METRICS, compute_scores
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
@@ -120,14 +120,11 @@ async def run_reference(
                 name="ladder",
                 folder=folder / "job",
                 source={ENTRY_FILE: PROGRAM.read_text()},
-                seed=facts.seed,
                 timeout=600.0,
-                datasets=(facts.name,),
-                cells=tuple(cells),
-                settings=cells,
-                on_cell_ended=took,
+                cells={cell: CellTask(setting=setting) for cell, setting in cells.items()},
                 may_skip_cells=False,
             ),
+            commit=took,
         )
     finally:
         await executor.close()

@@ -92,7 +92,7 @@ def make_job_executor(unit: float, places: int) -> Executor:
     begun: dict[str, int] = {}
 
     def script(job: Job) -> tuple[float, JobOutcome]:
-        if job.mode == "plot":
+        if job.kind == "plot":
             return 0.0, draw_plots(job)
         k = begun.setdefault(job.name, len(begun))
         seconds = JOB_LENGTHS[k % len(JOB_LENGTHS)] * unit

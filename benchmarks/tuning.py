@@ -118,7 +118,7 @@ def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float 
     rng = Random(slots)
 
     def cell(job: Job, one: Cell) -> tuple[float, CellResult]:
-        found = measure_cell(study, one, dict(job.settings[one]), "validation")
+        found = measure_cell(study, one, dict(job.cells[one].setting), "validation")
         lost = None if found else Failure(kind="diverged", message="a value was not finite")
         return pace * rng.random(), CellResult(
             seconds=1.0, failure=lost, cell=one, measurements=(found,) if found else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -67,7 +68,7 @@ async def run_job(
     async with executor.measure(replace(job, watched=watch is not None)) as stream:
         async for event in stream:
             if isinstance(event, CellProgress) and watch is not None:
-                if (reason := watch(event.progress)) is not None:
+                if (reason := await asyncio.to_thread(watch, event.progress)) is not None:
                     stream.stop(reason, event.cell)
             elif isinstance(event, CellEnded):
                 hopeless = event.result.failure is not None and event.result.failure.kind == "hopeless"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,9 @@ def check_the_curves(bench: KernelBench, digest: str | None) -> None:
 
 
 async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
-    drawn = await bench.plot(PLOTS)
+    inputs = {"arrays": (bench.folder / "arrays",)}
+    plotting = replace(bench, folder=bench.folder.with_name("plots"))
+    drawn = await plotting.plot(PLOTS, inputs)
     assert drawn.failure is None and drawn.measurements == ()
     assert drawn.arrays == arrays
     assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
@@ -118,7 +121,7 @@ async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
     ]
     assert lint_figure(png) == lint_figure(pdf) == ()
     assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
-    again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))
+    again = await plotting.plot(PLOTS.replace("figures/bad", "figures/second"), inputs)
     assert [figure.name for figure in again.figures] == ["loss.pdf", "loss.png", "second.png"]
     assert again.figures[:2] == drawn.figures[1:]
 

@@ -220,10 +220,10 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
     draft = tmp_path / ".attempt1.part"
     assert rescue_checkpoints(draft) is None
     for text in ("older", "newer"):
-        (draft / "checkpoints").mkdir(parents=True)
-        (draft / "checkpoints" / "state").write_text(text)
+        (draft / "kernels" / "1" / "cells" / "script" / "checkpoints").mkdir(parents=True)
+        (draft / "kernels" / "1" / "cells" / "script" / "checkpoints" / "state").write_text(text)
         safe = rescue_checkpoints(draft)
-        assert safe is not None and (safe / "checkpoints" / "state").read_text() == text
+        assert safe is not None and (safe / "cells" / "script" / "checkpoints" / "state").read_text() == text
     assert rescue_checkpoints(draft) == safe  # killed again before it saved anything
     remove_rescued(draft)
     assert rescue_checkpoints(draft) is None

@@ -83,7 +83,7 @@ async def test_code_that_draws_nothing_is_drawn_again_and_debugged_only_if_that_
         hopeless = job.name.startswith("n0004/plots") or job.name == "n0005/plots1"
         return JobOutcome(seconds=0, failure=Failure(kind="figure", message="no figure")) if hopeless else None
 
-    bench, jobs = search(tmp_path, nothing, nodes=3)
+    bench, jobs = search(tmp_path, nothing, nodes=8)
     nodes = await agenda(bench)
     mended = next(node for node in nodes if node.id == "n0005")
     refused = next(node for node in nodes if node.id == "n0004")

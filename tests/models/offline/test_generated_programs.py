@@ -167,7 +167,7 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
         pair = (dataset, "log_loss", "method@noise0"), (dataset, "log_loss", "without-clean-dev@noise0")
         assert values[0][pair[0]] == values[2][pair[1]]
 
-    inputs = {name: kitchen.base / name / "arrays" for name in ("n1", "n2")}
+    inputs = {name: kitchen.array_folders(name) for name in ("n1", "n2")}
     briefs = tuple(
         ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
         for name, outcome in zip(inputs, done, strict=False)
@@ -177,13 +177,13 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
         PlotInputs(data_plan=PLAN, purpose="aggregate", arrays=briefs, seeds=(11, 12), lab_reference="")
     )
     drawn = await asyncio.gather(
-        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=inputs)
+        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=tuple(inputs))
     )
     assert [findings(outcome) for outcome in drawn] == [[], []]
     await final_figures(kitchen, inputs, briefs)
 
 
-async def final_figures(kitchen: Kitchen, inputs: dict[str, Path], briefs: tuple[ArrayBrief, ...]) -> None:
+async def final_figures(kitchen: Kitchen, inputs: dict[str, tuple[Path, ...]], briefs: tuple[ArrayBrief, ...]) -> None:
     ablations = ("without-clean-dev", "without-smoothing")
     drawn = answer_figures(
         FiguresInputs(
