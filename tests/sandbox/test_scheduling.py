@@ -16,7 +16,7 @@ from labwright.record.schema.nodes import Failure
 from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellRunResult, CellSchedule, summarize_failures
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellEnded, CellResult, CellStarted, Job, JobOutcome
+from labwright.sandbox.job import CellEnded, CellProgress, CellResult, CellStarted, Job, JobEnded, JobOutcome
 from tests.jobs import cell_tasks, run_job
 
 UNIT = 0.02
@@ -427,3 +427,59 @@ async def test_a_long_study_gives_way_to_another_run_between_two_cells(tmp_path:
     assert found.failure is None and not first.done(), "it did not wait for the other study to end"
     outcome = await asyncio.wait_for(first, 20)
     assert set(became(outcome).values()) == {"measured"} and len(long.started) == len(job.cells), "each cell once"
+
+
+# --- the stream -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_consumer_that_commits_slowly_stops_no_cell(tmp_path: Path) -> None:
+    cells = study("ab", "12")
+    executor = executor_of({"a": 1, "b": 1})
+    async with executor.measure(job_of(cells, tmp_path)) as stream:
+        async for event in stream:
+            if isinstance(event, CellEnded):
+                await asyncio.sleep(20 * UNIT)
+                assert len(executor.started) == len(cells), "all ran while the first was being committed"
+                break
+
+
+async def test_a_cell_that_reads_another_waits_until_it_is_committed_and_reads_it_where_it_is(tmp_path: Path) -> None:
+    cells, executor = (cell("late", "1"), cell("early", "1")), executor_of({"late": 1, "early": 1}, slots=2)
+    async with executor.measure(job_of(cells, tmp_path / "job")) as stream:
+        async for event in stream:
+            if isinstance(event, CellEnded) and event.result.cell.arm == "early":
+                event.folder = event.folder.rename(tmp_path / "sealed")
+                await asyncio.sleep(10 * UNIT)
+                assert [name.rpartition("__")[0] for name in executor.started] == ["study digits__early"]
+            if isinstance(event, CellStarted) and event.cell.arm == "late":
+                break
+    schedule = CellSchedule(job_of(cells, tmp_path))
+    taken = schedule.take_next()
+    assert taken is not None and schedule.take_next() is None
+    result = CellResult(cell=taken[0].cell)
+    schedule.mark_ended(result.cell, CellRunResult(result, tmp_path / "before"))
+    assert schedule.take_next() is None and schedule.awaits_commit()
+    schedule.mark_committed(CellEnded(result, tmp_path / "sealed"))
+    taken = schedule.take_next()
+    assert taken is not None and (taken[0].read_cell, taken[0].read_folder) == (result.cell, tmp_path / "sealed")
+
+
+async def test_a_hopeless_cell_is_stopped_and_those_beside_it_end(tmp_path: Path) -> None:
+    executor = FakeExecutor(
+        slots=2, cell=lambda job, one: (30 * UNIT, CellResult(cell=one)), start_seconds=UNIT, watch_seconds=UNIT
+    )
+    job = replace(expecting(job_of(study("ab", "12"), tmp_path), 30 * UNIT), watched=True)
+    async with executor.measure(job) as stream:
+        async for event in stream:
+            if isinstance(event, CellProgress) and event.cell == cell("a", "1") and len(executor.started) == 2:
+                stream.stop("behind", event.cell)
+                stream.stop("ignored", cell("b", "2"))
+            if isinstance(event, JobEnded):
+                outcome = event.outcome
+                assert became(outcome) == {"a@1": "failed", "b@1": "measured", "a@2": "left out", "b@2": "left out"}
+                assert outcome.failure is not None and outcome.failure.kind == "hopeless"
+                why = {line.cell.condition: line.why for line in outcome.cells}
+                assert why["a@1"] == "hopeless: behind"
+                assert why["a@2"] == "the job was stopped early because a@1 on digits was hopeless"
+                return
+    raise AssertionError("no outcome")
