@@ -92,7 +92,12 @@ def find_deletion_setting(state: RunState, node: str) -> str:
     """Return the `keep` setting under which the last artifacts of a node were deleted; empty if they were not
     deleted.
     """
-    return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
+    attempts = state.nodes[node].attempts
+    places = [
+        f"nodes/{node}/attempt{len(attempts)}",
+        *(f"cells/{line.id}" for one in attempts[-1:] for line in one.cells),
+    ]
+    return next((keep for one in places if (keep := state.deleted_folders.get(f"{one}/artifacts"))), "")
 
 
 def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:

@@ -610,27 +610,25 @@ def lend_folder(folder: Path, reach: Path, subfolder: str) -> OpenFolder:
     return lent
 
 
-def take_back_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> bool:
-    """Move a lent folder back and remove everything else in `reach`; without `reach`, only check that the folder still
-    exists.
+def take_back_folder(lent: OpenFolder, folder: Path, reach: Path, subfolder: str) -> bool:
+    """Move a lent folder back and remove everything else in `reach`.
 
     Return whether the folder was in its place; if not, it is replaced by an empty one. Raises `OSError`.
     """
     _unlock_folder(lent.descriptor)
-    if reach is not None:
-        with (
-            suppress(FileNotFoundError, BadFile),
-            open_subfolder(reach, subfolder, unlock=True) as place,
-            _raise_as_bad_file(folder.name),
-        ):
-            if lent.is_at(folder.name, place):
-                os.rename(folder.name, folder, src_dir_fd=place)
-        with (
-            suppress(FileNotFoundError, BadFile),
-            open_subfolder(reach, unlock=True) as place,
-            _raise_as_bad_file(reach.name),
-        ):
-            _empty_folder(place)  # if this fails, the next `lend_folder` reports it
+    with (
+        suppress(FileNotFoundError, BadFile),
+        open_subfolder(reach, subfolder, unlock=True) as place,
+        _raise_as_bad_file(folder.name),
+    ):
+        if lent.is_at(folder.name, place):
+            os.rename(folder.name, folder, src_dir_fd=place)
+    with (
+        suppress(FileNotFoundError, BadFile),
+        open_subfolder(reach, unlock=True) as place,
+        _raise_as_bad_file(reach.name),
+    ):
+        _empty_folder(place)  # if this fails, the next `lend_folder` reports it
     if lent.is_at(folder):
         return True
     remove_tree(folder)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import ErrorClass, Failure
-from labwright.record.untrusted_files import OpenFolder, take_back_folder
-from labwright.sandbox.errors import ExecutorError
 
 _MAX_MESSAGE_CHARS = 2000
 _MAX_TRACEBACK_CHARS = 8000
@@ -115,21 +113,6 @@ def failure_from_flood(limit: int) -> Failure:
     return Failure(
         kind="other",
         message=f"it printed more than {limit:,} characters and was killed: print less, at most one line per epoch",
-    )
-
-
-def find_lost_folder(lent: OpenFolder, folder: Path, reach: Path | None = None, subfolder: str = "") -> Failure | None:
-    """Take a folder back (`take_back_folder`); return a failure if the code moved or replaced it, leaving an empty one.
-
-    Raises `ExecutorError`.
-    """
-    try:
-        if take_back_folder(lent, folder, reach, subfolder):
-            return None
-    except OSError as error:
-        raise ExecutorError(f"cannot move {folder} back: {error}") from error
-    return Failure(
-        kind="other", message="the code renamed, replaced or removed its working folder: leave that folder in place"
     )
 
 

@@ -261,14 +261,22 @@ def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
 
 
 def score_submissions(
-    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
+    folder: Path,
+    labels: Path,
+    *,
+    split: Split,
+    seed: int,
+    grade: EvidenceGrade = "computed",
+    cells: Iterable[Path] = (),
 ) -> tuple[Measurement, ...]:
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
+    Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
+    skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
-    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
+    groups = _index_submissions((folder, *cells), SUBMISSION_INDEX)
+    return _score_all(folder, "submissions", chosen, groups, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
@@ -325,51 +333,47 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     }
 
 
-def hash_sealed(folder: Path) -> dict[str, str]:
-    """Return the sha256 of all sealed files in a folder, including the index; empty if there are none."""
-    listed = read_index(folder, _SEALED_INDEX)
-    return {
-        name: hash_regular(folder, f"sealed/{name}")
-        for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))
-    }
-
-
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> tuple[Measurement, ...]:
-    """Score the sealed test predictions of an attempt. Raises `SubmissionRefused`.
+    """Score the sealed test predictions in a folder. Raises `SubmissionRefused`.
 
-    `folder` is that of the attempt; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
+    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`); for `cells` see
+    `score_submissions`.
     """
-    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
+    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
+    return _score_all(folder, "sealed", read_sealed(folder, expected), groups, labels=labels, seed=seed)
 
 
 def iterate_sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
     The order is that of submission. Raises `SubmissionRefused`.
     """
-    sealed = read_sealed(folder, expected)
-    groups = _group_by_split(sealed)
-    for submission in sealed:
+    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
+    for submission in read_sealed(folder, expected):
         if submission.kind not in ("artifact", "judged") and submission.step is None:
             group = groups[submission.dataset, submission.split, submission.step]
             yield submission, *_read_scoring_inputs(folder, "sealed", submission, group, labels)
 
 
-def _group_by_split(submissions: Iterable[Submission]) -> dict[tuple[str, str, int | None], dict[str, Submission]]:
-    """Return the predictions for each dataset, split and step, by condition."""
-    groups: dict[tuple[str, str, int | None], dict[str, Submission]] = {}
-    for one in submissions:
-        if one.kind not in ("artifact", "judged"):
-            groups.setdefault((one.dataset, one.split, one.step), {})[one.condition] = one
-    return groups
+_SubmissionIndex = Mapping[tuple[str, str, int | None], Mapping[str, tuple[Path, Submission]]]
+"""Dataset, split and step -> condition -> the submission, and its folder."""
+
+
+def _index_submissions(folders: Iterable[Path], index: str) -> _SubmissionIndex:
+    found: dict[tuple[str, str, int | None], dict[str, tuple[Path, Submission]]] = {}
+    for folder in dict.fromkeys(folders):
+        for one in read_index(folder, index):
+            if one.kind not in ("artifact", "judged"):
+                found.setdefault((one.dataset, one.split, one.step), {})[one.condition] = folder, one
+    return found
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, Submission], labels: Path
+    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Return values, truth, and measures of the run's formulas by name; `group` has the predictions of all conditions
     for the same examples. Raises `SubmissionRefused`."""
@@ -378,9 +382,10 @@ def _read_scoring_inputs(
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
-        if (one := group.get(condition)) is None:
+        if (found := group.get(condition)) is None:
             return None
-        return FormulaInputs(one.kind, *read_values(folder, place, one, labels)[:2]).predicted_values
+        values, labels_of_split, _ = read_values(found[0], place, found[1], labels)
+        return FormulaInputs(found[1].kind, values, labels_of_split).predicted_values
 
     names, columns = read_columns(labels, submission.dataset, submission.split)
     inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
@@ -388,7 +393,7 @@ def _read_scoring_inputs(
 
 
 def _compute_submission_scores(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, Submission], labels: Path
+    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
 ) -> dict[str, float]:
     values, truth, more = _read_scoring_inputs(folder, place, submission, group, labels)
     return compute_scores(submission.kind, values, truth, more)
@@ -411,7 +416,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _score_all(
-    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
+    folder: Path, place: str, submissions: Sequence[Submission], groups: _SubmissionIndex, *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
@@ -419,7 +424,7 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    groups, of_columns = _group_by_split(submissions), find_column_metrics(labels)
+    of_columns = find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue

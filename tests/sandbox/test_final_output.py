@@ -12,6 +12,7 @@ from labwright.agent.cli import main
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench
 
 pytestmark = pytest.mark.slow
@@ -137,13 +138,14 @@ async def test_each_way_to_end_keeps_the_output_and_costs_no_more_than_it_must(
             source={"experiment.py": "import asyncio" + CELL},
             datasets=("digits",),
             timeout=60.0,
-            cells=(Cell(dataset="digits", arm="m"),),
+            cells=cell_tasks([Cell(dataset="digits", arm="m")]),
         )
-        measured = await executor.run(job)
+        measured = await run_job(executor, job)
     finally:
         await executor.close()
     assert {name: lines for name, (lines, _) in found.items()} == {name: lines for name, (_, lines, _) in KEPT.items()}
     for name, (_, _, words) in KEPT.items():
         message = found[name][1]
         assert message is None if words is None else words in (message or ""), name
-    assert measured.failure is None and "submitted" in measured.stdout_tail
+    (kept,) = measured.folders.values()
+    assert measured.failure is None and "submitted" in kept.result.stdout_tail

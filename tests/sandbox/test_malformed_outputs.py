@@ -99,7 +99,7 @@ def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tm
     (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
     with pytest.raises(BadFile, match=r"arrays/a\.npy"):
         hash_arrays(tmp_path)
-    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+    asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
 
 
 @pytest.mark.filterwarnings("ignore:Reading")
@@ -113,12 +113,12 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
     except BadFile:
         return
     assert load_array(tmp_path, "arrays/a.npy").size >= 0, "hashed files are readable"
-    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+    asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
 
 
 def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.full(3, 1.7e308))
-    (one,) = asyncio.run(PlotArrays("n", tmp_path).read_briefs())
+    (one,) = asyncio.run(PlotArrays("n", (tmp_path,)).read_briefs())
     assert (one.ranges, one.missing) == ((), 0)
 
 

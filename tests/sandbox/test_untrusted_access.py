@@ -33,12 +33,8 @@ SEALED = "folders that are sealed, with plain files only, written or checked by 
 STORE = "packages and models that were verified by their hash, and the store of the user"
 PAPER = "the paper's folder; TeX creates no links, and its output is read after its end"
 ALLOWED = {
-    "sandbox/cell_worker.py": HOST,
+    "sandbox/cell_runner.py": HOST,
     "sandbox/cluster/archives.py": "the archive itself, in a folder of the host",
-    "sandbox/cluster/ray_cluster.py": HOST,
-    "sandbox/cluster/remote_runner.py": "archives in a folder of the host; names of a folder whose code has ended",
-    "sandbox/cluster/remote_task.py": HOST,
-    "sandbox/cluster/worker_actor.py": HOST,
     "sandbox/content_store.py": STORE,
     "sandbox/data/files.py": DATA,
     "sandbox/data/frames.py": DATA,
@@ -49,7 +45,7 @@ ALLOWED = {
     "sandbox/datasets.py": DATA,
     "sandbox/environment_fingerprint.py": "the interpreter's packages and the user's readable folders",
     "sandbox/exec_file.py": "the file of the user and its neighbours, before anything runs",
-    "sandbox/execution.py": "the entry file, before it runs",
+    "sandbox/executor.py": HOST,
     "sandbox/fake_executor.py": "runs no code",
     "sandbox/gpu_leases.py": HOST,
     "sandbox/hub.py": STORE,
@@ -61,8 +57,6 @@ ALLOWED = {
     "sandbox/isolation/processes.py": SYSTEM,
     "sandbox/isolation/provisioner.py": SYSTEM,
     "sandbox/isolation/scratch.py": HOST,
-    "sandbox/job_runner.py": HOST,
-    "sandbox/kernel_host.py": HOST,
     "sandbox/kernel_pool.py": HOST,
     "sandbox/kernels.py": "the kernel's own folder, which it sees read-only",
     "sandbox/llm_attribution.py": "the views; predictions are packed in memory",

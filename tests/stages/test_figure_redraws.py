@@ -119,7 +119,7 @@ def _redrawn(job: Job) -> tuple[float, JobOutcome]:
     """The same script on other values: figures of the same form with other bytes."""
     seconds, outcome = drawing(job)
     figures = tuple(one.model_copy(update={"sha256": hashlib.sha256(b"other").hexdigest()}) for one in outcome.figures)
-    return seconds, dataclasses.replace(outcome, figures=figures)
+    return seconds, outcome.model_copy(update={"figures": figures})
 
 
 async def test_a_remark_that_the_model_did_not_raise_is_no_issue(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def blind_bench(story: Story, facts: FigureFacts) -> tuple[RunContext, Blind]:
     def plain(job: Job) -> tuple[float, JobOutcome]:
         seconds, outcome = drawing(job)
         figures = tuple(figure.model_copy(update={"facts": facts}) for figure in outcome.figures)
-        return seconds, dataclasses.replace(outcome, figures=figures)
+        return seconds, outcome.model_copy(update={"figures": figures})
 
     model = Blind(lambda request: Plots(plots="a.png again"))
     models = Models(model, story.log, ModelSettings(), time.monotonic)
@@ -206,7 +206,7 @@ def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> Non
     node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
     together = story.decide("aggregate", parent=node)
-    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: tmp_path}))
+    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: (tmp_path,)}))
     assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
     assert about.measurements == story.log.state.nodes[one].measurements
     assert build_figure_subject(story.bench, PlotArrays(node)).kind == "node"

@@ -45,6 +45,7 @@ from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
+from tests.jobs import run_job
 from tests.programs import program_files
 from tests.stages.small_study import PLAN, experiment_code
 from tests.stages.test_nodes import agenda, program_or_plots, search
@@ -66,7 +67,7 @@ async def test_a_score_of_withheld_rows_makes_a_node_suspect_which_is_debugged_a
     values = tuple(one.model_copy(update={"grade": "logged"}) for one in make_measurements(0.5))
 
     def said(job: Job) -> JobOutcome | None:
-        return JobOutcome(seconds=1, measurements=values) if job.mode == "experiment" else None
+        return JobOutcome(seconds=1, measurements=values) if job.kind == "experiment" else None
 
     bench, _ = search(tmp_path, said, nodes=3, model=model)
     facts = DatasetFacts(
@@ -280,24 +281,26 @@ async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path)
     )
     source = {"experiment.py": experiment_code()}
     try:
-        plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
-        rows = await executor.run(
+        plain = await run_job(executor, Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
+        rows = await run_job(
+            executor,
             Job(
                 name="rows",
                 folder=tmp_path / "r",
                 source=source | {PROBE_FILE: ROW_PROBE_SCRIPT},
                 entry=PROBE_FILE,
                 datasets=("iris",),
-            )
+            ),
         )
-        permuted = await executor.run(
+        permuted = await run_job(
+            executor,
             Job(
                 name="permuted",
                 folder=tmp_path / "b",
                 source=source | {PROBE_FILE: build_probe_script()},
                 entry=PROBE_FILE,
                 datasets=("iris",),
-            )
+            ),
         )
     finally:
         await executor.close()
