@@ -25,6 +25,7 @@ from labwright.sandbox.job import (
     JobEnded,
     JobOutcome,
 )
+from labwright.sandbox.results import write_job_output
 
 SCRIPT = Cell(dataset="", arm="")
 """The cell of a plain script."""
@@ -80,6 +81,9 @@ async def run_job(
                 if commit is not None:
                     event.folder = await commit(event.result.cell, event.result, event.folder)
             elif isinstance(event, JobEnded):
+                if event.outcome.cells:
+                    tail = write_job_output(job.folder, job, event.outcome)
+                    return event.outcome.model_copy(update={"stdout_tail": tail})
                 return _move_script(job, event.outcome)
     raise AssertionError("the stream ended without an outcome")
 
